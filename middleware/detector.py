@@ -1,0 +1,109 @@
+"""The contract of a detector: a fold over events in order (design section 6.1). What people write is a subclass of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, ClassVar
+
+from middleware.errors import DetectorError
+from middleware.event import Event, EventType, type_name
+from middleware.state import copy_state, restored_state
+
+Result = Event | Iterable[Event] | None
+Key = Callable[[Any], Any]
+
+
+class Detector:
+    """A fold over events in total order. Instance attributes are its state; it never learns how its input arrived.
+
+    ``subscribes``, ``publishes``
+        event types it reads and derives.
+    ``key``
+        None: one state for all. The name of an attribute of the events it reads, several names, or a function of an
+        event: one state for each value, and a late event replays its own key only.
+    ``clock``
+        the event types that move its clock (default: all it reads, and the clock marks that nodes forward).
+    ``backdate``
+        how much earlier (ns) than its cause it may stamp a result.
+
+    No clocks, I/O, randomness or globals inside: ``slackline check module:Class`` looks for them.
+
+    >>> class Near(Event):
+    ...     player: int
+    >>> class Contact(Event):
+    ...     player: int
+    ...     count: int
+    >>> class Counter(Detector):
+    ...     subscribes, publishes, key = (Near,), (Contact,), "player"
+    ...     def __init__(self):
+    ...         self.count = 0
+    ...     def on_event(self, event):
+    ...         self.count += 1
+    ...         return Contact(event.player, self.count, ts=event.ts)
+    """
+
+    subscribes: ClassVar[tuple[EventType, ...]] = ()
+    publishes: ClassVar[tuple[EventType, ...]] = ()
+    key: ClassVar[str | tuple[str, ...] | Key | None] = None
+    clock: ClassVar[tuple[EventType, ...]] = ()
+    backdate: ClassVar[int] = 0
+
+    def on_event(self, event: Any) -> Result:
+        """Take the next event in order; return None, an event, or an iterable of events."""
+        raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")
+
+    def snapshot(self) -> Any:
+        """The state as a value that later changes of the detector leave alone. Override both this and ``restore``."""
+        return copy_state(vars(self))
+
+    def restore(self, state: Any) -> None:
+        """Return to a state that ``snapshot`` gave; the same one may be restored again."""
+        attributes = vars(self)
+        attributes.clear()
+        attributes.update(restored_state(state))
+
+
+def detector_name(detector: Detector) -> str:
+    """The name under which a detector publishes: its class name, unless it is given another where it is deployed."""
+    return type(detector).__name__
+
+
+def key_function(detector: Detector) -> Key | None:
+    """The function that gives an event's key for this detector, or None if it has no key."""
+    key = type(detector).key
+    if key is None:
+        return None
+    if isinstance(key, str):
+        return attrgetter(key)
+    if isinstance(key, tuple):
+        return attrgetter(*key)
+    return key
+
+
+def fresh(detector: Detector) -> Detector:
+    """Another instance in the same state, sharing nothing with the first: how keyed units make one a key."""
+    other = copy.copy(detector)
+    other.restore(detector.snapshot())
+    return other
+
+
+def check_declaration(detector: Detector) -> None:
+    """Raise DetectorError where a detector's declarations make no sense."""
+    name = detector_name(detector)
+    for attribute in ("subscribes", "publishes", "clock"):
+        types = getattr(type(detector), attribute)
+        if not isinstance(types, tuple) or not all(isinstance(t, type) and issubclass(t, Event) for t in types):
+            raise DetectorError(f"{name}.{attribute} must be a tuple of event types, not {types!r}")
+    if not detector.subscribes:
+        raise DetectorError(f"{name} subscribes to nothing: set subscribes = (SomeEvent,)")
+    if stray := set(detector.clock) - set(detector.subscribes):
+        raise DetectorError(f"{name}.clock names types it does not read: {', '.join(sorted(map(type_name, stray)))}")
+    if not isinstance(detector.backdate, int) or detector.backdate < 0:
+        raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, not {detector.backdate!r}")
+    key = type(detector).key
+    for attribute in (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ():
+        for event_type in detector.subscribes:
+            if attribute not in event_type.__struct_fields__:
+                raise DetectorError(f"{name}.key is {attribute!r}, which {type_name(event_type)} does not have")

@@ -1,0 +1,29 @@
+"""The errors people meet. Each message says what is wrong, where, and what to do about it."""
+
+
+class SlacklineError(Exception):
+    """Base of every error that Slackline raises on purpose."""
+
+
+class EventError(SlacklineError):
+    """An event, or an event type, that is not well formed."""
+
+
+class DetectorError(SlacklineError):
+    """A detector broke its contract: what it declares, returns or stamps."""
+
+
+class ScenarioError(SlacklineError):
+    """A scenario file that cannot be run: names file, key and reason."""
+
+
+class WireError(SlacklineError):
+    """Bytes from the network that are not a well-formed frame of this protocol."""
+
+
+class TraceError(SlacklineError):
+    """A recording or a trace that cannot be read or written."""
+
+
+class LateEventError(SlacklineError):
+    """A late event reached a detector whose policy for late events is ``error``."""

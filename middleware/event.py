@@ -1,0 +1,142 @@
+"""Events: immutable typed records, their total order, and identities that every node computes alike (design section 2)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import xxhash
+from msgspec.structs import astuple
+
+from middleware.errors import EventError
+
+MIN_TS = -(2**62)
+MAX_TS = 2**62
+"""Occurrence times lie strictly between MIN_TS and MAX_TS: nanoseconds, 146 years to either side of the epoch."""
+
+NEVER = MIN_TS
+"""Progress of a stream that has promised nothing yet."""
+
+END = MAX_TS
+"""Progress of a stream that has ended: no further change will come."""
+
+Timestamp = Annotated[int, msgspec.Meta(gt=MIN_TS, lt=MAX_TS)]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """Immutable record of a typed happening. Subclass it to declare an event type.
+
+    ``ts``
+        occurrence time, nanoseconds (int64).
+    ``id``, ``source``
+        identity: (source, id) is unique. For raw events the source's own sequence number; for derived events the
+        middleware fills both in.
+    ``level``
+        0 for raw events, 1 + the highest level a detector reads for derived ones; filled in by the middleware.
+
+    A type's name on the wire is its class name, behind its ``namespace`` if it has one.
+
+    >>> class Hit(Event):
+    ...     ball: int
+    ...     peak: float
+    >>> Hit(4, 61.5, ts=1_000)
+    Hit(ball=4, peak=61.5, ts=1000, id=0, source='', level=0)
+    """
+
+    namespace: ClassVar[str] = ""
+
+    ts: Timestamp
+    id: int = 0
+    source: str = ""
+    level: int = 0
+
+
+EventType = type[Event]
+
+TS = attrgetter("ts")
+ORDER = attrgetter("ts", "level", "source", "id")
+"""The total order of events: results follow their causes at equal time, and every node breaks ties the same way."""
+
+IDENTITY = attrgetter("source", "id")
+
+Order = tuple[int, int, str, int]
+Identity = tuple[str, int]
+
+
+def type_name(event_type: EventType) -> str:
+    """The name of an event type for subscriptions and on the wire, such as ``soccer.Hit``."""
+    return f"{event_type.namespace}.{event_type.__name__}" if event_type.namespace else event_type.__name__
+
+
+class EventTypes:
+    """The event types a process knows, by name: what bytes from outside are decoded against."""
+
+    def __init__(self, types: Iterable[EventType] = ()) -> None:
+        self._types: dict[str, EventType] = {}
+        for event_type in types:
+            self.add(event_type)
+
+    def add(self, event_type: EventType) -> None:
+        """Register a type. Raises EventError if it is no event type, or if another type has its name."""
+        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+            raise EventError(f"{event_type!r} is not an event type: declare it as 'class Name(Event): ...'")
+        name = type_name(event_type)
+        known = self._types.setdefault(name, event_type)
+        if known is not event_type:
+            raise EventError(
+                f"two event types are named {name!r}: {known.__module__} and {event_type.__module__}; "
+                "give one of them a namespace (namespace: ClassVar[str] = ...)"
+            )
+
+    def __getitem__(self, name: str) -> EventType:
+        try:
+            return self._types[name]
+        except KeyError:
+            raise EventError(f"unknown event type {name!r}; known: {', '.join(sorted(self._types)) or 'none'}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._types
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def items(self) -> Iterable[tuple[str, EventType]]:
+        return self._types.items()
+
+
+def stable_hash(text: str) -> int:
+    """64-bit hash of a text (XXH3), the same on every machine, in every process, for ever."""
+    return xxhash.xxh3_64_intdigest(text.encode())
+
+
+_pack = struct.Struct("<QqI").pack
+_source_hashes: dict[str, int] = {}
+
+
+def derived_id(origin: int, cause: Event, ordinal: int) -> int:
+    """Identity of the ``ordinal``-th event that a detector derives from ``cause``: a signed 64-bit number.
+
+    ``origin`` is the ``stable_hash`` that stands for detector and key. The same cause gives the same identity in every
+    replay, on any node: recovery, re-delivery and exactly-once sinks all rest on that.
+    """
+    source = cause.source
+    hashed = _source_hashes.get(source)
+    if hashed is None:
+        hashed = _source_hashes[source] = stable_hash(source)
+    number = xxhash.xxh3_64_intdigest(_pack(hashed, cause.id, ordinal), origin)
+    return number - 2**64 if number >= 2**63 else number
+
+
+def stamped(event: Event, id: int, source: str, level: int) -> Any:  # noqa: A002
+    """A copy of a derived event that carries its identity. Raises EventError if a field has the wrong type."""
+    event_type = event.__class__
+    try:
+        return msgspec.convert([*astuple(event)[:-3], id, source, level], event_type)
+    except msgspec.ValidationError as error:
+        raise EventError(f"{type_name(event_type)}: {error} (fields: {', '.join(event.__struct_fields__)})") from None

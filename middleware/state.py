@@ -1,0 +1,120 @@
+"""Copying and comparing detector state: cheap for plain values, pickled otherwise.
+
+Two states count as the same only if no detector could tell them apart: equal values of equal types, dicts in the same
+order. Plain ``==`` would take 1 for True and {1: a, 2: b} for {2: b, 1: a}, and a replay that stopped on such a match
+could publish a wrong result.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import deque
+from typing import Any
+
+import cloudpickle
+
+from middleware.event import Event
+
+_ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex})
+_is_atom = _ATOMS.__contains__
+
+
+class Pickled:
+    """A value that is no plain one, kept as its pickle."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, value: Any) -> None:
+        self.data: bytes = cloudpickle.dumps(value)
+
+    def value(self) -> Any:
+        return pickle.loads(self.data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pickled) and self.data == other.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+
+def copy_state(state: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a detector's attributes that shares nothing mutable with it. O(size of the state)."""
+    if all(map(_is_atom, map(type, state.values()))):
+        return state.copy()
+    return {name: _frozen(value) for name, value in state.items()}
+
+
+def restored_state(copy: dict[str, Any]) -> dict[str, Any]:
+    """Attributes made from a copy, which stays good for another time. O(size of the state)."""
+    if all(map(_is_atom, map(type, copy.values()))):
+        return copy.copy()
+    return {name: _thawed(value) for name, value in copy.items()}
+
+
+def _frozen(value: Any) -> Any:  # noqa: PLR0911
+    kind = type(value)
+    if kind in _ATOMS or isinstance(value, Event):
+        return value
+    if kind is list:
+        return value.copy() if all(map(_is_atom, map(type, value))) else [_frozen(item) for item in value]
+    if kind is deque:
+        return deque((_frozen(item) for item in value), value.maxlen)
+    if kind is dict:
+        if all(map(_is_atom, map(type, value.values()))) and all(map(_is_atom, map(type, value))):
+            return value.copy()
+        return {_frozen(key): _frozen(item) for key, item in value.items()}
+    if kind is tuple:
+        return value if all(map(_is_atom, map(type, value))) else tuple(_frozen(item) for item in value)
+    if kind is set and all(map(_is_atom, map(type, value))):
+        return value.copy()
+    if kind is frozenset and all(map(_is_atom, map(type, value))):
+        return value
+    return Pickled(value)
+
+
+def _thawed(value: Any) -> Any:
+    kind = type(value)
+    if kind is Pickled:
+        return value.value()
+    if kind is list:
+        return value.copy() if all(map(_is_atom, map(type, value))) else [_thawed(item) for item in value]
+    if kind is deque:
+        return deque((_thawed(item) for item in value), value.maxlen)
+    if kind is dict:
+        return {_thawed(key): _thawed(item) for key, item in value.items()}
+    if kind is tuple:
+        return value if all(map(_is_atom, map(type, value))) else tuple(_thawed(item) for item in value)
+    if kind is set:
+        return value.copy()
+    return value
+
+
+def same_state(one: Any, other: Any) -> bool:
+    """Whether no detector could tell the two states apart. False is always safe (it costs a replay), True never is."""
+    if one is other:
+        return True
+    try:
+        if one != other:
+            return False
+    except Exception:
+        return False
+    return _exactly(one, other)
+
+
+def _exactly(one: Any, other: Any) -> bool:
+    """Whether two values that are ``==`` agree in types, signs of zero and order all the way down."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is float:
+        return math.copysign(1.0, one) == math.copysign(1.0, other)
+    if kind is dict:
+        return all(map(_exactly, one, other)) and all(map(_exactly, one.values(), other.values()))
+    if kind in (list, tuple, deque):
+        return all(map(_exactly, one, other)) and (kind is not deque or one.maxlen == other.maxlen)
+    if kind in (set, frozenset):
+        return all(map(_exactly, one, other))
+    if isinstance(one, Event):
+        return all(_exactly(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
+    return kind in _ATOMS or kind is Pickled
