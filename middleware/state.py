@@ -52,7 +52,7 @@ def restored_state(copy: dict[str, Any]) -> dict[str, Any]:
     return {name: _thawed(value) for name, value in copy.items()}
 
 
-def _frozen(value: Any) -> Any:  # noqa: PLR0911
+def _frozen(value: Any) -> Any:
     kind = type(value)
     if kind in _ATOMS or isinstance(value, Event):
         return value

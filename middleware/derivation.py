@@ -1,0 +1,87 @@
+"""From what a detector returns to events with an identity: checks the contract, then stamps id, source and level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from middleware.detector import Detector, check_declaration, detector_name
+from middleware.errors import DetectorError
+from middleware.event import MAX_TS, MIN_TS, Event, EventType, derived_id, stable_hash, stamped, type_name
+
+
+class Derivation:
+    """Turns the results of one detector, for one key, into derived events.
+
+    ``name`` is the source of what it derives, ``level`` its level. Raises DetectorError for a result that is no event,
+    of a type the detector does not publish, or stamped too far from its cause.
+    """
+
+    __slots__ = ("_backdate", "_level", "_name", "_origin", "_publishes")
+
+    def __init__(self, name: str, detector: Detector, level: int, key: Any = None) -> None:
+        self._name = name
+        self._level = level
+        self._publishes = frozenset(detector.publishes)
+        self._backdate = detector.backdate
+        self._origin = stable_hash(name if key is None else f"{name}\0{key!r}")
+
+    def __call__(self, cause: Event, result: Event | Iterable[Event]) -> list[Event]:
+        """The events derived from ``cause``, in the order in which the detector gave them."""
+        if isinstance(result, Event):
+            return [self._stamp(cause, result, 0)]
+        if not isinstance(result, Iterable):
+            raise DetectorError(f"{self._name} returned {result!r}; on_event returns None, an event, or an iterable of events")
+        return [self._stamp(cause, event, ordinal) for ordinal, event in enumerate(result)]
+
+    def _stamp(self, cause: Event, event: Event, ordinal: int) -> Event:
+        if event.__class__ not in self._publishes:
+            declared = ", ".join(sorted(map(type_name, self._publishes))) or "nothing"
+            what = type_name(event.__class__) if isinstance(event, Event) else repr(event)
+            raise DetectorError(f"{self._name} returned {what}, but declares that it publishes {declared}")
+        if not isinstance(event.ts, int) or isinstance(event.ts, bool) or not MIN_TS < event.ts < MAX_TS:
+            raise DetectorError(
+                f"{self._name} stamped {type_name(event.__class__)} with ts={event.ts!r}; it must be int64 nanoseconds"
+            )
+        if event.ts < cause.ts - self._backdate:
+            raise DetectorError(
+                f"{self._name} stamped {type_name(event.__class__)} {cause.ts - event.ts} ns before its cause, "
+                f"but declares backdate = {self._backdate}"
+            )
+        return stamped(event, derived_id(self._origin, cause, ordinal), self._name, self._level)  # type: ignore[no-any-return]
+
+
+def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, Detector]:
+    """Detectors by the name they publish under: as given, else their class names. Checks each declaration."""
+    if isinstance(detectors, Mapping):
+        by_name = dict(detectors)
+    else:
+        by_name = {}
+        for detector in detectors:
+            if by_name.setdefault(detector_name(detector), detector) is not detector:
+                raise DetectorError(f"two detectors are named {detector_name(detector)}: pass a dict {{name: detector}}")
+    for detector in by_name.values():
+        check_declaration(detector)
+    return by_name
+
+
+def levels(detectors: Mapping[str, Detector]) -> dict[str, int]:
+    """The level of each detector: 1 + the highest level it reads; events that nobody derives are of level 0.
+
+    Raises DetectorError where detectors read each other in a circle. O(detectors * levels).
+    """
+    publishers: dict[EventType, list[str]] = {}
+    for name, detector in detectors.items():
+        for event_type in detector.publishes:
+            publishers.setdefault(event_type, []).append(name)
+    reads = {n: {p for t in d.subscribes for p in publishers.get(t, ())} for n, d in detectors.items()}
+    found: dict[str, int] = {}
+    while len(found) < len(detectors):
+        ready = {
+            n: 1 + max((found[p] for p in reads[n]), default=0) for n in reads if n not in found and reads[n] <= found.keys()
+        }
+        if not ready:
+            circle = ", ".join(sorted(reads.keys() - found.keys()))
+            raise DetectorError(f"these detectors read each other in a circle: {circle}")
+        found.update(ready)
+    return found
