@@ -53,8 +53,8 @@ def oracle(
     for name in sorted(by_name, key=lambda n: level[n]):
         detector = by_name[name]
         excused = (late or {}).get(name, ())
-        inputs = [event for event in raw if isinstance(event, detector.subscribes) and IDENTITY(event) not in excused]
+        inputs = [event for event in raw if event.__class__ in detector.subscribes and IDENTITY(event) not in excused]
         for lower in results.values():
-            inputs += [event for event in lower if isinstance(event, detector.subscribes)]
+            inputs += [event for event in lower if event.__class__ in detector.subscribes]
         results[name] = sorted(in_order(name, detector, level[name], inputs), key=ORDER)
     return results
