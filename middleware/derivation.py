@@ -24,7 +24,7 @@ class Derivation:
         self._level = level
         self._publishes = frozenset(detector.publishes)
         self._backdate = detector.backdate
-        self._origin = stable_hash(name if key is None else f"{name}\0{key!r}")
+        self._origin = stable_hash(name if key is None else f"{name}\0{_canonical(key)!r}")
 
     def __call__(self, cause: Event, result: Event | Iterable[Event]) -> list[Event]:
         """The events derived from ``cause``, in the order in which the detector gave them."""
@@ -49,6 +49,15 @@ class Derivation:
                 f"but declares backdate = {self._backdate}"
             )
         return stamped(event, derived_id(self._origin, cause, ordinal), self._name, self._level)  # type: ignore[no-any-return]
+
+
+def _canonical(key: Any) -> Any:
+    """Keys that are equal share a lane, so they must share an origin: 1, 1.0 and True are one key."""
+    if isinstance(key, tuple):
+        return tuple(map(_canonical, key))
+    if isinstance(key, bool | float) and key == key // 1:
+        return int(key)
+    return key
 
 
 def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, Detector]:

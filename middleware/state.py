@@ -17,7 +17,7 @@ import cloudpickle
 from middleware.event import Event
 
 _ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex})
-_is_atom = _ATOMS.__contains__
+_all_atoms = _ATOMS.issuperset
 
 
 class Pickled:
@@ -40,14 +40,14 @@ class Pickled:
 
 def copy_state(state: dict[str, Any]) -> dict[str, Any]:
     """A copy of a detector's attributes that shares nothing mutable with it. O(size of the state)."""
-    if all(map(_is_atom, map(type, state.values()))):
+    if _all_atoms(map(type, state.values())):
         return state.copy()
     return {name: _frozen(value) for name, value in state.items()}
 
 
 def restored_state(copy: dict[str, Any]) -> dict[str, Any]:
     """Attributes made from a copy, which stays good for another time. O(size of the state)."""
-    if all(map(_is_atom, map(type, copy.values()))):
+    if _all_atoms(map(type, copy.values())):
         return copy.copy()
     return {name: _thawed(value) for name, value in copy.items()}
 
@@ -57,18 +57,18 @@ def _frozen(value: Any) -> Any:
     if kind in _ATOMS or isinstance(value, Event):
         return value
     if kind is list:
-        return value.copy() if all(map(_is_atom, map(type, value))) else [_frozen(item) for item in value]
+        return value.copy() if _all_atoms(map(type, value)) else [_frozen(item) for item in value]
     if kind is deque:
         return deque((_frozen(item) for item in value), value.maxlen)
     if kind is dict:
-        if all(map(_is_atom, map(type, value.values()))) and all(map(_is_atom, map(type, value))):
+        if _all_atoms(map(type, value.values())) and _all_atoms(map(type, value)):
             return value.copy()
         return {_frozen(key): _frozen(item) for key, item in value.items()}
     if kind is tuple:
-        return value if all(map(_is_atom, map(type, value))) else tuple(_frozen(item) for item in value)
-    if kind is set and all(map(_is_atom, map(type, value))):
+        return value if _all_atoms(map(type, value)) else tuple(_frozen(item) for item in value)
+    if kind is set and _all_atoms(map(type, value)):
         return value.copy()
-    if kind is frozenset and all(map(_is_atom, map(type, value))):
+    if kind is frozenset and _all_atoms(map(type, value)):
         return value
     return Pickled(value)
 
@@ -78,13 +78,13 @@ def _thawed(value: Any) -> Any:
     if kind is Pickled:
         return value.value()
     if kind is list:
-        return value.copy() if all(map(_is_atom, map(type, value))) else [_thawed(item) for item in value]
+        return value.copy() if _all_atoms(map(type, value)) else [_thawed(item) for item in value]
     if kind is deque:
         return deque((_thawed(item) for item in value), value.maxlen)
     if kind is dict:
         return {_thawed(key): _thawed(item) for key, item in value.items()}
     if kind is tuple:
-        return value if all(map(_is_atom, map(type, value))) else tuple(_thawed(item) for item in value)
+        return value if _all_atoms(map(type, value)) else tuple(_thawed(item) for item in value)
     if kind is set:
         return value.copy()
     return value

@@ -1,0 +1,45 @@
+"""alpha adaptation: how much to speculate, steered by the busy factor like TCP's congestion window (DEBS'13, Algorithm 3)."""
+
+from __future__ import annotations
+
+import msgspec
+
+LOWER, UPPER = 0.8, 0.9
+"""Target zone of the busy factor: time in detectors / time available to the worker."""
+
+STEP = 0.05
+"""How much alpha falls per interval in slow mode."""
+
+INTERVAL = 500_000_000
+"""How often alpha is adapted, ns."""
+
+
+class Alpha(msgspec.Struct, frozen=True):
+    """State of the adaptation: ``alpha`` 1 is plain buffering, 0 full speculation.
+
+    ``best``
+        the last alpha before a back-off; it draws the bisection line (1 - best) / 2 at which halving gives way to steps.
+    """
+
+    alpha: float = 1.0
+    best: float = 1.0
+    slow: bool = False
+
+    def adapted(self, busy: float) -> Alpha:
+        """The next state, for the busy factor of the last interval.
+
+        Above the zone speculation stops at once; below it alpha is halved, and lowered by small steps from the
+        bisection line on; within it nothing changes.
+
+        >>> Alpha().adapted(0.3).adapted(0.4)
+        Alpha(alpha=0.25, best=1.0, slow=False)
+        >>> Alpha(alpha=0.125).adapted(0.95)
+        Alpha(alpha=1.0, best=0.125, slow=False)
+        """
+        if busy > UPPER:
+            # an alpha of 1 has nothing to teach: the line stays where the last speculation failed
+            return Alpha(1.0, self.alpha if self.alpha < 1.0 else self.best)
+        if busy >= LOWER:
+            return self
+        slow = self.slow or (1.0 - self.best) / 2 > self.alpha / 2
+        return Alpha(max(0.0, self.alpha - STEP) if slow else self.alpha / 2, self.best, slow)

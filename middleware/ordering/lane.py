@@ -1,0 +1,300 @@
+"""A lane: one detector instance with the events it was given, what it published, and snapshots to go back to.
+
+An unkeyed unit has one lane, a keyed unit one for each key. Algorithms 1 and 2 of DEBS'13, a batch at a time: all that
+arrived is merged in, the detector goes back once, to the last snapshot before the earliest disturbed event, and is run
+forward once.
+"""
+
+from __future__ import annotations
+
+import traceback
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from middleware.change import Delta
+from middleware.derivation import Derivation
+from middleware.detector import Detector
+from middleware.event import NEVER, ORDER, Event
+from middleware.ordering.buffer import arranged, count_until, merge, position_of
+from middleware.ordering.retraction import Published, Retraction, difference, inserted, withdrawn
+from middleware.state import same_state
+
+SPACING = 128
+"""Default number of events between two snapshots: what a rollback re-executes at the most beyond the disturbed ones."""
+
+_FIRST = (NEVER, 0, "", 0)
+"""Before any event."""
+
+_STOPPED = "stopped"
+"""Stands for the state of a detector that failed and is to stay stopped; no snapshot equals it but itself."""
+
+
+class Snapshot(NamedTuple):
+    """The state before the event at ``position`` of the history."""
+
+    position: int
+    state: Any
+
+
+class Counts:
+    """What the lanes of one unit have done so far."""
+
+    __slots__ = ("duplicates", "executed", "failures", "rollbacks", "snapshots", "stops", "unknown")
+
+    def __init__(self) -> None:
+        self.executed = 0
+        self.rollbacks = 0
+        self.stops = 0
+        self.snapshots = 0
+        self.failures = 0
+        self.duplicates = 0
+        self.unknown = 0
+
+
+class Settings(NamedTuple):
+    """What all lanes of a unit have in common."""
+
+    retraction: Retraction = Retraction.ON_DEMAND
+    spacing: int = SPACING
+    stop_on_error: bool = False
+
+
+class Lane:
+    """One detector instance and its emitted events.
+
+    ``history``
+        emitted events in total order, from the first that may still be disturbed (or a little before).
+    ``last``
+        time stamp of the last of them.
+    Invariant: ``snapshots`` are in order of position, and the first stands at position 0.
+    """
+
+    __slots__ = ("counts", "derive", "detector", "history", "last", "limit", "on_event", "published", "settings", "snapshots")
+
+    def __init__(self, detector: Detector, derive: Derivation, settings: Settings, counts: Counts) -> None:
+        self.detector = detector
+        self.derive = derive
+        self.settings = settings
+        self.counts = counts
+        self.on_event = detector.on_event
+        self.history: list[Event] = []
+        self.last = NEVER
+        self.published: list[Published] = []
+        self.snapshots: list[Snapshot] = []
+        self.limit = 0  # length of the history at which a new snapshot is due
+
+    def take(self, ahead: list[Event], behind: list[Event], removed: list[Event], clk: int, k: int) -> list[Delta]:
+        """Take events to emit and emitted events to forget; return what changes downstream, in sequence.
+
+        ``ahead`` are strictly in order and later than any before; ``behind`` are in any order.
+        """
+        history = self.history
+        end = len(history)
+        if not behind and not removed:
+            history += ahead
+            self.last = ahead[-1].ts
+            return self._publish(end, clk, k)
+        later = self._snapshots_by_event()
+        gone = self._remove(removed)
+        end -= len(gone)
+        edge = ORDER(history[-1]) if end else _FIRST
+        history += ahead
+        late, repeats = arranged(behind)
+        came, duplicates = merge(history, late)
+        self.counts.duplicates += repeats + duplicates
+        came = [event for event in came if ORDER(event) < edge]
+        self.last = history[-1].ts if history else NEVER
+        if not gone and not came:
+            return self._publish(end, clk, k)
+        return self._correct(arranged(gone + came)[0], end + len(came), later, clk, k)
+
+    def _publish(self, start: int, clk: int, k: int) -> list[Delta]:
+        """Run the events from ``start`` on, none of which was run before."""
+        known = len(self.published)
+        self._run(start, len(self.history))
+        results = self.published[known:]
+        return [inserted(results, clk, k)] if results else []
+
+    def _correct(self, disturbed: list[Event], end: int, later: list[tuple[Event, Any]], clk: int, k: int) -> list[Delta]:
+        """Roll back before the first disturbed event and replay; the events from ``end`` on were never run."""
+        self.counts.rollbacks += 1
+        first, last = ORDER(disturbed[0]), ORDER(disturbed[-1])
+        start = min(bisect_left(self.history, first, key=ORDER), end)
+        cut = bisect_left(self.published, first, key=_cause_order)
+        old = self.published[cut:]
+        kept = self.published[:cut]
+        full = self.settings.retraction is Retraction.FULL
+        stops = [] if full else [(event, state) for event, state in later if ORDER(event) > last]
+        live = self._state() if stops else None
+        at = bisect_right(self.snapshots, start, key=_position) - 1
+        self._restore(self.snapshots[at].state)
+        origin = self.snapshots[at].position
+        del self.snapshots[at + 1 :]
+        self._run(origin, start)  # undisturbed: what it derives again is what is published already
+        self.published = kept
+        done = self._replay(start, end, stops, old, live)
+        self._run(done, len(self.history))
+        new = self.published[cut:]
+        if full:
+            return [delta for delta in (withdrawn(old), inserted(new, clk, k)) if delta]
+        delta = difference(old, new, clk, k)
+        return [delta] if delta else []
+
+    def _replay(self, start: int, end: int, stops: list[tuple[Event, Any]], old: list[Published], live: Any) -> int:
+        """Run from ``start`` until the state is what it was at a former snapshot behind all that was disturbed, or to ``end``.
+
+        Returns the position up to which the detector has come. Where it stops early, the former snapshots, results and
+        state behind that point are good again (4.3.2, property 1).
+        """
+        places = [(position_of(self.history, event), event, state) for event, state in stops]
+        for index, (place, event, state) in enumerate(places):
+            if place is None or place >= end:
+                break
+            self._run(start, place)
+            start = place
+            if same_state(self._state(), state):
+                self.counts.stops += 1
+                newest = self.snapshots[-1].position
+                good = [Snapshot(at, kept) for at, _, kept in places[index:] if at is not None and at > newest]
+                self.snapshots += [*good, Snapshot(end, live)] if end > newest else good
+                self.published += old[bisect_left(old, ORDER(event), key=_cause_order) :]
+                self._restore(live)
+                return end
+        self._run(start, end)
+        return end
+
+    def _run(self, start: int, end: int) -> None:
+        """Give the detector the events from ``start`` to ``end``, with a snapshot before every ``spacing`` of them."""
+        spacing = self.settings.spacing
+        while start < end:
+            if not self.snapshots or start - self.snapshots[-1].position >= spacing:
+                self._snapshot(start)
+            stop = min(end, self.snapshots[-1].position + spacing)
+            start = self._execute(start, stop)
+        self.limit = self.snapshots[-1].position + spacing if self.snapshots else 0
+
+    def _execute(self, start: int, stop: int) -> int:
+        """Run a stretch without snapshots; returns where it ended: ``stop``, or behind an event at which it raised."""
+        on_event, derive = self.on_event, self.derive
+        events = self.history if start == 0 and stop == len(self.history) else self.history[start:stop]
+        event = None
+        try:
+            for event in events:
+                result = on_event(event)
+                if result is not None and (derived := derive(event, result)):
+                    self.published.append(Published(event, derived))
+        except Exception:
+            at = position_of(self.history, event) if event is not None else None
+            assert at is not None
+            self.counts.executed += at + 1 - start
+            self.fail(at)
+            return at + 1
+        self.counts.executed += stop - start
+        return stop
+
+    def fail(self, at: int) -> None:
+        """Quarantine the event at ``at``, at which the detector just raised: go on from the state before it."""
+        self.counts.failures += 1
+        self.published.append(Published(self.history[at], [], traceback.format_exc(limit=-8)))
+        if self.settings.stop_on_error:
+            self._restore(_STOPPED)
+        else:
+            origin = self.snapshots[-1]
+            self._restore(origin.state)
+            for event in self.history[origin.position : at]:
+                result = self.on_event(event)
+                if result is not None and not isinstance(result, Event):
+                    list(result)
+            self.counts.executed += at - origin.position
+        self._snapshot(at + 1)  # so that no stretch between snapshots ever holds an event that failed
+
+    def renew(self, final: int) -> list[Published]:
+        """Forget what is final and take a snapshot before the next event; for events that are run one at a time."""
+        failures = self.purge(final)
+        if len(self.history) >= self.limit:
+            self._snapshot(len(self.history))
+        return failures
+
+    def _snapshot(self, position: int) -> None:
+        """Note the state before ``position``; an unchanged state is stored once."""
+        state = self._state()
+        self.counts.snapshots += 1
+        if self.snapshots:
+            before = self.snapshots[-1]
+            if same_state(state, before.state):
+                state = before.state
+            if before.position == position:
+                self.snapshots.pop()
+        self.snapshots.append(Snapshot(position, state))
+        self.limit = position + self.settings.spacing
+
+    def _state(self) -> Any:
+        return _STOPPED if self.on_event is _ignore else self.detector.snapshot()
+
+    def _restore(self, state: Any) -> None:
+        if state is _STOPPED:
+            self.on_event = _ignore
+            return
+        self.detector.restore(state)
+        self.on_event = self.detector.on_event
+
+    def _snapshots_by_event(self) -> list[tuple[Event, Any]]:
+        """The snapshots by the event they stand before: that survives insertions."""
+        history = self.history
+        return [(history[at], state) for at, state in self.snapshots if at < len(history)]
+
+    def _remove(self, events: list[Event]) -> list[Event]:
+        """Take events out of the history; returns those that were there."""
+        gone = []
+        for event in events:
+            at = position_of(self.history, event)
+            if at is None:
+                self.counts.unknown += 1
+            else:
+                gone.append(self.history.pop(at))
+        return arranged(gone)[0]
+
+    def purge(self, final: int) -> list[Published]:
+        """Forget what lies at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
+        settled = count_until(self.history, final)
+        if settled and settled == len(self.history):
+            self.snapshots.clear()
+            self._snapshot(settled)
+        at = bisect_right(self.snapshots, settled, key=_position) - 1
+        drop = self.snapshots[at].position if at >= 0 else 0
+        if not drop:
+            return []
+        cut = len(self.published)
+        if drop < len(self.history):
+            cut = bisect_left(self.published, ORDER(self.history[drop]), key=_cause_order)
+        failures = [published for published in self.published[:cut] if published.failure]
+        del self.history[:drop], self.published[:cut]
+        self.snapshots = [Snapshot(position - drop, state) for position, state in self.snapshots[at:]]
+        self.limit -= drop
+        return failures
+
+    def _check(self) -> None:
+        """Every invariant of a lane."""
+        keys = list(map(ORDER, self.history))
+        assert all(one < other for one, other in pairwise(keys)), "history out of order"
+        causes = [ORDER(published.cause) for published in self.published]
+        assert causes == sorted(set(causes)), "results out of order"
+        assert set(causes) <= set(keys), "results of events that are gone"
+        positions = [snapshot.position for snapshot in self.snapshots]
+        assert positions == sorted(set(positions)), "snapshots out of order"
+        assert not self.history or positions[0] == 0, "no snapshot to go back to"
+        assert not positions or positions[-1] <= len(self.history), "a snapshot beyond the end"
+        assert not keys or self.last == keys[-1][0], "last is not the last"
+
+
+def _ignore(event: Any) -> None:
+    """What a stopped detector does."""
+
+
+def _cause_order(published: Published) -> tuple[int, int, str, int]:
+    return ORDER(published.cause)
+
+
+def _position(snapshot: Snapshot) -> int:
+    return snapshot.position

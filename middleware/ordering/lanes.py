@@ -1,0 +1,176 @@
+"""The lanes of a unit: a single one, or one for each key, so that a late event replays its own key only."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from middleware.change import Delta
+from middleware.derivation import Derivation
+from middleware.detector import Detector, Key, fresh, key_function
+from middleware.event import END, Event
+from middleware.ordering.lane import Counts, Lane, Settings
+from middleware.ordering.retraction import Published, combined, inserted
+
+_SWEEP = 32
+"""How many lanes one purge looks at."""
+
+
+class Ready(NamedTuple):
+    """Events to emit.
+
+    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order.
+    """
+
+    ahead: list[Event]
+    behind: list[Event]
+
+
+def lanes_for(name: str, detector: Detector, level: int, settings: Settings) -> SingleLane | KeyedLanes:
+    """The lanes that a detector needs."""
+    key = key_function(detector)
+    return SingleLane(name, detector, level, settings) if key is None else KeyedLanes(name, detector, level, settings, key)
+
+
+class SingleLane:
+    """The one lane of a detector without key."""
+
+    def __init__(self, name: str, detector: Detector, level: int, settings: Settings) -> None:
+        self.counts = Counts()
+        self._lane = Lane(fresh(detector), Derivation(name, detector, level), settings, self.counts)
+
+    def __len__(self) -> int:
+        return 1
+
+    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
+        """Give the detector what is ready and take back what is removed."""
+        return self._lane.take(ready.ahead, ready.behind, removed, clk, k)
+
+    def purge(self, final: int) -> list[Published]:
+        """Forget what is final; returns the failures among it."""
+        return self._lane.purge(final)
+
+    def _check(self) -> None:
+        self._lane._check()
+
+
+class KeyedLanes:
+    """A lane for each key. The first event of a key makes its lane, from the detector's initial state."""
+
+    def __init__(self, name: str, detector: Detector, level: int, settings: Settings, key: Key) -> None:
+        self.counts = Counts()
+        self._name = name
+        self._level = level
+        self._settings = settings
+        self._key = key
+        self._detector = fresh(detector)
+        self._lanes: dict[Any, Lane] = {}
+        self._sweep: Iterator[Lane] = iter(())
+        self._failures: list[Published] = []  # of the key function, and of lanes purged on the way
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
+        """Give each event to the lane of its key; then correct the lanes with something out of order.
+
+        A lane that published in this call and is corrected by it does so in two deltas, in sequence.
+        """
+        results: list[Published] = []
+        touched: set[Lane] = set()
+        behind: dict[Lane, list[Event]] = {}
+        events = chain(ready.behind, ready.ahead)
+        self.counts.executed += len(ready.ahead) + len(ready.behind)
+        while not self._run_in_order(events, results, touched, behind, settled):
+            pass  # one event failed and is quarantined: go on with the next
+        if not behind and not removed:
+            return [inserted(results, clk, k)] if results else []
+        gone: dict[Lane, list[Event]] = {}
+        for event in removed:
+            lane = self._lane_of(event)
+            if lane is None:
+                self.counts.unknown += 1
+            else:
+                gone.setdefault(lane, []).append(event)
+        self.counts.executed -= sum(map(len, behind.values()))
+        rounds: list[list[Delta]] = [[inserted(results, clk, k)] if results else []]
+        for lane in dict.fromkeys((*behind, *gone)):
+            for index, delta in enumerate(lane.take([], behind.get(lane, []), gone.get(lane, []), clk, k), lane in touched):
+                rounds += [[] for _ in range(index + 1 - len(rounds))]
+                rounds[index].append(delta)
+        return [combined(deltas) for deltas in rounds if deltas]
+
+    def _run_in_order(
+        self,
+        events: Iterator[Event],
+        results: list[Published],
+        touched: set[Lane],
+        behind: dict[Lane, list[Event]],
+        settled: int,
+    ) -> bool:
+        """The hot loop: runs each event that is in order for its key, sorts out the others. False if one failed."""
+        lanes, key = self._lanes, self._key
+        lane = event = None
+        try:
+            for event in events:
+                value = key(event)
+                lane = lanes.get(value)
+                if lane is None:
+                    lane = lanes[value] = self._new_lane(value)
+                if event.ts > lane.last:
+                    history = lane.history
+                    if len(history) >= lane.limit:
+                        self._failures += lane.renew(settled)
+                    history.append(event)
+                    lane.last = event.ts
+                    result = lane.on_event(event)
+                    if result is not None and (derived := lane.derive(event, result)):
+                        published = Published(event, derived)
+                        lane.published.append(published)
+                        results.append(published)
+                        touched.add(lane)
+                elif lane in behind:
+                    behind[lane].append(event)
+                else:
+                    behind[lane] = [event]
+                    lane.last = END  # whatever else comes for it in this call must wait for its turn
+        except Exception:
+            assert event is not None
+            if lane is not None and lane.history and lane.history[-1] is event:
+                lane.fail(len(lane.history) - 1)
+            else:
+                self.counts.failures += 1
+                self._failures.append(Published(event, [], traceback.format_exc(limit=-8)))
+            return False
+        return True
+
+    def _new_lane(self, value: Any) -> Lane:
+        derive = Derivation(self._name, self._detector, self._level, value)
+        return Lane(fresh(self._detector), derive, self._settings, self.counts)
+
+    def _lane_of(self, event: Event) -> Lane | None:
+        """The lane an event went to; None if its key function fails, or nothing of its key was seen."""
+        try:
+            return self._lanes.get(self._key(event))
+        except Exception:
+            return None
+
+    def purge(self, final: int) -> list[Published]:
+        """Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.
+
+        Busy lanes purge themselves as they run; this sweep is for those that fell silent.
+        """
+        lanes = list(self._lanes.values()) if final == END else list(islice(self._sweep, _SWEEP))
+        if not lanes:
+            self._sweep = iter(list(self._lanes.values()))
+        for lane in lanes:
+            if lane.history and lane.last <= final:
+                self._failures += lane.purge(final)
+        failures, self._failures = self._failures, []
+        return failures
+
+    def _check(self) -> None:
+        for lane in self._lanes.values():
+            lane._check()

@@ -1,0 +1,320 @@
+"""The ordering unit: gives one detector its input in order, early, and corrects it (DEBS'13, section 4; design section 4).
+
+What has not been emitted yet waits in one sorted buffer; what has been emitted lives in lanes (one, or one for each key)
+until it is final. ``emitted`` is the AEP: everything at or below it has been given to the detector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import repeat, takewhile
+from operator import is_not
+
+import msgspec
+
+from middleware.change import Delta
+from middleware.detector import Detector
+from middleware.errors import LateEventError
+from middleware.event import END, NEVER, TS, Event, type_name
+from middleware.ordering.buffer import arranged, count_until, merge, position_of, split
+from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
+from middleware.ordering.lane import SPACING, Settings
+from middleware.ordering.lanes import Ready, lanes_for
+from middleware.ordering.retraction import Published, Retraction
+
+_PURGE_EVERY = 512
+"""How many events an unkeyed unit emits between two purges."""
+
+_NOTHING = Ready([], [])
+
+
+class Policies(msgspec.Struct, frozen=True):
+    """How a unit behaves. The defaults serve; each field says who would change it.
+
+    ``alpha``
+        where speculation starts: 1 is plain buffering, 0 full speculation. Adaptation takes it from there.
+    ``slack``
+        makes the K policy; None for the paper's maximum. A quantile forgets bursts; a fixed K serves comparisons.
+    ``horizon``
+        how long results may change; raise its floor for sources that may be silent or late for longer.
+    ``retraction``
+        on-demand or full (DEBS'13, 4.3).
+    ``spacing``
+        events between snapshots; 1 is the paper's setting, for detectors whose state returns to what it was.
+    ``late``
+        "ledger" or "error": whether an event behind the horizon is listed or ends the run.
+    ``failing``
+        "skip" the event at which a detector raises, or "stop" the detector.
+    """
+
+    alpha: float = 1.0
+    slack: Callable[[], SlackPolicy] | None = None
+    horizon: Horizon = Horizon()
+    retraction: Retraction = Retraction.ON_DEMAND
+    spacing: int = SPACING
+    late: str = "ledger"
+    failing: str = "skip"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha must lie between 0 (full speculation) and 1 (plain buffering), not {self.alpha}")
+        if self.spacing < 1:
+            raise ValueError(f"spacing must be at least 1 event, not {self.spacing}")
+        if self.late not in ("ledger", "error"):
+            raise ValueError(f'late must be "ledger" or "error", not {self.late!r}')
+        if self.failing not in ("skip", "stop"):
+            raise ValueError(f'failing must be "skip" or "stop", not {self.failing!r}')
+
+
+class Late(msgspec.Struct, frozen=True):
+    """An entry of the late ledger: what came behind the horizon, and the unit's clk, K and progress at that moment (ns)."""
+
+    event: Event
+    change: str
+    clk: int
+    k: int
+    final: int
+
+
+class UnitStatistics(msgspec.Struct, frozen=True):
+    """What a unit has done. ``executed`` counts detector calls, so ``executed - emitted`` were replays."""
+
+    detector: str
+    alpha: float
+    k: int
+    clk: int
+    final: int
+    received: int
+    emitted: int
+    executed: int
+    waiting: int
+    late: int
+    duplicates: int
+    unknown: int
+    rollbacks: int
+    early_stops: int
+    snapshots: int
+    failures: int
+    keys: int
+    inserted: int
+    revised: int
+    retracted: int
+
+
+class Unit:
+    """The ordering unit of one detector.
+
+    ``push`` takes whatever has arrived; nothing else moves it. It reads no clock and does no I/O.
+    ``final`` is its progress: what it derived from events at or below it never changes again.
+    """
+
+    def __init__(self, name: str, detector: Detector, level: int = 1, policies: Policies | None = None) -> None:
+        self.name = name
+        self.level = level
+        self.detector = detector
+        self.policies = policies if policies is not None else Policies()
+        self.alpha = self.policies.alpha
+        self.clock = LocalClock(self.policies.slack() if self.policies.slack else None)
+        self.final = NEVER
+        self.emitted = NEVER
+        self.ledger: list[Late] = []
+        self.quarantine: list[Published] = []
+        self._top = NEVER
+        self._ticking = frozenset(detector.clock) or None
+        settings = Settings(self.policies.retraction, self.policies.spacing, self.policies.failing == "stop")
+        self._lanes = lanes_for(name, detector, level, settings)
+        self._waiting: list[Event] = []
+        self._received = self._emitted = self._unpurged = self._duplicates = 0
+        self._inserted = self._revised = self._retracted = 0
+
+    @property
+    def progress(self) -> int:
+        """No further change of what this unit publishes will have ts <= this."""
+        return self.final if self.final in (NEVER, END) else self.final - self.detector.backdate
+
+    def push(self, delta: Delta, mark: int | None = None, promised: int = END, is_open: bool = True) -> list[Delta]:
+        """Take what has arrived; return what changes downstream, in sequence.
+
+        ``mark``
+            the node's clock mark, if it has one; a unit with clock types of its own ignores it.
+        ``promised``
+            smallest progress of the upstream streams that promise any; END if none does.
+        ``is_open``
+            whether some input comes without promises, so that clk - horizon bounds what is final.
+        """
+        settled = self.final  # what is admitted now may be older than what is final when it is emitted
+        again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
+        arrived = self._admit(delta) if delta.inserts else _NOTHING
+        if mark is not None and self._ticking is None:
+            self.clock.mark(mark)
+        self._settle(promised, is_open)
+        ready = self._ready(arrived, again)
+        deltas = self._emit(ready, removed, settled) if ready.ahead or ready.behind or removed else []
+        for out in deltas:
+            self._inserted += len(out.inserts)
+            self._revised += len(out.revises)
+            self._retracted += len(out.retracts)
+        if self.final == END or self._unpurged >= _PURGE_EVERY:
+            self._purge()
+        return deltas
+
+    def _admit(self, delta: Delta) -> Ready:
+        """Measure delays, move the clock, and list what is late."""
+        inserts = delta.inserts
+        self._received += len(inserts)
+        ahead, behind = split(inserts, self._top)
+        if ahead:
+            self._top = ahead[-1].ts
+        if delta.k_plus is None and self._ticking is None:
+            self._measure(inserts, ahead, behind)
+        else:
+            self._measure_singly(delta)
+        earliest = ahead[0].ts if ahead else self._top
+        if behind:
+            earliest = min(earliest, min(behind, key=TS).ts)
+        if earliest <= self.final:
+            self._list_late([event for event in inserts if event.ts <= self.final], "insert")
+            ahead = [event for event in ahead if event.ts > self.final]
+            behind = [event for event in behind if event.ts > self.final]
+        return Ready(ahead, behind)
+
+    def _measure(self, inserts: list[Event], ahead: list[Event], behind: list[Event]) -> None:
+        """Delays and clock where all events are in time or late by themselves: nothing is done per event in time."""
+        clock = self.clock
+        delayed = [event.ts for event in behind]
+        if ahead and ahead[0].ts < clock.clk:  # clock marks were faster
+            delayed += [event.ts for event in ahead if event.ts < clock.clk]
+        clock.arrive(delayed, len(inserts))
+        if not ahead or ahead[-1].ts <= clock.clk:
+            clock.pend(delayed)
+            return
+        clock.tick(next(event.ts for event in ahead if event.ts > clock.clk), ahead[-1].ts)
+        if behind and inserts[-1] is not ahead[-1]:
+            clock.pend([event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))])
+
+    def _measure_singly(self, delta: Delta) -> None:
+        """Delays and clock where events carry a K+, or only some types move the clock."""
+        clock, ticking = self.clock, self._ticking
+        early = delta.k_plus or repeat(0)
+        delayed = [event.ts - ahead for event, ahead in zip(delta.inserts, early, strict=False)]
+        clock.arrive(delayed, len(delayed))
+        ticks = [
+            (event.ts, place)
+            for place, event in enumerate(delta.inserts)
+            if event.ts > clock.clk and (ticking is None or event.__class__ in ticking)
+        ]
+        if ticks:
+            last, place = max(ticks)
+            clock.tick(min(ticks)[0], last)
+            delayed = delayed[place + 1 :]
+        clock.pend(delayed)
+
+    def _settle(self, promised: int, is_open: bool) -> None:
+        """Move ``final`` to where the promises and the horizon allow; never back."""
+        if is_open:
+            clock, k, horizon = self.clock, self.clock.k, self.policies.horizon
+            if clock.clk != NEVER and (k or horizon.floor):
+                self.final = max(self.final, min(promised, clock.clk - horizon.of(k)))
+        else:
+            self.final = max(self.final, promised)
+
+    def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
+        """The events to emit now: e.ts + alpha * K <= clk, or final, or behind the AEP. The rest waits."""
+        clk, before = self.clock.clk, self.emitted
+        if clk != NEVER:
+            self.emitted = max(self.emitted, clk - math.ceil(self.alpha * self.clock.k))
+        self.emitted = max(self.emitted, self.final)
+        ahead, behind = arrived
+        if again:
+            behind = behind + again
+            self._top = max(self._top, max(again, key=TS).ts)
+        waiting = self._waiting
+        if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and self._top <= self.emitted:
+            return Ready(ahead, behind)
+        waiting += ahead
+        if behind:
+            early = [event for event in behind if event.ts > before]
+            if early:
+                ordered, repeats = arranged(early)
+                self._duplicates += repeats + merge(waiting, ordered)[1]
+                behind = [event for event in behind if event.ts <= before]
+        end = count_until(waiting, self.emitted)
+        ready = waiting[:end]
+        del waiting[:end]
+        return Ready(ready, behind)
+
+    def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
+        """Give the detector what is ready."""
+        self._emitted += len(ready.ahead) + len(ready.behind)
+        self._unpurged += len(ready.ahead) + len(ready.behind)
+        return self._lanes.emit(ready, removed, self.clock.clk, self.clock.k, settled)
+
+    def _withdraw(self, delta: Delta) -> tuple[list[Event], list[Event]]:
+        """Take back what upstream withdraws or revises.
+
+        Returns the new content of what it revises, and the events that the detector was given already.
+        """
+        gone = delta.retracts + [old for old, _ in delta.revises]
+        again = [new for _, new in delta.revises]
+        if any(event.ts <= self.final for event in gone + again):
+            self._list_late([event for event in gone if event.ts <= self.final], "retract")
+            self._list_late([event for event in again if event.ts <= self.final], "revise")
+            gone = [event for event in gone if event.ts > self.final]
+            again = [event for event in again if event.ts > self.final]
+        removed = []
+        for event in gone:
+            at = position_of(self._waiting, event)
+            if at is None:
+                removed.append(event)
+            else:
+                del self._waiting[at]
+        return again, removed
+
+    def _list_late(self, events: list[Event], change: str) -> None:
+        """Enter events in the late ledger, or raise LateEventError if that is the policy."""
+        if events and self.policies.late == "error":
+            event = events[0]
+            raise LateEventError(
+                f"{self.name}: {type_name(event.__class__)} of {event.source!r} with ts={event.ts} came when everything up to "
+                f"{self.final} was final already; raise the horizon's floor, or set the policy for late events to ledger"
+            )
+        self.ledger += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
+
+    def _purge(self) -> None:
+        self._unpurged = 0
+        self.quarantine += self._lanes.purge(self.final)
+
+    def statistics(self) -> UnitStatistics:
+        """What the unit has done so far."""
+        counts = self._lanes.counts
+        return UnitStatistics(
+            detector=self.name,
+            alpha=self.alpha,
+            k=self.clock.k,
+            clk=self.clock.clk,
+            final=self.final,
+            received=self._received,
+            emitted=self._emitted,
+            waiting=len(self._waiting),
+            late=len(self.ledger),
+            keys=len(self._lanes),
+            inserted=self._inserted,
+            revised=self._revised,
+            retracted=self._retracted,
+            executed=counts.executed,
+            duplicates=counts.duplicates + self._duplicates,
+            unknown=counts.unknown,
+            rollbacks=counts.rollbacks,
+            early_stops=counts.stops,
+            snapshots=counts.snapshots,
+            failures=counts.failures,
+        )
+
+    def _check(self) -> None:
+        """Every invariant of the unit and its lanes."""
+        assert arranged(self._waiting) == (self._waiting, 0), "waiting events out of order"
+        assert not self._waiting or self._waiting[0].ts > self.emitted, "an event waits that should have been emitted"
+        assert self.emitted >= self.final, "something is final that was never emitted"
+        self._lanes._check()

@@ -1,0 +1,151 @@
+"""What the property tests of ordering draw: events with ties, disorder, duplicates; detectors that are easily upset."""
+
+from collections import deque
+
+from hypothesis import strategies as st
+
+from middleware.detector import Detector
+from middleware.event import Event
+
+
+class Reading(Event):
+    sensor: int
+    value: int
+
+
+class Beat(Event):
+    sensor: int
+    total: int
+    order: str
+
+
+class Alarm(Event):
+    sensor: int
+    total: int
+
+
+class Fold(Detector):
+    """State depends on the order of everything it ever saw; publishes 0, 1 or 2 events at a time."""
+
+    subscribes, publishes, backdate = (Reading,), (Beat, Alarm), 3
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.recent: deque[int] = deque(maxlen=3)
+        self.seen: dict[int, int] = {}
+
+    def on_event(self, event):
+        self.total = (self.total * 31 + event.value) % 1009
+        self.recent.append(event.value)
+        self.seen[event.sensor] = self.seen.get(event.sensor, 0) + 1
+        if event.value % 5 == 0:
+            yield Beat(event.sensor, self.total, ",".join(map(str, self.recent)), ts=event.ts - event.value % 4)
+        if self.total % 3 == 0:
+            yield Alarm(next(iter(self.seen)), self.total, ts=event.ts)
+
+
+class KeyedFold(Fold):
+    key = "sensor"
+
+
+class Filter(Detector):
+    """No state: every replay may stop early."""
+
+    subscribes, publishes = (Reading,), (Beat,)
+
+    def on_event(self, event):
+        return Beat(event.sensor, event.value, "", ts=event.ts) if event.value > 4 else None
+
+
+class Mode(Detector):
+    """A state that often returns to what it was; the type of the result depends on it."""
+
+    subscribes, publishes = (Reading,), (Beat, Alarm)
+
+    def __init__(self) -> None:
+        self.up = False
+
+    def on_event(self, event):
+        if event.value in (3, 7):
+            self.up = event.value == 7
+            return None
+        if event.value < 2:
+            return None
+        return (
+            Alarm(event.sensor, event.value, ts=event.ts) if self.up else Beat(event.sensor, event.value, "", ts=event.ts)
+        )
+
+
+class Brittle(Detector):
+    """Raises now and then, having changed its state before; sometimes returns nonsense."""
+
+    subscribes, publishes = (Reading,), (Alarm,)
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.items: list[int] = []
+
+    def on_event(self, event):
+        self.items.append(event.value)
+        self.total += event.value
+        if self.total % 7 == 3:
+            raise RuntimeError("three of seven")
+        if self.total % 11 == 5:
+            return "nonsense"
+        return Alarm(len(self.items), self.total, ts=event.ts)
+
+
+class Upper(Detector):
+    """Reads derived and raw events, keyed by what is derived."""
+
+    subscribes, publishes, key = (Beat, Alarm, Reading), (Alarm,), "sensor"
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.count = 0
+
+    def on_event(self, event):
+        self.count += 1
+        before, self.last = self.last, getattr(event, "total", 1)
+        return Alarm(event.sensor, before * 100 + self.count, ts=event.ts) if (before + self.last) % 2 else None
+
+
+class Top(Detector):
+    """Reads two levels at once."""
+
+    subscribes, publishes = (Beat, Alarm), (Beat,)
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def on_event(self, event):
+        name = type(event).__name__[0]
+        self.last = (self.last + name)[-5:]
+        return Beat(0, len(self.last), self.last, ts=event.ts) if name == "B" else None
+
+
+@st.composite
+def arrivals(draw, most: int = 60) -> list[Reading]:
+    """Readings in arrival order: late, repeated, with equal time stamps, from several sources."""
+    count = draw(st.integers(1, most))
+    spread = draw(st.sampled_from([1, 3, 10]))
+    disorder = draw(st.sampled_from([0, 2, 10, 50]))
+    rows = []
+    for number in range(count):
+        ts = draw(st.integers(0, count * spread // 2))
+        reading = Reading(draw(st.integers(0, 3)), draw(st.integers(0, 9)), ts=ts, id=number, source=draw(st.sampled_from("ab")))
+        rows.append((ts + draw(st.integers(0, disorder)), number, reading))
+    arrived = [reading for _, _, reading in sorted(rows)]
+    for number in draw(st.lists(st.integers(0, count - 1), max_size=4)):
+        arrived.insert(draw(st.integers(0, len(arrived))), arrived[number])
+    return arrived
+
+
+def batches(draw, items: list) -> list[list]:
+    """The items in batches of drawn sizes."""
+    parts = []
+    while items:
+        size = draw(st.integers(1, 12))
+        parts.append(items[:size])
+        items = items[size:]
+    return parts

@@ -1,0 +1,117 @@
+"""The promise of the ordering unit against the sorted oracle, for everything hypothesis can draw."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from middleware.change import Delta
+from middleware.event import END, IDENTITY, NEVER, ORDER
+from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack
+from middleware.ordering.retraction import Retraction
+from middleware.ordering.unit import Policies, Unit
+from middleware.testing.oracle import in_order, oracle
+
+from .streams import Brittle, Filter, Fold, KeyedFold, Mode, Reading, arrivals, batches
+
+policies = st.builds(
+    Policies,
+    alpha=st.sampled_from([0.0, 0.3, 1.0]),
+    slack=st.sampled_from([None, MaxSlack, lambda: FixedSlack(4), lambda: QuantileSlack(0.9, 16)]),
+    horizon=st.sampled_from([Horizon(1, 0), Horizon(2, 0), Horizon(2, 20), Horizon(1, 1000)]),
+    retraction=st.sampled_from(list(Retraction)),
+    spacing=st.sampled_from([1, 2, 5, 128]),
+)
+
+
+class Consumer:
+    """Nets the changes of one unit, and refuses any that touches what was final."""
+
+    def __init__(self):
+        self.now = {}
+        self.final = NEVER
+
+    def take(self, deltas):
+        for delta in deltas:
+            seen = [(type(event), *IDENTITY(event)) for event in delta.inserts + delta.retracts]
+            seen += [(type(new), *IDENTITY(new)) for _, new in delta.revises]
+            assert len(seen) == len(set(seen)), "an identity twice in one delta"
+            assert delta.k_plus is None or len(delta.k_plus) == len(delta.inserts)
+            for event in delta.retracts:
+                assert self.now.pop(IDENTITY(event)) == event
+                assert event.ts > self.final
+            for old, new in delta.revises:
+                assert self.now[IDENTITY(old)] == old != new
+                assert min(old.ts, new.ts) > self.final
+                self.now[IDENTITY(new)] = new
+            for event in delta.inserts:
+                assert event.ts > self.final
+                assert self.now.setdefault(IDENTITY(event), event) is event
+
+    def advance(self, progress):
+        assert progress >= self.final
+        self.final = progress
+
+    def finals(self):
+        return sorted(self.now.values(), key=ORDER)
+
+
+@pytest.mark.parametrize("detector", [Fold, KeyedFold, Filter, Mode, Brittle])
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), arrived=arrivals(), policy=policies)
+def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arrived, policy):
+    unit = Unit(detector.__name__, detector(), 1, policy)
+    consumer = Consumer()
+    for batch in batches(data.draw, arrived):
+        unit.alpha = data.draw(st.sampled_from([policy.alpha, policy.alpha, 1.0, 0.0]))
+        mark = max(event.ts for event in batch) if data.draw(st.booleans()) else None
+        consumer.take(unit.push(Delta(batch), mark))
+        consumer.advance(unit.progress)
+        unit._check()
+    consumer.take(unit.push(Delta(), promised=END, is_open=False))
+    unit._check()
+    late = [IDENTITY(entry.event) for entry in unit.ledger]
+    accepted = list(arrived)
+    for identity in late:  # a listed arrival is the last of its identity that has not been struck out yet
+        accepted.reverse()
+        accepted.remove(next(event for event in accepted if IDENTITY(event) == identity))
+        accepted.reverse()
+    assert consumer.finals() == oracle(accepted, [detector()])[detector.__name__]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rng=st.randoms(use_true_random=False),
+    arrived=arrivals(30),
+    policy=policies,
+    detector=st.sampled_from([Fold, KeyedFold, Mode, Brittle]),
+)
+def test_retractions_and_revisions_from_upstream_disturb_like_late_events(rng, arrived, policy, detector):
+    """Whatever upstream inserts, revises and withdraws, the finals are those of what it stands by in the end."""
+    unit = Unit(detector.__name__, detector(), 2, policy)
+    consumer = Consumer()
+    stands = {}
+    queue = list({IDENTITY(event): event for event in arrived}.values())
+    promised = NEVER
+    while queue or rng.random() < 0.7:
+        size = rng.randrange(6)
+        inserts, queue = [event for event in queue[:size] if event.ts > promised], queue[size:]
+        open_ones = [identity for identity in sorted(stands) if stands[identity].ts > promised]
+        delta = Delta(inserts)
+        for identity in rng.sample(open_ones, min(rng.randrange(4), len(open_ones))):
+            old = stands.pop(identity)
+            new = Reading(
+                rng.randrange(4), rng.randrange(10), ts=max(promised + 1, old.ts + rng.randint(-3, 3)), id=old.id, source=old.source
+            )
+            if rng.random() < 0.5:
+                delta.retracts.append(old)
+            else:
+                stands[identity] = new
+                delta.revises += [(old, new)] if new != old else []
+        stands.update({IDENTITY(event): event for event in inserts})
+        promised = max(promised, rng.randint(-1, 1 + max((event.ts for event in stands.values()), default=0) // 2))
+        consumer.take(unit.push(delta, promised=promised, is_open=False))
+        consumer.advance(unit.progress)
+        unit._check()
+    consumer.take(unit.push(Delta(), promised=END, is_open=False))
+    assert not unit.ledger
+    assert consumer.finals() == sorted(in_order(detector.__name__, detector(), 2, stands.values()), key=ORDER)
