@@ -81,23 +81,20 @@ class KeyedLanes:
         results: list[Published] = []
         touched: set[Lane] = set()
         behind: dict[Lane, list[Event]] = {}
+        gone = self._gone(removed) if removed else {}
+        for lane in gone:
+            behind[lane] = []
+            lane.last = END  # whatever comes for it in this call must wait for the removal
         events = chain(ready.behind, ready.ahead)
         self.counts.executed += len(ready.ahead) + len(ready.behind)
         while not self._run_in_order(events, results, touched, behind, settled):
             pass  # one event failed and is quarantined: go on with the next
-        if not behind and not removed:
+        if not behind:
             return [inserted(results, clk, k)] if results else []
-        gone: dict[Lane, list[Event]] = {}
-        for event in removed:
-            lane = self._lane_of(event)
-            if lane is None:
-                self.counts.unknown += 1
-            else:
-                gone.setdefault(lane, []).append(event)
         self.counts.executed -= sum(map(len, behind.values()))
         rounds: list[list[Delta]] = [[inserted(results, clk, k)] if results else []]
-        for lane in dict.fromkeys((*behind, *gone)):
-            for index, delta in enumerate(lane.take([], behind.get(lane, []), gone.get(lane, []), clk, k), lane in touched):
+        for lane, events_behind in behind.items():
+            for index, delta in enumerate(lane.take([], events_behind, gone.get(lane, []), clk, k), lane in touched):
                 rounds += [[] for _ in range(index + 1 - len(rounds))]
                 rounds[index].append(delta)
         return [combined(deltas) for deltas in rounds if deltas]
@@ -150,12 +147,19 @@ class KeyedLanes:
         derive = Derivation(self._name, self._detector, self._level, value)
         return Lane(fresh(self._detector), derive, self._settings, self.counts)
 
-    def _lane_of(self, event: Event) -> Lane | None:
-        """The lane an event went to; None if its key function fails, or nothing of its key was seen."""
-        try:
-            return self._lanes.get(self._key(event))
-        except Exception:
-            return None
+    def _gone(self, removed: list[Event]) -> dict[Lane, list[Event]]:
+        """Emitted events that are withdrawn, by lane."""
+        gone: dict[Lane, list[Event]] = {}
+        for event in removed:
+            try:
+                lane = self._lanes.get(self._key(event))
+            except Exception:  # an event whose key function fails never went to a lane
+                lane = None
+            if lane is None:
+                self.counts.unknown += 1
+            else:
+                gone.setdefault(lane, []).append(event)
+        return gone
 
     def purge(self, final: int) -> list[Published]:
         """Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.

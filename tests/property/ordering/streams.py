@@ -24,6 +24,15 @@ class Alarm(Event):
     total: int
 
 
+class Verdict(Event):
+    sensor: int
+    total: int
+
+
+class Summit(Event):
+    order: str
+
+
 class Fold(Detector):
     """State depends on the order of everything it ever saw; publishes 0, 1 or 2 events at a time."""
 
@@ -71,9 +80,7 @@ class Mode(Detector):
             return None
         if event.value < 2:
             return None
-        return (
-            Alarm(event.sensor, event.value, ts=event.ts) if self.up else Beat(event.sensor, event.value, "", ts=event.ts)
-        )
+        return Alarm(event.sensor, event.value, ts=event.ts) if self.up else Beat(event.sensor, event.value, "", ts=event.ts)
 
 
 class Brittle(Detector):
@@ -98,7 +105,7 @@ class Brittle(Detector):
 class Upper(Detector):
     """Reads derived and raw events, keyed by what is derived."""
 
-    subscribes, publishes, key = (Beat, Alarm, Reading), (Alarm,), "sensor"
+    subscribes, publishes, key = (Beat, Alarm, Reading), (Verdict,), "sensor"
 
     def __init__(self) -> None:
         self.last = 0
@@ -107,13 +114,13 @@ class Upper(Detector):
     def on_event(self, event):
         self.count += 1
         before, self.last = self.last, getattr(event, "total", 1)
-        return Alarm(event.sensor, before * 100 + self.count, ts=event.ts) if (before + self.last) % 2 else None
+        return Verdict(event.sensor, before * 100 + self.count, ts=event.ts) if (before + self.last) % 2 else None
 
 
 class Top(Detector):
     """Reads two levels at once."""
 
-    subscribes, publishes = (Beat, Alarm), (Beat,)
+    subscribes, publishes = (Beat, Alarm, Verdict), (Summit,)
 
     def __init__(self) -> None:
         self.last = ""
@@ -121,7 +128,7 @@ class Top(Detector):
     def on_event(self, event):
         name = type(event).__name__[0]
         self.last = (self.last + name)[-5:]
-        return Beat(0, len(self.last), self.last, ts=event.ts) if name == "B" else None
+        return Summit(self.last, ts=event.ts) if name != "A" else None
 
 
 @st.composite
@@ -133,7 +140,9 @@ def arrivals(draw, most: int = 60) -> list[Reading]:
     rows = []
     for number in range(count):
         ts = draw(st.integers(0, count * spread // 2))
-        reading = Reading(draw(st.integers(0, 3)), draw(st.integers(0, 9)), ts=ts, id=number, source=draw(st.sampled_from("ab")))
+        reading = Reading(
+            draw(st.integers(0, 3)), draw(st.integers(0, 9)), ts=ts, id=number, source=draw(st.sampled_from("ab"))
+        )
         rows.append((ts + draw(st.integers(0, disorder)), number, reading))
     arrived = [reading for _, _, reading in sorted(rows)]
     for number in draw(st.lists(st.integers(0, count - 1), max_size=4)):

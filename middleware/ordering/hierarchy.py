@@ -1,0 +1,150 @@
+"""The detectors of one node: their units, run in order of level, so that one step carries a batch all the way up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from middleware.change import Batch, Delta
+from middleware.derivation import levels, named
+from middleware.detector import Detector
+from middleware.event import END, NEVER, type_name
+from middleware.ordering.alpha import Alpha
+from middleware.ordering.retraction import combined
+from middleware.ordering.unit import Policies, Unit, UnitStatistics
+
+Parts = dict[str, list[Delta]]
+"""Changes of one round by type name."""
+
+
+class Placed(msgspec.Struct):
+    """A unit in its place: what it reads and publishes by type name, and the state of its alpha adaptation."""
+
+    unit: Unit
+    reads: tuple[str, ...]
+    publishes: tuple[str, ...]
+    adaptation: Alpha
+
+    @classmethod
+    def of(cls, name: str, detector: Detector, level: int, policies: Policies | None) -> Placed:
+        unit = Unit(name, detector, level, policies)
+        reads, publishes = (tuple(map(type_name, types)) for types in (detector.subscribes, detector.publishes))
+        return cls(unit, reads, publishes, Alpha(unit.alpha))
+
+
+class Hierarchy:
+    """The units of a node. A pure processor of batches: it reads no clock and does no I/O.
+
+    ``detectors``
+        all detectors of the application by name: levels, and what is derived at all, follow from them.
+    ``here``
+        the names of those that run on this node (None: all).
+    ``policies``
+        how units behave: one for all, or by detector name with "" for the others.
+    ``adaptive``
+        whether ``adapt`` steers each unit's alpha by the busy factor.
+    """
+
+    def __init__(
+        self,
+        detectors: Iterable[Detector] | Mapping[str, Detector],
+        here: Collection[str] | None = None,
+        policies: Policies | Mapping[str, Policies] | None = None,
+        adaptive: bool = False,
+    ) -> None:
+        everything = named(detectors)
+        level = levels(everything)
+        self.adaptive = adaptive
+        self.clock: int | None = None
+        self._placed = [
+            Placed.of(name, everything[name], level[name], _policy(policies, name))
+            for name in sorted(everything, key=lambda name: (level[name], name))
+            if here is None or name in here
+        ]
+        local = {placed.unit.name for placed in self._placed}
+        self._derived = frozenset(type_name(t) for detector in everything.values() for t in detector.publishes)
+        self._away = frozenset(type_name(t) for name, d in everything.items() if name not in local for t in d.publishes)
+        self._publishers: dict[str, list[Unit]] = {}
+        for placed in self._placed:
+            for name in placed.publishes:
+                self._publishers.setdefault(name, []).append(placed.unit)
+        self._promised: dict[str, int] = dict.fromkeys(self._publishers, NEVER)
+        self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
+        self.publications = frozenset(self._publishers)
+
+    @property
+    def units(self) -> list[Unit]:
+        """The units of this node, lowest level first."""
+        return [placed.unit for placed in self._placed]
+
+    def process(self, batch: Batch) -> list[Batch]:
+        """Take what arrived at this node; return what its detectors publish, in sequence.
+
+        ``batch.progress`` is the whole of what is promised from outside: a raw type that is missing is open. Several
+        batches come out only where results are withdrawn and published again (full retraction).
+        """
+        if batch.clock is not None:
+            self.clock = batch.clock if self.clock is None else max(self.clock, batch.clock)
+        arrived: list[Parts] = [{name: [delta] for name, delta in batch.deltas.items()}]
+        published: list[Parts] = []
+        for placed in self._placed:
+            for index, delta in enumerate(self._step(placed, arrived, batch.progress)):
+                parts = delta.by_type()
+                for rounds in (arrived, published):
+                    rounds += [{} for _ in range(index + 1 - len(rounds))]
+                    for name, part in parts.items():
+                        rounds[index].setdefault(name, []).append(part)
+        return self._published(published)
+
+    def _step(self, placed: Placed, arrived: list[Parts], outside: dict[str, int]) -> list[Delta]:
+        """Run one unit: round by round, so that what was withdrawn and published again comes in that sequence."""
+        inputs = [combined(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
+        unit = placed.unit
+        outputs: list[Delta] = []
+        for delta in inputs[:-1]:
+            outputs += unit.push(delta, promised=NEVER, is_open=False)
+        promises = [self._promise(name, outside) for name in placed.reads]
+        known = [promise for promise in promises if promise is not None]
+        last = inputs[-1] if inputs else Delta()
+        outputs += unit.push(last, self.clock, min(known, default=END), len(known) < len(promises))
+        return outputs
+
+    def _promise(self, name: str, outside: dict[str, int]) -> int | None:
+        """Progress of the stream of a type as this node sees it; None for a raw type that is open."""
+        promise = outside.get(name, NEVER if name in self._derived else None)
+        if name not in self._publishers:
+            return promise
+        own = min(unit.progress for unit in self._publishers[name])
+        return min(own, NEVER if promise is None else promise) if name in self._away else own
+
+    def _published(self, rounds: list[Parts]) -> list[Batch]:
+        """The batches that leave the node, the last with all that is newly promised."""
+        batches = [Batch({name: combined(deltas) for name, deltas in parts.items()}, {}, self.clock) for parts in rounds]
+        moved = {}
+        for name, units in self._publishers.items():
+            promised = min(unit.progress for unit in units)
+            if promised > self._promised[name]:
+                self._promised[name] = moved[name] = promised
+        if moved and not batches:
+            batches.append(Batch({}, {}, self.clock))
+        if moved:
+            batches[-1].progress = moved
+        return batches
+
+    def adapt(self, busy: float) -> None:
+        """Adapt each unit's alpha to the node's busy factor of the last interval (every ``alpha.INTERVAL``)."""
+        if self.adaptive:
+            for placed in self._placed:
+                placed.adaptation = placed.adaptation.adapted(busy)
+                placed.unit.alpha = placed.adaptation.alpha
+
+    def statistics(self) -> list[UnitStatistics]:
+        """What each unit has done so far."""
+        return [placed.unit.statistics() for placed in self._placed]
+
+
+def _policy(policies: Policies | Mapping[str, Policies] | None, name: str) -> Policies | None:
+    if policies is None or isinstance(policies, Policies):
+        return policies
+    return policies.get(name, policies.get(""))
