@@ -13,6 +13,10 @@ class DetectorError(SlacklineError):
     """A detector broke its contract: what it declares, returns or stamps."""
 
 
+class QuantityError(SlacklineError):
+    """A duration, or another number with a unit, that cannot be read."""
+
+
 class ScenarioError(SlacklineError):
     """A scenario file that cannot be run: names file, key and reason."""
 

@@ -134,5 +134,10 @@ class LocalClock:
             self._pending = min(delayed) if self._pending is None else min(self._pending, *delayed)
 
     def mark(self, clock: int) -> None:
-        """Take a clock mark from outside: events this old exist elsewhere."""
-        self.clk = max(self.clk, clock)
+        """Take a clock mark from outside: events this old exist elsewhere.
+
+        What arrived before it has met a clock that others kept moving: its delay needs no second look.
+        """
+        if clock > self.clk:
+            self.clk = clock
+            self._pending = None

@@ -21,20 +21,42 @@ def first_arrivals(events: Iterable[Event]) -> list[Event]:
 def in_order(name: str, detector: Detector, level: int, events: Iterable[Event]) -> list[Event]:
     """What one detector derives from ``events`` in total order; an event at which it raises is skipped (quarantined)."""
     key = key_function(detector)
-    lanes: dict[Any, tuple[Detector, Derivation]] = {}
+    lanes: dict[Any, _Plain] = {}
     derived: list[Event] = []
     for event in sorted(events, key=ORDER):
-        value = key(event) if key else None
-        if value not in lanes:
-            lanes[value] = (fresh(detector), Derivation(name, detector, level, value))
-        lane, derivation = lanes[value]
-        before = lane.snapshot()
         try:
-            result = lane.on_event(event)
-            derived += derivation(event, result) if result is not None else ()
+            value = key(event) if key else None
+            lane = lanes.get(value)
         except Exception:
-            lane.restore(before)
+            continue
+        if lane is None:
+            lane = lanes[value] = _Plain(detector, Derivation(name, detector, level, value))
+        derived += lane.take(event)
     return derived
+
+
+class _Plain:
+    """A detector that is simply called, event by event; when it raises, it is rebuilt from all that it had taken before."""
+
+    def __init__(self, initial: Detector, derivation: Derivation) -> None:
+        self._initial = initial
+        self._derivation = derivation
+        self._detector = fresh(initial)
+        self._taken: list[Event] = []
+
+    def take(self, event: Event) -> list[Event]:
+        try:
+            result = self._detector.on_event(event)
+            derived = self._derivation(event, result) if result is not None else []
+        except Exception:
+            self._detector = fresh(self._initial)
+            for before in self._taken:
+                result = self._detector.on_event(before)
+                if result is not None:
+                    self._derivation(before, result)
+            return []
+        self._taken.append(event)
+        return derived
 
 
 def oracle(

@@ -1,0 +1,60 @@
+"""``slackline node``: one node of a scenario in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from middleware.errors import ScenarioError
+
+
+def node(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Name or folder of the scenario.")],
+    name: Annotated[str, typer.Argument(metavar="NODE", help="Which of its nodes to be.")],
+    *,
+    address: Annotated[
+        list[str] | None, typer.Option(metavar="NODE=ADDRESS", help="Where a node is reached, instead of what the file says.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Fix alpha: 1 is plain buffering, 0 full speculation.")] = None,
+    keys: Annotated[Path | None, typer.Option(help="This node's key file; needed beyond this machine.")] = None,
+    allow: Annotated[Path | None, typer.Option(help="The list of keys that may attach.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
+) -> None:
+    """Run one node of a scenario until it is told to end (Ctrl-C, SIGTERM); then finish what has arrived.
+
+    Examples:
+
+      [bold]slackline node soccer field[/]
+
+      [bold]slackline node ./plant press --keys press.key --allow allowed.txt[/]
+    """
+    from middleware.ordering.hierarchy import Hierarchy
+    from middleware.runtime.keys import Keys
+    from middleware.runtime.node import Node
+    from middleware.runtime.report import Reporter, write_report
+    from middleware.runtime.scenario import load_scenario
+
+    plan = load_scenario(scenario)
+    if name not in plan.places:
+        raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(plan.places)}")
+    addresses = {each.name: each.address for each in plan.plan.nodes} | _addresses(address or [])
+    if "*" in addresses[name].rpartition(":")[2] and len(addresses) > 1:
+        raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address without * (--address {name}=...)")
+    if (keys is None) != (allow is None):
+        raise ScenarioError("give both --keys and --allow, or neither")
+    hierarchy = Hierarchy(plan.detectors, plan.places[name], plan.policies(alpha), plan.adaptive and alpha is None)
+    reporter = Reporter(hierarchy)
+    own = Keys.load(keys, allow) if keys and allow else None
+    running = Node(name, addresses[name], addresses, reporter, plan.types, keys=own)
+    running.run()
+    if report is not None:
+        write_report(reporter.report(name, running.statistics()), report)
+
+
+def _addresses(texts: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if bad := [text for text, (name, _, address) in zip(texts, pairs, strict=True) if not name or not address]:
+        raise ScenarioError(f"--address {bad[0]!r}: write NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
+    return {name: address for name, _, address in pairs}

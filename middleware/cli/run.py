@@ -1,0 +1,150 @@
+"""``slackline run``: a scenario from its recording to its final results, with and without speculation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from middleware.cli.output import ExitCode, JsonFile, console, write_json
+from middleware.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from middleware.cli.summary import Outcome
+    from middleware.runtime.scenario import Scenario
+
+_READY = 60.0
+_PATIENCE = 120.0
+"""Seconds that the nodes may take, after the last event was fed, to make everything final."""
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Name or folder of the scenario.")],
+    *,
+    mode: Annotated[
+        str,
+        typer.Option(help="[bold]both[/] runs it with speculation and with pure buffering; or one of speculative, buffering."),
+    ] = "both",
+    speed: Annotated[str, typer.Option(help="1x as recorded, 10x ten times as fast, max as fast as it goes.")] = "1x",
+    seconds: Annotated[float | None, typer.Option(help="Length of a generated recording, instead of the scenario's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of a generated recording and its delays.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
+    json: JsonFile = None,
+) -> None:
+    """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
+
+    Ends with 0 if the finals equal the oracle's, with 1 if they do not, and with 2 if the scenario cannot be run.
+
+    Examples:
+
+      [bold]slackline run soccer[/]
+
+      [bold]slackline run soccer --seconds 65 --seed 3 --json result.json[/]
+
+      [bold]slackline run debs2013 --mode speculative --speed 10x[/]
+    """
+    from middleware.cli.summary import show, summary
+    from middleware.cli.trace import parse_speed
+    from middleware.runtime.scenario import load_scenario
+    from middleware.spark.session import spark_session
+
+    modes = {"both": ("speculative", "buffering")}.get(mode, (mode,))
+    if not set(modes) <= {"speculative", "buffering"}:
+        raise ScenarioError(f"--mode {mode}: it is both, speculative or buffering")
+    factor = parse_speed(speed)
+    plan = load_scenario(scenario).lasting(seconds, seed)
+    screen = console(json)
+    screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
+    with spark_session(2):
+        trace = _prepared(plan, out, screen)
+        outcomes = {each: _run(plan, trace, each, factor, screen) for each in modes}
+    with screen.status("running the in-order oracle ..."):
+        result = summary(plan, trace, outcomes)
+    show(result, screen)
+    if json:
+        write_json(result, json)
+    if not result.oracle_equal:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _prepared(plan: Scenario, out: Path, screen: Console) -> Path:
+    """The scenario's trace: the one prepared before from the same recording with the same settings, or a new one."""
+    from middleware.event import stable_hash
+    from middleware.spark.delays import parse_delays
+    from middleware.spark.prepare import prepare
+    from middleware.spark.readers import open_recording
+    from middleware.spark.traces import DESCRIPTION, load_trace
+
+    recording = plan.plan.recording
+    files = plan.files()
+    generate = recording.generate
+    version = stable_hash(f"{recording}{[(str(file), file.stat().st_mtime_ns) for file in files]}{plan.source_version()}")
+    folder = out / plan.plan.name / f"trace-{version:016x}"
+    if not (folder / DESCRIPTION).exists():
+        opened = open_recording(
+            files,
+            reader=recording.reader,
+            mapping=plan.folder / recording.mapping if recording.mapping else None,
+            generate=generate,
+            seed=recording.seed,
+            seconds=recording.seconds,
+        )
+        drawn = recording.delay or recording.delay_for or recording.duplicates
+        model = recording.delay or "constant(0ms)"
+        delays = parse_delays(model, recording.delay_for, recording.duplicates, recording.seed) if drawn else None
+        with screen.status("...") as status:
+            prepare(
+                opened, folder, delays, force=True, progress=lambda step: status.update(f"Spark prepares the trace: {step} ...")
+            )
+    trace = load_trace(folder)
+    late = sum(one.late for one in trace.types.values())
+    worst = max(one.max_lateness for one in trace.types.values())
+    screen.print(
+        f"trace {folder}: {trace.events:,} events of {len(trace.sources())} sources, "
+        f"{late / trace.events:.1%} late, the latest by {worst / 1e6:,.0f} ms"
+    )
+    return folder
+
+
+def _run(plan: Scenario, trace: Path, mode: str, speed: float | None, screen: Console) -> Outcome:
+    """One run: nodes, collector, feed; until everything is final."""
+    from rich.live import Live
+
+    from middleware.cli.summary import Outcome, live_table
+    from middleware.runtime.cluster import Cluster
+    from middleware.runtime.collector import Collector
+    from middleware.spark.feed import feed
+    from middleware.spark.traces import load_trace
+
+    total = load_trace(trace).events
+    cluster = Cluster(plan, alpha=1.0 if mode == "buffering" else None)
+    with cluster:
+        sink = next(name for name in reversed(list(plan.places)) if plan.places[name])
+        collector = Collector(cluster.addresses[sink], plan.derived, plan.types, plan.plan.results or plan.derived)
+        fed = [0]
+        try:
+            collector.start(_READY)
+
+            def table() -> object:
+                return live_table(mode, fed[0], total, collector, cluster.dead())
+
+            with Live(get_renderable=table, console=screen, refresh_per_second=4, transient=True):  # type: ignore[arg-type]
+                report = feed(
+                    trace,
+                    cluster.addresses[plan.entry],
+                    speed=speed,
+                    progress=lambda events, arrival: fed.__setitem__(0, events),
+                )
+                ended = collector.join(_PATIENCE)
+        finally:
+            collector.close()
+        dead = cluster.dead()
+        cluster.end()
+    if not ended:
+        why = collector.failure or f"the results were not final {_PATIENCE:.0f} s after the last event"
+        gone = "".join(f"; node {name} ended with {code}" for name, code in dead.items())
+        raise ScenarioError(f"the {mode} run did not come to its end: {why}{gone}")
+    return Outcome(mode, report, collector, cluster.reports)

@@ -1,0 +1,264 @@
+"""What ``slackline run`` shows: a live table while it runs, and afterwards what was won."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from middleware.event import IDENTITY, ORDER, Event, Identity, type_name
+from middleware.runtime.collector import Collector
+from middleware.runtime.report import NodeReport
+from middleware.testing.oracle import first_arrivals, oracle
+
+if TYPE_CHECKING:
+    from middleware.runtime.scenario import Scenario
+    from middleware.spark.feed import FeedReport
+
+_STYLES = {"early": "yellow", "revised": "magenta", "withdrawn": "red strike", "final": "green"}
+
+
+class Outcome(msgspec.Struct):
+    """What one run left behind."""
+
+    mode: str
+    feed: Any
+    collector: Collector
+    reports: dict[str, NodeReport]
+
+
+class Latency(msgspec.Struct):
+    """Milliseconds from the replayed moment of an event to the delivery of the content that stayed."""
+
+    mean: float
+    p99: float
+    count: int
+
+
+class UnitSummary(msgspec.Struct):
+    """A unit after a run; ``k`` in ms, ``alpha`` its mean over the run."""
+
+    detector: str
+    node: str
+    level: int
+    k: float
+    alpha: float
+    received: int
+    late: int
+    rollbacks: int
+    published: int
+    corrected: int
+    failures: int
+
+
+class RunSummary(msgspec.Struct):
+    """One run. ``cpu``: processor seconds by node; ``busy``: mean busy factor by node; ``late``: listed in ledgers."""
+
+    events: int
+    seconds: float
+    duplicates: int
+    late: int
+    early: int
+    corrected: int
+    finals: int
+    violations: dict[str, int]
+    oracle_equal: bool
+    latency_by_type: dict[str, Latency]
+    units: list[UnitSummary]
+    cpu: dict[str, float]
+    busy: dict[str, float]
+    memory: dict[str, int]
+
+
+class Summary(msgspec.Struct):
+    """The whole: ``latency_ms`` is over the scenario's results, by mode."""
+
+    scenario: str
+    trace: str
+    events: int
+    finals: int
+    oracle_equal: bool
+    latency_ms: dict[str, Latency]
+    runs: dict[str, RunSummary]
+
+
+def live_table(mode: str, fed: int, total: int, collector: Collector, dead: Mapping[str, int]) -> Group:
+    """How far a run has come, and its latest results."""
+    counts = [
+        sum(changes[kind] for changes in list(collector.changes.values())) for kind in ("inserted", "revised", "retracted")
+    ]
+    head = Text(
+        f"{mode}: {fed:,} of {total:,} events fed · {counts[0]:,} detections early, {counts[1] + counts[2]:,} corrected, "
+        f"{len(collector.finals):,} final"
+    )
+    table = Table(expand=False)
+    for heading in ("result", "when (s)", "what", "state"):
+        table.add_column(heading)
+    for shown in list(collector.shown):
+        event = shown.event
+        table.add_row(
+            type_name(event.__class__), f"{event.ts / 1e9:,.3f}", _fields(event), Text(shown.state, _STYLES[shown.state])
+        )
+    rows: list[Any] = [head, table]
+    rows += [Text(f"node {name} ended with exit code {code}", "bold red") for name, code in dead.items()]
+    return Group(*rows)
+
+
+def _fields(event: Event) -> str:
+    names = event.__struct_fields__[:-4]
+    values = ((name, getattr(event, name)) for name in names)
+    return ", ".join(f"{name}={value:.2f}" if isinstance(value, float) else f"{name}={value}" for name, value in values)
+
+
+def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Summary:
+    """Everything worth telling of one or two runs, held against the oracle."""
+    from middleware.spark.traces import read_trace
+
+    raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)))
+    wanted: dict[str, list[Event]] = {}
+    runs = {}
+    for mode, outcome in outcomes.items():
+        late = {name: set(ids) for report in outcome.reports.values() for name, ids in report.late.items() if ids}
+        key = repr(sorted((name, sorted(ids)) for name, ids in late.items()))
+        if key not in wanted:
+            wanted[key] = _oracle(plan, raw, late)
+        runs[mode] = _run_summary(plan, outcome, wanted[key])
+    results = plan.plan.results or plan.derived
+    latencies = {mode: _latency(_delays(outcome, results)) for mode, outcome in outcomes.items()}
+    return Summary(
+        scenario=plan.plan.name,
+        trace=str(trace),
+        events=len(raw),
+        finals=min(one.finals for one in runs.values()),
+        oracle_equal=all(one.oracle_equal for one in runs.values()),
+        latency_ms={mode: latency for mode, latency in latencies.items() if latency is not None},
+        runs=runs,
+    )
+
+
+def _oracle(plan: Scenario, raw: list[Event], late: Mapping[str, set[Identity]]) -> list[Event]:
+    finals = oracle(raw, plan.detectors, late)
+    return sorted(itertools.chain.from_iterable(finals.values()), key=ORDER)
+
+
+def _run_summary(plan: Scenario, outcome: Outcome, wanted: list[Event]) -> RunSummary:
+    collector, reports = outcome.collector, outcome.reports
+    by_type = {name: _latency(_delays(outcome, (name,))) for name in plan.derived}
+    counts = [sum(changes[kind] for changes in collector.changes.values()) for kind in ("inserted", "revised", "retracted")]
+    entry = reports.get(plan.entry)
+    return RunSummary(
+        events=outcome.feed.events,
+        seconds=outcome.feed.seconds,
+        duplicates=entry.broker.drops.get("duplicate", 0) if entry else 0,
+        late=sum(len(ids) for report in reports.values() for ids in report.late.values()),
+        early=counts[0],
+        corrected=counts[1] + counts[2],
+        finals=len(collector.finals),
+        violations=collector.violations,
+        oracle_equal=sorted(collector.finals, key=ORDER) == wanted and not collector.violations,
+        latency_by_type={name: latency for name, latency in by_type.items() if latency is not None},
+        units=[unit for report in reports.values() for unit in _units(plan, report)],
+        cpu={name: report.cpu for name, report in reports.items()},
+        busy={name: _mean([entry.busy for entry in report.adaptation]) for name, report in reports.items()},
+        memory={name: report.memory for name, report in reports.items()},
+    )
+
+
+def _units(plan: Scenario, report: NodeReport) -> list[UnitSummary]:
+    return [
+        UnitSummary(
+            detector=unit.detector,
+            node=report.node,
+            level=plan.levels[unit.detector],
+            k=unit.k / 1e6,
+            alpha=_mean([entry.alpha[unit.detector] for entry in report.adaptation]) if report.adaptation else unit.alpha,
+            received=unit.received,
+            late=unit.late,
+            rollbacks=unit.rollbacks,
+            published=unit.inserted,
+            corrected=unit.revised + unit.retracted,
+            failures=unit.failures,
+        )
+        for unit in report.units
+    ]
+
+
+def _delays(outcome: Outcome, types: Any) -> list[float]:
+    """Latency (ms) of each final event of these types; empty if the feed was not paced."""
+    feed: FeedReport = outcome.feed
+    table = feed.timetable
+    if table.speed is None:
+        return []
+    delivered = outcome.collector.delivered
+    chosen = frozenset(types)
+    return [
+        (delivered[IDENTITY(event)] - table.start - (event.ts - table.first_arrival) / table.speed) / 1e6
+        for event in outcome.collector.finals
+        if type_name(event.__class__) in chosen
+    ]
+
+
+def _latency(delays: list[float]) -> Latency | None:
+    if not delays:
+        return None
+    ranked = sorted(delays)
+    return Latency(_mean(ranked), ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))], len(ranked))
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def show(result: Summary, screen: Console) -> None:
+    """Print the summary for people."""
+    for mode, one in result.runs.items():
+        screen.print(_units_table(mode, one))
+        busy = ", ".join(f"{node} {cpu:.1f} s CPU, busy {one.busy[node]:.0%}" for node, cpu in one.cpu.items())
+        screen.print(
+            f"{mode}: {one.events:,} events in {one.seconds:.1f} s, {one.duplicates:,} duplicates dropped, {one.late:,} late · "
+            f"{one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final · {busy}"
+        )
+    screen.print(_latency_table(result))
+    spoken, plain = result.latency_ms.get("speculative"), result.latency_ms.get("buffering")
+    if spoken and plain:
+        screen.print(
+            f"results came {1 - spoken.mean / plain.mean:.0%} earlier with speculation: {spoken.mean:,.0f} ms on average "
+            f"instead of {plain.mean:,.0f} ms (p99 {spoken.p99:,.0f} instead of {plain.p99:,.0f} ms)"
+        )
+    equal = "[bold green]yes[/]" if result.oracle_equal else "[bold red]no[/]"
+    screen.print(f"finals equal the in-order oracle: {equal} ({result.finals:,} events)")
+
+
+def _units_table(mode: str, one: RunSummary) -> Table:
+    table = Table(title=f"{mode}: units")
+    for heading in ("level", "detector", "node", "received", "K (ms)", "alpha", "late", "rollbacks", "published", "corrected"):
+        table.add_column(heading, justify="left" if heading in ("detector", "node") else "right")
+    for unit in sorted(one.units, key=lambda unit: (unit.level, unit.detector)):
+        cells = [
+            f"{unit.k:,.1f}",
+            f"{unit.alpha:.2f}",
+            *(f"{n:,}" for n in (unit.late, unit.rollbacks, unit.published, unit.corrected)),
+        ]
+        table.add_row(str(unit.level), unit.detector, unit.node, f"{unit.received:,}", *cells)
+    return table
+
+
+def _latency_table(result: Summary) -> Table:
+    table = Table(title="detection latency of the results that stayed (ms): mean / p99")
+    table.add_column("type")
+    table.add_column("events", justify="right")
+    modes = list(result.runs)
+    for mode in modes:
+        table.add_column(mode, justify="right")
+    names = sorted({name for one in result.runs.values() for name in one.latency_by_type})
+    for name in names:
+        each = [result.runs[mode].latency_by_type.get(name) for mode in modes]
+        cells = [f"{latency.mean:,.0f} / {latency.p99:,.0f}" if latency else "" for latency in each]
+        table.add_row(name, f"{max(latency.count if latency else 0 for latency in each):,}", *cells)
+    return table

@@ -1,0 +1,107 @@
+"""The nodes of a scenario as processes on this machine: started together, ended together, each with its report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from middleware.runtime.report import NodeReport, read_report
+from middleware.runtime.scenario import Scenario
+
+_END = 15.0
+"""Seconds that a node may take to end before it is killed."""
+
+
+class Cluster:
+    """All nodes of a scenario, each a process of its own, on free ports of this machine.
+
+    ``addresses``
+        where each node is reached.
+    ``reports``
+        after the cluster has ended: the report of each node that lived to write one.
+    """
+
+    def __init__(self, scenario: Scenario, alpha: float | None = None) -> None:
+        self.scenario = scenario
+        self.reports: dict[str, NodeReport] = {}
+        names = list(scenario.places)
+        self.addresses = dict(zip(names, _free_addresses(len(names)), strict=True))
+        self._folder = tempfile.TemporaryDirectory(prefix="slackline-")
+        self._alpha = alpha
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Cluster:
+        for name in self.scenario.places:
+            self.start(name)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end()
+        self._folder.cleanup()
+
+    def start(self, name: str) -> None:
+        """Start a node's process."""
+        command = [sys.executable, "-m", "middleware.cli.main", "node", str(self.scenario.file), name]
+        for pair in self.addresses.items():
+            command += ["--address", "=".join(pair)]
+        if self._alpha is not None:
+            command += ["--alpha", str(self._alpha)]
+        command += ["--report", str(self._report(name))]
+        with self.log(name).open("ab") as log:
+            # A session of its own: Ctrl-C in the terminal reaches the one who started the cluster, who ends it in order.
+            self._processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def log(self, name: str) -> Path:
+        """The file with what a node has printed."""
+        return Path(self._folder.name, f"{name}.log")
+
+    def dead(self) -> dict[str, int]:
+        """Nodes that have ended by themselves, with their exit codes (negative: the signal that killed them)."""
+        return {name: code for name, process in self._processes.items() if (code := process.poll()) is not None}
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Send a node a signal."""
+        os.kill(self._processes[name].pid, number)
+
+    def end(self) -> None:
+        """Ask all nodes to end, from the one that is fed on; kill those that do not; read the reports."""
+        for process in self._in_order():
+            if process.poll() is None:
+                process.terminate()
+        for process in self._in_order():
+            try:
+                process.wait(_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for name in self._processes:
+            report = read_report(self._report(name))
+            if report is not None:
+                self.reports[name] = report
+
+    def _in_order(self) -> Iterable[subprocess.Popen[bytes]]:
+        return sorted(self._processes.values(), key=lambda process: process is not self._processes.get(self.scenario.entry))
+
+    def _report(self, name: str) -> Path:
+        return Path(self._folder.name, f"{name}.json")
+
+
+def _free_addresses(count: int) -> list[str]:
+    """Addresses on the loopback that nobody uses just now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [f"tcp://127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

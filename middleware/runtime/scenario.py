@@ -1,0 +1,306 @@
+"""Scenarios: one folder with one TOML file that says what is recorded, which detectors run where, and how they behave."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from middleware.derivation import levels, named
+from middleware.detector import Detector
+from middleware.errors import ScenarioError, SlacklineError
+from middleware.event import EventTypes, stable_hash
+from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
+from middleware.ordering.retraction import Retraction
+from middleware.ordering.unit import Policies
+from middleware.quantities import parse_duration
+
+FILE = "nodes.toml"
+"""The name of a scenario's file in its folder."""
+
+DATA = "SLACKLINE_DATA"
+"""Environment variable: the folder with real recordings."""
+
+
+class RecordingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is fed. Either ``generate`` (a function that makes it up) or ``files`` with their ``reader`` (or ``mapping``).
+
+    ``delay``, ``delay_for``, ``duplicates``
+        how arrival times are drawn; without them the measured ones count.
+    ``to``
+        the node that it is fed to (default: the first).
+    """
+
+    generate: str | None = None
+    seconds: float = 30.0
+    seed: int = 0
+    files: tuple[str, ...] = ()
+    reader: str | None = None
+    mapping: str | None = None
+    delay: str | None = None
+    delay_for: dict[str, str] = {}
+    duplicates: float = 0.0
+    to: str | None = None
+
+
+class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How units behave; see ``middleware.ordering.unit.Policies``.
+
+    ``alpha``
+        "adaptive", or a fixed number from 0 (full speculation) to 1 (plain buffering).
+    ``slack``
+        "max" as in the paper, a quantile such as "99.9%", or a fixed duration.
+    ``horizon``
+        the least time for which results may change; it grows with twice the slack.
+    """
+
+    alpha: str | float = "adaptive"
+    slack: str = "max"
+    horizon: str = "1s"
+    retraction: Retraction = Retraction.ON_DEMAND
+    late: str = "ledger"
+    failing: str = "skip"
+
+    def policies(self, alpha: float | None = None) -> Policies:
+        """The policies that this stands for; ``alpha`` overrides."""
+        start = alpha if alpha is not None else 1.0 if self.alpha == "adaptive" else self._alpha()
+        slack = _slack(self.slack)
+        horizon = Horizon(floor=parse_duration(self.horizon))
+        return Policies(start, slack, horizon, self.retraction, late=self.late, failing=self.failing)
+
+    def _alpha(self) -> float:
+        if isinstance(self.alpha, str):
+            raise ScenarioError(f'alpha is "adaptive" or a number from 0 to 1, not {self.alpha!r}')
+        return self.alpha
+
+
+class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A node: where it is reached (port ``*``: any free one on this machine), and its detectors (``*``: all that are left)."""
+
+    name: str
+    address: str = "tcp://127.0.0.1:*"
+    detectors: tuple[str, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file.
+
+    ``detectors``
+        a function that returns them, or a list of classes, each as module:name; ``settings`` are its arguments.
+    ``results``
+        the event types that people wait for: shown live, their latency summarised.
+    """
+
+    name: str
+    about: str = ""
+    detectors: str | tuple[str, ...]
+    settings: dict[str, Any] = {}
+    results: tuple[str, ...] = ()
+    recording: RecordingPlan
+    policies: PolicyPlan = PolicyPlan()
+    policies_for: dict[str, PolicyPlan] = {}
+    nodes: tuple[NodePlan, ...]
+
+
+class Scenario:
+    """A scenario that was read and found sound.
+
+    ``detectors``
+        all of them by name.
+    ``places``
+        the names of the detectors of each node.
+    ``types``
+        every event type that occurs in it.
+    """
+
+    def __init__(self, plan: Plan, file: Path) -> None:
+        self.plan = plan
+        self.file = file
+        self.folder = file.parent
+        self.detectors = _detectors(plan, self.folder)
+        self.levels = levels(self.detectors)
+        self.places = _places(plan, self.detectors)
+        self.types = EventTypes()
+        for detector in self.detectors.values():
+            for event_type in (*detector.subscribes, *detector.publishes):
+                self.types.add(event_type)
+        self._check()
+
+    @property
+    def entry(self) -> str:
+        """The node that the recording is fed to."""
+        return self.plan.recording.to or self.plan.nodes[0].name
+
+    @property
+    def derived(self) -> list[str]:
+        """Names of all event types that detectors publish."""
+        own = {t for detector in self.detectors.values() for t in detector.publishes}
+        return sorted(name for name, event_type in self.types.items() if event_type in own)
+
+    @property
+    def adaptive(self) -> bool:
+        return self.plan.policies.alpha == "adaptive"
+
+    def policies(self, alpha: float | None = None) -> dict[str, Policies]:
+        """Policies by detector name, "" for all others; ``alpha`` overrides what the file says."""
+        each = {name: plan.policies(alpha) for name, plan in self.plan.policies_for.items()}
+        return {**each, "": self.plan.policies.policies(alpha)}
+
+    def lasting(self, seconds: float | None, seed: int | None) -> Scenario:
+        """The same scenario with a generated recording of another length or seed."""
+        recording = self.plan.recording
+        if (seconds is not None or seed is not None) and recording.generate is None:
+            raise ScenarioError(f"{self.file}: its recording is not generated: it has the length and the events that it has")
+        changed = msgspec.structs.replace(
+            recording,
+            seconds=recording.seconds if seconds is None else seconds,
+            seed=recording.seed if seed is None else seed,
+        )
+        return Scenario(msgspec.structs.replace(self.plan, recording=changed), self.file)
+
+    def source_version(self) -> int:
+        """A number that changes with the code that generates the recording; 0 for recorded ones."""
+        if self.plan.recording.generate is None:
+            return 0
+        module = import_module(self.plan.recording.generate.partition(":")[0])
+        file = Path(module.__file__ or "")
+        files = sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+        return stable_hash("".join(each.read_text(encoding="utf-8") for each in files))
+
+    def files(self) -> list[Path]:
+        """The recording's files: beside the scenario, or in the data folder. Raises ScenarioError if one is not there."""
+        return [_find(self.folder, file) for file in self.plan.recording.files]
+
+    def _check(self) -> None:
+        plan = self.plan
+        names = [node.name for node in plan.nodes]
+        if len(set(names)) < len(names):
+            raise ScenarioError(f"nodes: two are named {max(names, key=names.count)!r}")
+        if self.entry not in names:
+            raise ScenarioError(f"recording.to: there is no node {self.entry!r}; there are {', '.join(names)}")
+        if stray := sorted(plan.policies_for.keys() - self.detectors.keys()):
+            raise ScenarioError(f"policies_for.{stray[0]}: there is no such detector; there are {_some(self.detectors)}")
+        if unknown := sorted(set(plan.results) - set(self.derived)):
+            raise ScenarioError(f"results: nobody publishes {unknown[0]}; what is published: {_some(self.derived)}")
+        recording = plan.recording
+        if (recording.generate is None) == (not recording.files):
+            raise ScenarioError("recording: give either generate (a function) or files (with a reader or a mapping)")
+        try:
+            self.policies()
+        except (SlacklineError, ValueError) as error:
+            raise ScenarioError(f"policies: {error}") from None
+
+
+def load_scenario(where: str | Path) -> Scenario:
+    """The scenario at ``where``: a folder, a file, or the name of one under ``scenarios/``. Raises ScenarioError."""
+    path = _scenario_file(where)
+    try:
+        plan = msgspec.toml.decode(path.read_bytes(), type=Plan)
+    except OSError as error:
+        raise ScenarioError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.ValidationError as error:
+        what, _, at = str(error).partition(" - at `$")
+        raise ScenarioError(f"{path}: {at.strip('`.') or 'top level'}: {what}") from None
+    except msgspec.DecodeError as error:
+        raise ScenarioError(f"{path} is no TOML: {error}") from None
+    try:
+        return Scenario(plan, path)
+    except SlacklineError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+
+
+def _scenario_file(where: str | Path) -> Path:
+    path = Path(where)
+    for candidate in (path, path / FILE):
+        if candidate.is_file():
+            return candidate.resolve()
+    package = _package_folder("scenarios")
+    if package is not None and (package / path / FILE).is_file():
+        return (package / path / FILE).resolve()
+    known = sorted(file.parent.name for file in package.glob(f"*/{FILE}")) if package else []
+    raise ScenarioError(f"there is no scenario {str(where)!r}: name a folder with a {FILE}, or one of {', '.join(known)}")
+
+
+def _package_folder(name: str) -> Path | None:
+    try:
+        module = import_module(name)
+    except ImportError:
+        return None
+    return Path(next(iter(module.__path__))) if getattr(module, "__path__", None) else None
+
+
+def load_object(target: str, folder: Path | None = None) -> Any:
+    """What ``module:name`` stands for; modules beside the scenario are found too. Raises ScenarioError."""
+    module, colon, name = target.partition(":")
+    if not colon:
+        raise ScenarioError(f"{target!r}: write module:name")
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise ScenarioError(f"{target}: cannot import {module}: {error}") from None
+    except AttributeError:
+        raise ScenarioError(f"{target}: {module} has no {name}") from None
+
+
+def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
+    if isinstance(plan.detectors, str):
+        try:
+            return named(load_object(plan.detectors, folder)(**plan.settings))
+        except TypeError as error:
+            raise ScenarioError(f"settings: {plan.detectors}: {error}") from None
+    return named([load_object(target, folder)(**plan.settings.get(target.partition(":")[2], {})) for target in plan.detectors])
+
+
+def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozenset[str]]:
+    places: dict[str, frozenset[str]] = {}
+    taken: dict[str, str] = {}
+    for node in plan.nodes:
+        for name in node.detectors:
+            if name != "*" and name not in detectors:
+                raise ScenarioError(f"nodes.{node.name}: there is no detector {name!r}; there are {_some(detectors)}")
+            if name in taken:
+                raise ScenarioError(f"nodes.{node.name}: {name!r} runs on {taken[name]} already; a detector runs on one node")
+            taken[name] = node.name
+    rest = frozenset(detectors) - taken.keys()
+    if rest and "*" not in taken:
+        raise ScenarioError(f'nodes: nobody runs {", ".join(sorted(rest))}: name them in a node, or give one node "*"')
+    for node in plan.nodes:
+        named_here = frozenset(node.detectors) - {"*"}
+        places[node.name] = named_here | (rest if "*" in node.detectors else frozenset())
+    return places
+
+
+def _slack(text: str) -> type[SlackPolicy] | Any:
+    if text == "max":
+        return MaxSlack
+    if text.endswith("%"):
+        share = float(text[:-1]) / 100
+        return lambda: QuantileSlack(share)
+    k = parse_duration(text)
+    return lambda: FixedSlack(k)
+
+
+def _find(folder: Path, file: str) -> Path:
+    data = [Path(os.environ[DATA])] if DATA in os.environ else [Path("../shared/data"), Path("../../shared/data")]
+    places = [folder, *data]
+    for place in places:
+        if (place / file).is_file():
+            return (place / file).resolve()
+    raise ScenarioError(
+        f"recording.files: {file} is not there (looked in {', '.join(map(str, places))}); set {DATA} to the folder that has it"
+    )
+
+
+def _some(names: Any) -> str:
+    ordered = sorted(names)
+    return ", ".join(ordered[:12]) + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "")
+
+
+__all__ = ["FILE", "Plan", "Scenario", "load_object", "load_scenario"]
