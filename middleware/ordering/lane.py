@@ -70,9 +70,9 @@ class Lane:
     Invariant: ``snapshots`` are in order of position, and the first stands at position 0.
     """
 
-    __slots__ = ("counts", "derive", "detector", "history", "last", "limit", "on_event", "published", "settings", "snapshots")
+    __slots__ = ("counts", "derive", "detector", "history", "last", "on_event", "published", "settings", "snapshots")
 
-    def __init__(self, detector: Detector, derive: Derivation, settings: Settings, counts: Counts) -> None:
+    def __init__(self, detector: Detector, derive: Derivation, settings: Settings, counts: Counts, state: Any) -> None:
         self.detector = detector
         self.derive = derive
         self.settings = settings
@@ -81,8 +81,7 @@ class Lane:
         self.history: list[Event] = []
         self.last = NEVER
         self.published: list[Published] = []
-        self.snapshots: list[Snapshot] = []
-        self.limit = 0  # length of the history at which a new snapshot is due
+        self.snapshots = [Snapshot(0, state)]
 
     def take(self, ahead: list[Event], behind: list[Event], removed: list[Event], clk: int, k: int) -> list[Delta]:
         """Take events to emit and emitted events to forget; return what changes downstream, in sequence.
@@ -168,11 +167,10 @@ class Lane:
         """Give the detector the events from ``start`` to ``end``, with a snapshot before every ``spacing`` of them."""
         spacing = self.settings.spacing
         while start < end:
-            if not self.snapshots or start - self.snapshots[-1].position >= spacing:
+            if start - self.snapshots[-1].position >= spacing:
                 self._snapshot(start)
             stop = min(end, self.snapshots[-1].position + spacing)
             start = self._execute(start, stop)
-        self.limit = self.snapshots[-1].position + spacing if self.snapshots else 0
 
     def _execute(self, start: int, stop: int) -> int:
         """Run a stretch without snapshots; returns where it ended: ``stop``, or behind an event at which it raised."""
@@ -210,9 +208,9 @@ class Lane:
         self._snapshot(at + 1)  # so that no stretch between snapshots ever holds an event that failed
 
     def renew(self, final: int) -> list[Published]:
-        """Forget what is final and take a snapshot before the next event; for events that are run one at a time."""
-        failures = self.purge(final)
-        if len(self.history) >= self.limit:
+        """Take a snapshot at the end, where events are run one at a time; forget what is final where it is much."""
+        failures = self.purge(final) if len(self.history) >= 2 * self.settings.spacing else []
+        if len(self.history) > self.snapshots[-1].position:
             self._snapshot(len(self.history))
         return failures
 
@@ -220,14 +218,12 @@ class Lane:
         """Note the state before ``position``; an unchanged state is stored once."""
         state = self._state()
         self.counts.snapshots += 1
-        if self.snapshots:
-            before = self.snapshots[-1]
-            if same_state(state, before.state):
-                state = before.state
-            if before.position == position:
-                self.snapshots.pop()
+        before = self.snapshots[-1]
+        if same_state(state, before.state):
+            state = before.state
+        if before.position == position:
+            self.snapshots.pop()
         self.snapshots.append(Snapshot(position, state))
-        self.limit = position + self.settings.spacing
 
     def _state(self) -> Any:
         return _STOPPED if self.on_event is _ignore else self.detector.snapshot()
@@ -259,10 +255,9 @@ class Lane:
         """Forget what lies at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
         settled = count_until(self.history, final)
         if settled and settled == len(self.history):
-            self.snapshots.clear()
             self._snapshot(settled)
         at = bisect_right(self.snapshots, settled, key=_position) - 1
-        drop = self.snapshots[at].position if at >= 0 else 0
+        drop = self.snapshots[at].position
         if not drop:
             return []
         cut = len(self.published)
@@ -271,7 +266,6 @@ class Lane:
         failures = [published for published in self.published[:cut] if published.failure]
         del self.history[:drop], self.published[:cut]
         self.snapshots = [Snapshot(position - drop, state) for position, state in self.snapshots[at:]]
-        self.limit -= drop
         return failures
 
     def _check(self) -> None:
@@ -283,8 +277,8 @@ class Lane:
         assert set(causes) <= set(keys), "results of events that are gone"
         positions = [snapshot.position for snapshot in self.snapshots]
         assert positions == sorted(set(positions)), "snapshots out of order"
-        assert not self.history or positions[0] == 0, "no snapshot to go back to"
-        assert not positions or positions[-1] <= len(self.history), "a snapshot beyond the end"
+        assert positions[0] == 0, "no snapshot to go back to"
+        assert positions[-1] <= len(self.history), "a snapshot beyond the end"
         assert not keys or self.last == keys[-1][0], "last is not the last"
 
 

@@ -14,7 +14,10 @@ from middleware.event import END, Event
 from middleware.ordering.lane import Counts, Lane, Settings
 from middleware.ordering.retraction import Published, combined, inserted
 
-_SWEEP = 32
+_KEYED = 4
+"""Keyed lanes go back often and by little: their snapshots are closer together by this."""
+
+_SWEEP = 8
 """How many lanes one purge looks at."""
 
 
@@ -39,7 +42,7 @@ class SingleLane:
 
     def __init__(self, name: str, detector: Detector, level: int, settings: Settings) -> None:
         self.counts = Counts()
-        self._lane = Lane(fresh(detector), Derivation(name, detector, level), settings, self.counts)
+        self._lane = Lane(fresh(detector), Derivation(name, detector, level), settings, self.counts, detector.snapshot())
 
     def __len__(self) -> int:
         return 1
@@ -66,6 +69,8 @@ class KeyedLanes:
         self._settings = settings
         self._key = key
         self._detector = fresh(detector)
+        self._initial = detector.snapshot()
+        self._until_renewal = 0
         self._lanes: dict[Any, Lane] = {}
         self._sweep: Iterator[Lane] = iter(())
         self._failures: list[Published] = []  # of the key function, and of lanes purged on the way
@@ -87,10 +92,24 @@ class KeyedLanes:
             lane.last = END  # whatever comes for it in this call must wait for the removal
         events = chain(ready.behind, ready.ahead)
         self.counts.executed += len(ready.ahead) + len(ready.behind)
-        while not self._run_in_order(events, results, touched, behind, settled):
+        while not self._run_in_order(events, results, touched, behind):
             pass  # one event failed and is quarantined: go on with the next
-        if not behind:
+        deltas = self._correct(behind, gone, results, touched, clk, k) if behind else None
+        self._renew(ready, settled)
+        if deltas is None:
             return [inserted(results, clk, k)] if results else []
+        return deltas
+
+    def _correct(
+        self,
+        behind: dict[Lane, list[Event]],
+        gone: dict[Lane, list[Event]],
+        results: list[Published],
+        touched: set[Lane],
+        clk: int,
+        k: int,
+    ) -> list[Delta]:
+        """Give lanes what came out of order for them; ``results`` are those of the events that came in order."""
         self.counts.executed -= sum(map(len, behind.values()))
         rounds: list[list[Delta]] = [[inserted(results, clk, k)] if results else []]
         for lane, events_behind in behind.items():
@@ -99,13 +118,25 @@ class KeyedLanes:
                 rounds[index].append(delta)
         return [combined(deltas) for deltas in rounds if deltas]
 
+    def _renew(self, ready: Ready, settled: int) -> None:
+        """Renew the lane of every so-manieth event: each lane as often as it is busy, at no cost per event."""
+        events = ready.ahead
+        spacing = max(1, self._settings.spacing // _KEYED)
+        for event in events[self._until_renewal :: spacing]:
+            try:
+                lane = self._lanes.get(self._key(event))
+            except Exception:
+                continue
+            if lane is not None:
+                self._failures += lane.renew(settled)
+        self._until_renewal = (self._until_renewal - len(events)) % spacing
+
     def _run_in_order(
         self,
         events: Iterator[Event],
         results: list[Published],
         touched: set[Lane],
         behind: dict[Lane, list[Event]],
-        settled: int,
     ) -> bool:
         """The hot loop: runs each event that is in order for its key, sorts out the others. False if one failed."""
         lanes, key = self._lanes, self._key
@@ -117,11 +148,8 @@ class KeyedLanes:
                 if lane is None:
                     lane = lanes[value] = self._new_lane(value)
                 if event.ts > lane.last:
-                    history = lane.history
-                    if len(history) >= lane.limit:
-                        self._failures += lane.renew(settled)
-                    history.append(event)
                     lane.last = event.ts
+                    lane.history.append(event)
                     result = lane.on_event(event)
                     if result is not None and (derived := lane.derive(event, result)):
                         published = Published(event, derived)
@@ -145,7 +173,7 @@ class KeyedLanes:
 
     def _new_lane(self, value: Any) -> Lane:
         derive = Derivation(self._name, self._detector, self._level, value)
-        return Lane(fresh(self._detector), derive, self._settings, self.counts)
+        return Lane(fresh(self._detector), derive, self._settings, self.counts, self._initial)
 
     def _gone(self, removed: list[Event]) -> dict[Lane, list[Event]]:
         """Emitted events that are withdrawn, by lane."""
