@@ -110,11 +110,16 @@ def _exactly(one: Any, other: Any) -> bool:
     if kind is float:
         return math.copysign(1.0, one) == math.copysign(1.0, other)
     if kind is dict:
-        return all(map(_exactly, one, other)) and all(map(_exactly, one.values(), other.values()))
+        return _in_order(one, other) and all(map(_exactly, one.values(), other.values()))
     if kind in (list, tuple, deque):
         return all(map(_exactly, one, other)) and (kind is not deque or one.maxlen == other.maxlen)
     if kind in (set, frozenset):
-        return all(map(_exactly, one, other))
+        return _in_order(one, other)
     if isinstance(one, Event):
         return all(_exactly(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
     return kind in _ATOMS or kind is Pickled
+
+
+def _in_order(one: Any, other: Any) -> bool:
+    """Whether two collections that are ``==`` also give the same items in the same order when gone through."""
+    return all(a == b and _exactly(a, b) for a, b in zip(one, other, strict=True))

@@ -1,0 +1,72 @@
+import pytest
+
+from middleware.clock import SECOND
+from middleware.event import NEVER
+from middleware.ordering.kslack import FixedSlack, Horizon, LocalClock, MaxSlack, QuantileSlack
+
+
+def test_the_first_events_have_met_no_clock():
+    clock = LocalClock()
+    clock.arrive([1, 5], 2)
+    assert clock.k == 0 and clock.clk == NEVER
+
+
+def test_k_is_the_largest_delay_on_arrival():
+    clock = LocalClock()
+    clock.tick(10, 10)
+    clock.arrive([7], 3)
+    clock.arrive([9], 1)
+    assert clock.k == 3
+
+
+def test_a_delay_is_measured_again_when_the_clock_moves():
+    clock = LocalClock()
+    clock.tick(2, 2)
+    clock.arrive([1], 1)
+    clock.pend([1])
+    assert clock.k == 1
+    clock.tick(4, 9)
+    assert clock.k == 3, "against the first tick, not the last"
+
+
+def test_clock_marks_spare_the_second_measurement():
+    clock = LocalClock()
+    clock.tick(2, 2)
+    clock.pend([1])
+    clock.mark(50)
+    clock.tick(60, 60)
+    assert clock.k == 0 and clock.clk == 60
+    clock.mark(10)
+    assert clock.clk == 60
+
+
+def test_quantile_forgets_a_burst_and_leaves_out_the_rare():
+    slack = QuantileSlack(0.9, window=100)
+    slack.observe(1000, [0] * 50, 100)
+    assert slack.k == 1000
+    slack.observe(1000, [993, 500], 100)
+    assert slack.k == 0
+    slack.observe(1000, [993] * 20, 100)
+    assert slack.k == 7
+
+
+def test_fixed_and_max():
+    fixed, largest = FixedSlack(5), MaxSlack()
+    for slack in (fixed, largest):
+        slack.observe(100, [], 3)
+        slack.observe(100, [60, 90], 3)
+    assert (fixed.k, largest.k) == (5, 40)
+
+
+@pytest.mark.parametrize(
+    "bad", [lambda: FixedSlack(-1), lambda: QuantileSlack(0), lambda: Horizon(0.5), lambda: Horizon(2, -1)]
+)
+def test_senseless_policies_are_refused(bad):
+    with pytest.raises(ValueError, match=r"must|needs"):
+        bad()
+
+
+def test_horizon_is_never_below_the_slack():
+    assert Horizon().of(0) == SECOND
+    assert Horizon().of(3 * SECOND) == 6 * SECOND
+    assert Horizon(1, 0).of(7) == 7

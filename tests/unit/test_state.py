@@ -1,0 +1,85 @@
+from collections import OrderedDict, deque
+
+import pytest
+
+from middleware.event import Event
+from middleware.state import copy_state, restored_state, same_state
+
+
+class Seen(Event):
+    value: float
+
+
+class Odd:
+    """No plain value: kept as its pickle."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __eq__(self, other):
+        return self.items == other.items
+
+    __hash__ = None
+
+
+STATES = [
+    {},
+    {"a": 1, "b": None, "c": "x", "d": 1.5, "e": b"y", "f": True},
+    {"list": [1, 2], "nested": [[1], [2, {"k": [3]}]], "tuple": (1, [2])},
+    {"deque": deque([1, [2]], maxlen=4), "dict": {1: {2: [3]}}, "set": {1, 2}, "frozen": frozenset({1})},
+    {"event": Seen(1.0, ts=1), "events": deque([Seen(2.0, ts=2)])},
+    {"ordered": OrderedDict(a=1), "odd": Odd([1, 2]), "mixed": {(1, 2): {"x"}}},
+]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_round_trip(state):
+    copy = copy_state(state)
+    again = restored_state(copy)
+    assert again == state and again is not state
+    assert same_state(copy, copy_state(again))
+    assert restored_state(copy) == state, "a copy may be restored again"
+
+
+def test_copies_share_nothing_mutable():
+    state = {"list": [1], "deep": {"a": [deque([1])]}, "odd": Odd([1])}
+    copy = copy_state(state)
+    state["list"].append(2)
+    state["deep"]["a"][0].append(2)
+    state["odd"].items.append(2)
+    first = restored_state(copy)
+    assert first["list"] == [1] and first["deep"] == {"a": [deque([1])]} and first["odd"].items == [1]
+    first["deep"]["a"][0].append(3)
+    assert restored_state(copy)["deep"] == {"a": [deque([1])]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        ({1: "a", 2: "b"}, {2: "b", 1: "a"}),
+        ((1, 2), [1, 2]),
+        (deque([1], 2), deque([1], 3)),
+        ([1, [2.0]], [1, [2]]),
+        (Seen(1.0, ts=1), Seen(1, ts=1)),
+    ],
+)
+def test_equal_is_not_the_same_where_a_detector_could_tell(one, other):
+    assert not same_state({"x": one}, {"x": other})
+    assert same_state({"x": one}, copy_state({"x": one}))
+
+
+def test_the_bounds_of_a_deque_survive():
+    assert restored_state(copy_state({"d": deque([1, 2], maxlen=2)}))["d"].maxlen == 2
+
+
+def test_what_cannot_be_compared_is_not_the_same():
+    class Stubborn:
+        def __eq__(self, other):
+            raise RuntimeError("no")
+
+        __hash__ = None
+
+    assert not same_state([Stubborn()], [Stubborn()])
