@@ -95,10 +95,10 @@ def _delayed(ordered: list[Event], late: int) -> list[Event]:
     return [event for _, event in sorted(zip(arrival, ordered, strict=True), key=lambda pair: pair[0])]
 
 
-def _bare(ordered: list[Event]) -> None:
-    on_event: Callable[[Any], Any] = Peaks().on_event
+def _bare(ordered: list[Any]) -> None:
+    detector = Peaks()
     for event in ordered:
-        on_event(event)
+        detector.on_event(event)
 
 
 def _bare_keyed(ordered: list[Any]) -> None:
