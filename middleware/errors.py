@@ -21,6 +21,10 @@ class ScenarioError(SlacklineError):
     """A scenario file that cannot be run: names file, key and reason."""
 
 
+class RunError(SlacklineError):
+    """A run that broke on the way; what it was given is not at fault."""
+
+
 class WireError(SlacklineError):
     """Bytes from the network that are not a well-formed frame of this protocol."""
 

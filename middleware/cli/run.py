@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
-from middleware.errors import ScenarioError
+from middleware.errors import RunError, ScenarioError
+from middleware.runtime.cluster import Cluster
+from middleware.runtime.collector import Collector
+from middleware.runtime.zeromq import NetworkError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +32,10 @@ def run(
         str,
         typer.Option(help="[bold]both[/] runs it with speculation and with pure buffering; or one of speculative, buffering."),
     ] = "both",
-    speed: Annotated[str, typer.Option(help="1x as recorded, 10x ten times as fast, max as fast as it goes.")] = "1x",
+    speed: Annotated[
+        str | None,
+        typer.Option(help="1x as recorded, 10x ten times as fast, max as fast as it goes; instead of the scenario's."),
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Length of a generated recording, instead of the scenario's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a generated recording and its delays.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
@@ -54,8 +61,8 @@ def run(
     modes = {"both": ("speculative", "buffering")}.get(mode, (mode,))
     if not set(modes) <= {"speculative", "buffering"}:
         raise ScenarioError(f"--mode {mode}: it is both, speculative or buffering")
-    factor = parse_speed(speed)
     plan = load_scenario(scenario).lasting(seconds, seed)
+    factor = parse_speed(speed or plan.plan.recording.speed)
     screen = console(json)
     screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
     with spark_session(2):
@@ -73,31 +80,39 @@ def run(
 def _prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     """The scenario's trace: the one prepared before from the same recording with the same settings, or a new one."""
     from middleware.event import stable_hash
+    from middleware.runtime.scenario import load_scenario
     from middleware.spark.delays import parse_delays
     from middleware.spark.prepare import prepare
     from middleware.spark.readers import open_recording
     from middleware.spark.traces import DESCRIPTION, load_trace
 
     recording = plan.plan.recording
+    model = recording.delay
+    if recording.delay_like is not None:
+        model = f"empirical({_prepared(load_scenario(recording.delay_like), out, screen)})"
     files = plan.files()
-    generate = recording.generate
-    version = stable_hash(f"{recording}{[(str(file), file.stat().st_mtime_ns) for file in files]}{plan.source_version()}")
+    version = stable_hash(
+        f"{recording}{model}{[(str(file), file.stat().st_mtime_ns) for file in files]}{plan.source_version()}"
+    )
     folder = out / plan.plan.name / f"trace-{version:016x}"
     if not (folder / DESCRIPTION).exists():
         opened = open_recording(
             files,
             reader=recording.reader,
             mapping=plan.folder / recording.mapping if recording.mapping else None,
-            generate=generate,
+            generate=recording.generate,
             seed=recording.seed,
             seconds=recording.seconds,
         )
-        drawn = recording.delay or recording.delay_for or recording.duplicates
-        model = recording.delay or "constant(0ms)"
-        delays = parse_delays(model, recording.delay_for, recording.duplicates, recording.seed) if drawn else None
+        drawn = model or recording.delay_for or recording.duplicates
+        texts = (model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
         with screen.status("...") as status:
             prepare(
-                opened, folder, delays, force=True, progress=lambda step: status.update(f"Spark prepares the trace: {step} ...")
+                opened,
+                folder,
+                parse_delays(*texts) if drawn else None,
+                force=True,
+                progress=lambda step: status.update(f"Spark prepares the trace: {step} ..."),
             )
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
@@ -109,13 +124,26 @@ def _prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     return folder
 
 
+def _start(collector: Collector, cluster: Cluster) -> None:
+    """Wait until all nodes know the collector; if one has died instead, say what it said last."""
+    deadline = time.monotonic() + _READY
+    while True:
+        try:
+            collector.start(1.0)
+            return
+        except NetworkError as error:
+            for name, code in cluster.dead().items():
+                said = cluster.log(name).read_text(errors="replace").strip().splitlines()[-8:]
+                raise RunError(f"node {name} ended with exit code {code}; its last words:\n" + "\n".join(said)) from None
+            if time.monotonic() > deadline:
+                raise RunError(f"the nodes are not ready after {_READY:.0f} s: {error}") from None
+
+
 def _run(plan: Scenario, trace: Path, mode: str, speed: float | None, screen: Console) -> Outcome:
     """One run: nodes, collector, feed; until everything is final."""
     from rich.live import Live
 
     from middleware.cli.summary import Outcome, live_table
-    from middleware.runtime.cluster import Cluster
-    from middleware.runtime.collector import Collector
     from middleware.spark.feed import feed
     from middleware.spark.traces import load_trace
 
@@ -126,7 +154,7 @@ def _run(plan: Scenario, trace: Path, mode: str, speed: float | None, screen: Co
         collector = Collector(cluster.addresses[sink], plan.derived, plan.types, plan.plan.results or plan.derived)
         fed = [0]
         try:
-            collector.start(_READY)
+            _start(collector, cluster)
 
             def table() -> object:
                 return live_table(mode, fed[0], total, collector, cluster.dead())
@@ -146,5 +174,5 @@ def _run(plan: Scenario, trace: Path, mode: str, speed: float | None, screen: Co
     if not ended:
         why = collector.failure or f"the results were not final {_PATIENCE:.0f} s after the last event"
         gone = "".join(f"; node {name} ended with {code}" for name, code in dead.items())
-        raise ScenarioError(f"the {mode} run did not come to its end: {why}{gone}")
+        raise RunError(f"the {mode} run did not come to its end: {why}{gone}")
     return Outcome(mode, report, collector, cluster.reports)

@@ -32,6 +32,10 @@ class RecordingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     ``delay``, ``delay_for``, ``duplicates``
         how arrival times are drawn; without them the measured ones count.
+    ``delay_like``
+        name or folder of another scenario: delays are sampled from the arrival times measured in its recording.
+    ``speed``
+        how fast it is fed: 1x as recorded, 20x, max.
     ``to``
         the node that it is fed to (default: the first).
     """
@@ -44,7 +48,9 @@ class RecordingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mapping: str | None = None
     delay: str | None = None
     delay_for: dict[str, str] = {}
+    delay_like: str | None = None
     duplicates: float = 0.0
+    speed: str = "1x"
     to: str | None = None
 
 
@@ -190,6 +196,8 @@ class Scenario:
         recording = plan.recording
         if (recording.generate is None) == (not recording.files):
             raise ScenarioError("recording: give either generate (a function) or files (with a reader or a mapping)")
+        if recording.delay_like is not None and recording.delay is not None:
+            raise ScenarioError("recording: give either delay (a model) or delay_like (another scenario)")
         try:
             self.policies()
         except (SlacklineError, ValueError) as error:

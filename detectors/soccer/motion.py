@@ -1,0 +1,155 @@
+"""Levels 1 and 2, motion: thins the stream of raw positions to what the upper levels need.
+
+Detectors here and elsewhere in this package keep what never changes in ``__slots__`` and their state in plain
+attributes, so that a snapshot copies the state alone.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from detectors.soccer.events import BallMotion, LimbMotion, PlayerMotion, Position
+from detectors.soccer.setup import Setting, setup_of
+from middleware.clock import MILLISECOND, SECOND
+from middleware.detector import Detector
+from middleware.event import NEVER
+
+LIMB_WINDOW = 40 * MILLISECOND
+BALL_WINDOW = 20 * MILLISECOND
+
+_HEARTBEAT = SECOND
+_MOVED = 0.1
+_TURNED = 0.3
+
+_UNKNOWN, _IGNORED, _LIMB, _BALL = range(4)
+
+
+class Motions(Detector):
+    """Level 1. Smooths and thins the positions of each transmitter. O(1) an event.
+
+    Reads Position, keyed by sensor; publishes LimbMotion for players and BallMotion for balls; ignores all others.
+    Rule: position and velocity are averaged over windows of a fixed grid (limbs 40 ms, balls 20 ms), and the mean is
+    moved on by its velocity to the time of the sample that opens the next window, which stamps the result. A window
+    that shows no change (0.1 m, 0.3 m/s) is passed over for up to a second, one with a value that is no finite number
+    altogether. Rounded to cm and cm/s.
+    """
+
+    __slots__ = ("_balls", "_wearers")
+    subscribes, publishes, key = (Position,), (LimbMotion, BallMotion), "sensor"
+
+    def __init__(self, setup: Setting = "generated") -> None:
+        known = setup_of(setup)
+        self._wearers = {sensor: (p.player, p.team) for p in known.players for sensor in p.sensors}
+        self._balls = frozenset(known.balls)
+        self.role = _UNKNOWN
+        self.count = 0
+        self.first = self.until = 0
+        self.x = self.y = self.z = self.vx = self.vy = self.vz = 0.0
+        self.shown_ts = NEVER
+        self.shown_x = self.shown_y = self.shown_z = self.shown_vx = self.shown_vy = self.shown_vz = 0.0
+
+    def on_event(self, event: Position) -> LimbMotion | BallMotion | None:
+        role = self.role
+        if role == _IGNORED:
+            return None
+        ts = event.ts
+        if ts < self.until:
+            self.count += 1
+            self.x += event.x
+            self.y += event.y
+            self.z += event.z
+            self.vx += event.vx
+            self.vy += event.vy
+            self.vz += event.vz
+            return None
+        if role == _UNKNOWN:
+            sensor = event.sensor
+            self.role = role = _LIMB if sensor in self._wearers else _BALL if sensor in self._balls else _IGNORED
+            if role == _IGNORED:
+                return None
+        window = LIMB_WINDOW if role == _LIMB else BALL_WINDOW
+        moved = self._closed(event, window) if self.count else None
+        self.first, self.until, self.count = ts, (ts // window + 1) * window, 1
+        self.x, self.y, self.z, self.vx, self.vy, self.vz = event.x, event.y, event.z, event.vx, event.vy, event.vz
+        return moved
+
+    def _closed(self, event: Position, window: int) -> LimbMotion | BallMotion | None:
+        """The motion in the window that ``event`` closes, if it shows a change.
+
+        After a gap of more than a window the old samples say nothing any more, and the new one speaks for itself.
+        """
+        if event.ts >= self.until + window:
+            x, y, z, vx, vy, vz = event.x, event.y, event.z, event.vx, event.vy, event.vz
+        else:
+            n, ahead = self.count, (event.ts - (self.first + self.until) // 2) * 1e-9
+            vx, vy, vz = self.vx / n, self.vy / n, self.vz / n
+            x, y, z = self.x / n + vx * ahead, self.y / n + vy * ahead, self.z / n + vz * ahead
+        if not isfinite(x + y + z + vx + vy + vz):
+            return None
+        if (
+            event.ts - self.shown_ts < _HEARTBEAT
+            and abs(x - self.shown_x) < _MOVED
+            and abs(y - self.shown_y) < _MOVED
+            and abs(z - self.shown_z) < _MOVED
+            and abs(vx - self.shown_vx) < _TURNED
+            and abs(vy - self.shown_vy) < _TURNED
+            and abs(vz - self.shown_vz) < _TURNED
+        ):
+            return None
+        x, y, z, vx, vy, vz = round(x, 2), round(y, 2), round(z, 2), round(vx, 2), round(vy, 2), round(vz, 2)
+        self.shown_ts = event.ts
+        self.shown_x, self.shown_y, self.shown_z, self.shown_vx, self.shown_vy, self.shown_vz = x, y, z, vx, vy, vz
+        if self.role == _BALL:
+            return BallMotion(event.sensor, x, y, z, vx, vy, vz, ts=event.ts)
+        player, team = self._wearers[event.sensor]
+        return LimbMotion(event.sensor, player, team, x, y, z, vx, vy, vz, ts=event.ts)
+
+
+class PlayerMotions(Detector):
+    """Level 2. Where each player is: the middle of his limbs. O(limbs) an event.
+
+    Reads LimbMotion, keyed by player; publishes PlayerMotion once every limb known has reported since the last one, or
+    one has reported twice (others stand still). Limbs that reported earlier are moved on by the player's velocity, for
+    up to 0.2 s. Rounded to cm and cm/s.
+    """
+
+    subscribes, publishes, key = (LimbMotion,), (PlayerMotion,), "player"
+
+    _STALE = 200 * MILLISECOND
+
+    def __init__(self) -> None:
+        self.sensors: list[int] = []
+        self.seen: list[int] = []
+        self.x: list[float] = []
+        self.y: list[float] = []
+        self.vx: list[float] = []
+        self.vy: list[float] = []
+        self.heard = 0
+
+    def on_event(self, event: LimbMotion) -> PlayerMotion | None:
+        limb = self.sensors.index(event.sensor) if event.sensor in self.sensors else self._join(event.sensor)
+        self.seen[limb] = event.ts
+        self.x[limb], self.y[limb], self.vx[limb], self.vy[limb] = event.x, event.y, event.vx, event.vy
+        bit, every = 1 << limb, (1 << len(self.sensors)) - 1
+        twice = self.heard & bit
+        self.heard |= bit
+        if not twice and self.heard != every:
+            return None
+        self.heard = bit if twice else 0
+        return self._middle(event)
+
+    def _join(self, sensor: int) -> int:
+        """A limb heard of for the first time: its slot. The round ends with it, so that the next begins with the first limb."""
+        self.sensors.append(sensor)
+        self.seen.append(0)
+        for column in (self.x, self.y, self.vx, self.vy):
+            column.append(0.0)
+        self.heard = (1 << len(self.sensors)) - 1 >> 1
+        return len(self.sensors) - 1
+
+    def _middle(self, event: LimbMotion) -> PlayerMotion:
+        n, now, oldest = len(self.sensors), event.ts, event.ts - self._STALE
+        vx, vy = sum(self.vx) / n, sum(self.vy) / n
+        age = sum(now - max(ts, oldest) for ts in self.seen) * 1e-9 / n
+        x, y = sum(self.x) / n + vx * age, sum(self.y) / n + vy * age
+        return PlayerMotion(event.player, event.team, round(x, 2), round(y, 2), round(vx, 2), round(vy, 2), ts=now)

@@ -1,0 +1,141 @@
+"""The whole hierarchy on one generated minute, against what really happened there."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pytest
+from soccer_situations import ms, recording
+
+from detectors.soccer.events import BlockedShot, Position
+from detectors.soccer.hierarchy import soccer
+from detectors.soccer.match import Happening, truth
+from middleware.derivation import Derivation, levels
+from middleware.detector import fresh, key_function
+from middleware.event import ORDER, Event, type_name
+from middleware.state import same_state
+from middleware.testing.oracle import in_order, oracle
+
+SEED = 16
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def minute() -> dict[str, list[Event]]:
+    return oracle(recording(SEED, SECONDS), soccer())
+
+
+@pytest.fixture(scope="module")
+def told() -> list[Happening]:
+    return truth(SEED, SECONDS)
+
+
+def f1(found: list[tuple[Any, int]], true: list[tuple[Any, int]]) -> float:
+    """Harmonic mean of precision and recall; the same thing by the same players within 0.2 s is a hit, once."""
+    left, hits = list(true), 0
+    for what, ts in found:
+        match = next((one for one in left if one[0] == what and abs(one[1] - ts) < ms(200)), None)
+        if match is not None:
+            left.remove(match)
+            hits += 1
+    return 2 * hits / (len(found) + len(true))
+
+
+def who(happening: Happening) -> tuple[int, int]:
+    return happening.player, happening.other
+
+
+class Case(NamedTuple):
+    """What happened, which detector finds it as which event, by whose players, and how well at least (F1)."""
+
+    kind: str
+    detector: str
+    event: str
+    players: Callable[[Any], tuple[int, int]]
+    least: float
+
+
+CASES = [
+    Case("touch", "PlayerHits", "PlayerHitsBall", lambda e: (e.player, 0), 0.95),
+    Case("pass", "Passes", "Pass", lambda e: (e.player, e.receiver), 0.95),
+    Case("failed pass", "Passes", "FailedPass", lambda e: (e.player, e.receiver), 0.9),
+    Case("shot", "Shots", "ShotOnGoal", lambda e: (e.player, 0), 0.95),
+    Case("save", "ShotOutcomes", "Save", lambda e: (e.player, e.shooter), 0.9),
+    Case("goal", "Goals", "Goal", lambda e: (e.player, 0), 0.95),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
+def test_score(minute, told, case: Case):
+    found = [(case.players(e), e.ts) for e in minute[case.detector] if type_name(type(e)) == f"soccer.{case.event}"]
+    true = [(who(h), h.end) for h in told if h.kind == case.kind]
+    assert true, f"nothing to find: choose another seed than {SEED}"
+    assert f1(found, true) >= case.least
+
+
+def test_blocked_shots():
+    """They are rare: a snippet that has two."""
+    derived = oracle(recording(22, 13), soccer())
+    found = [((e.player, e.shooter), e.ts) for e in derived["ShotOutcomes"] if isinstance(e, BlockedShot)]
+    true = [(who(h), h.end) for h in truth(22, 13) if h.kind == "block"]
+    assert len(true) == 2
+    assert f1(found, true) == 1.0
+
+
+def test_shots_are_judged_rightly(minute, told):
+    """Whether a shot goes to the goal is foreseen from its first 80 ms."""
+    expected = {(h.player, round(h.ts / ms(200))): h.on_target for h in told if h.kind == "shot"}
+    found = {(e.player, round(e.ts / ms(200))): e.on_target for e in minute["Shots"]}
+    same = [found[shot] == expected[shot] for shot in found.keys() & expected.keys()]
+    assert same
+    assert sum(same) / len(same) >= 0.75
+
+
+def test_play_stops_and_goes_on(minute, told):
+    kinds = [type(event).__name__ for event in minute["DeadBalls"]]
+    outs = [h for h in told if h.kind == "out"]
+    assert kinds.count("DeadBall") == len(outs) > 0
+    assert kinds == ["DeadBall", "Restart"] * (len(kinds) // 2) + ["DeadBall"] * (len(kinds) % 2)
+
+
+def test_players_are_where_their_limbs_are(minute, told):
+    """Each player is heard of all the time, and never jumps (once all four limbs are known)."""
+    by_player: dict[int, list[Any]] = {}
+    for event in minute["PlayerMotions"]:
+        by_player.setdefault(event.player, []).append(event)
+    assert set(by_player) == set(range(1, 23))
+    for motions in by_player.values():
+        for one, other in pairwise(motions[3:]):
+            seconds = (other.ts - one.ts) * 1e-9
+            assert seconds < 1.2
+            assert abs(other.x - one.x) < 9 * seconds + 0.15
+            assert abs(other.y - one.y) < 9 * seconds + 0.15
+
+
+def inputs_of(name: str, minute: dict[str, list[Event]]) -> list[Event]:
+    read = soccer()[name].subscribes
+    lower = [event for events in minute.values() for event in events if type(event) in read]
+    raw = recording(SEED, 1.0) if Position in read else []
+    return sorted(lower + raw, key=ORDER)[:30_000]
+
+
+@pytest.mark.parametrize("name", sorted(soccer()))
+def test_every_detector_is_its_state(name, minute):
+    """Moved through a snapshot to a new instance at every 7th event, a detector goes on exactly as it would have."""
+    detector, level = soccer()[name], levels(soccer())[name]
+    events, key = inputs_of(name, minute), key_function(detector)
+    expected = in_order(name, detector, level, events)
+    lanes: dict[Any, Any] = {}
+    derived: list[Event] = []
+    for number, event in enumerate(events):
+        value = key(event) if key else None
+        lane = lanes.get(value) or fresh(detector)
+        if number % 7 == 0:
+            state, lane = lane.snapshot(), soccer()[name]
+            lane.restore(state)
+            assert same_state(lane.snapshot(), state)
+        lanes[value] = lane
+        result = lane.on_event(event)
+        if result is not None:
+            derived += Derivation(name, detector, level, value)(event, result)
+    assert derived == expected
