@@ -29,6 +29,14 @@ class WireError(SlacklineError):
     """Bytes from the network that are not a well-formed frame of this protocol."""
 
 
+class NetworkError(SlacklineError):
+    """A peer that cannot be reached, will not have us, or has left; an address or a key that will not do."""
+
+
+class KeyFileError(SlacklineError):
+    """A key file or an allow-list that cannot be used."""
+
+
 class TraceError(SlacklineError):
     """A recording or a trace that cannot be read or written."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,12 +31,15 @@ def node(
 
       [bold]slackline node ./plant press --keys press.key --allow allowed.txt[/]
     """
+    import structlog
+
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.runtime.keys import Keys
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
     from middleware.runtime.scenario import load_scenario
 
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
     plan = load_scenario(scenario)
     if name not in plan.places:
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(plan.places)}")

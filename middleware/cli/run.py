@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
-from middleware.errors import RunError, ScenarioError
+from middleware.errors import NetworkError, RunError, ScenarioError
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.collector import Collector
-from middleware.runtime.zeromq import NetworkError
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,10 +10,10 @@ from collections.abc import Collection
 import msgspec
 
 from middleware.change import Batch, Delta
+from middleware.errors import NetworkError
 from middleware.event import END, IDENTITY, Event, EventTypes, Identity, type_name
 from middleware.pubsub.barrier import Barrier
 from middleware.runtime.subscriber import Subscriber
-from middleware.runtime.zeromq import NetworkError
 
 _SHOWN = 12
 _WAIT = 0.1

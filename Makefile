@@ -1,0 +1,22 @@
+# The four things one does with Slackline: make env, make demo, make test, make clean.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help env demo test clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
+
+env: ## Create or update ./.venv with everything (quick when nothing changed)
+	@sh tools/make_env.sh
+
+demo: env ## Run the demo: a match, detected early, corrected, and final
+	@.venv/bin/slackline run soccer
+
+test: env ## Run every check and every test
+	@bash tools/run_checks.sh
+
+clean: ## Remove ./.venv and everything that was built
+	@rm -rf .venv build dist *.egg-info out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log middleware/native/target
+	@find middleware detectors scenarios tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find middleware -name '*.so' -delete

@@ -1,0 +1,118 @@
+"""``slackline check module:Class``: does a detector keep its contract?"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from middleware.cli.output import ExitCode, JsonFile, console, write_json
+from middleware.detector import Detector
+from middleware.errors import DetectorError
+from middleware.testing.checks import Verdict, check_detector
+
+
+def find_class(target: str) -> type[Detector]:
+    """The class that ``module:Class`` names; modules in the current folder count. Raises DetectorError."""
+    module_name, _, class_name = target.partition(":")
+    if not module_name or not class_name:
+        raise DetectorError(f"{target!r} does not name a detector: write module:Class, such as detectors.soccer.hits:BallHit")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise DetectorError(f"cannot import {module_name}: {error}; run from the folder it lies in, or install it") from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        classes = [name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Detector)]
+        raise DetectorError(f"{module_name} has no class {class_name}; its detectors: {', '.join(sorted(classes)) or 'none'}")
+    return found
+
+
+def settings(detector_class: type, given: list[str]) -> dict[str, Any]:
+    """Arguments for a detector from ``name=value`` texts; a value is read as JSON where it is JSON, else as text.
+
+    Raises DetectorError where the class does not take them.
+
+    >>> settings(dict, ["limit=2.5", "team=red"])
+    {'limit': 2.5, 'team': 'red'}
+    """
+    values: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name.isidentifier() and equals):
+            raise DetectorError(f"--set {text}: write --set name=value")
+        try:
+            values[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            values[name] = value
+    try:
+        signature = inspect.signature(detector_class)
+    except ValueError:  # some built-in classes do not say what they take
+        return values
+    try:
+        signature.bind(**values)
+    except TypeError as error:
+        raise DetectorError(f"{detector_class.__name__}{signature}: {error}; use --set name=value") from None
+    return values
+
+
+def check(
+    target: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="The detector class.")],
+    *,
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument for the class; repeat for more.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws other input.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="How many sequences of events to draw.")] = 30,
+    length: Annotated[int, typer.Option(min=1, help="The longest sequence, in events.")] = 60,
+    json_file: JsonFile = None,
+) -> None:
+    """Check that a detector keeps its contract: pure, copied whole by its snapshots, indifferent to arrival order.
+
+    Events are drawn from the types the detector subscribes to, or taken from its class method [bold]examples()[/].
+    Exit code 0 if it passes, 1 if it fails a check, 2 if it cannot be checked.
+
+    Examples:
+
+      [bold]slackline check my.module:Detector[/]
+
+      [bold]slackline check my.module:Detector --set limit=2.5 --set team=red --json -[/]
+    """
+    detector_class = find_class(target)
+    arguments = settings(detector_class, given or [])
+    verdicts = check_detector(detector_class, arguments, count=count, length=length, seed=seed)
+    if json_file is not None:
+        write_json(verdicts, json_file)
+    _report(target, verdicts, json_file)
+    if any(verdict.state == "fail" for verdict in verdicts):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _report(target: str, verdicts: list[Verdict], json_file: str | None) -> None:
+    from rich.text import Text
+
+    style = {"pass": "green", "fail": "bold red", "skip": "yellow", "warn": "yellow"}
+    out = console(json_file)
+    out.print(Text(target, style="bold"))
+    for verdict in verdicts:
+        out.print(Text("  ").append(f"{verdict.state}  ", style[verdict.state]).append(verdict.check))
+        for line in _details(verdict):
+            out.print(Text(line), soft_wrap=True)
+
+
+def _details(verdict: Verdict) -> list[str]:
+    """What is wrong, on which events, and what to do; nothing for a check that passed."""
+    lines = verdict.problem.splitlines()
+    if verdict.example:
+        lines += [f"smallest example found ({len(verdict.example)} events):", *(f"  {event}" for event in verdict.example)]
+    if verdict.advice:
+        lines.append(f"-> {verdict.advice}")
+    return [f"        {line}" for line in lines]

@@ -1,0 +1,288 @@
+"""``slackline doctor``: what is installed, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from middleware.cli.output import ExitCode, JsonFile, console, write_json
+
+PYTHON = (3, 11)
+JAVA = 17
+MEMORY = 2 * 2**30
+DISK = 2**30
+LOOPBACK = "127.0.0.1"
+
+State = Literal["ok", "missing", "optional"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the report. ``missing``: required and not there; ``optional``: not there, and what one goes without."""
+
+    name: str
+    state: State
+    detail: str
+    advice: str = ""
+
+
+def satisfies(version: str, bounds: str) -> bool:
+    """Whether a version lies within bounds such as ``>=3.1,<4`` (lower included, upper excluded).
+
+    >>> satisfies("27.3.0", ">=27,<28"), satisfies("4.1", ">=4.2,<5")
+    (True, False)
+    """
+
+    def numbers(text: str) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", text.partition("+")[0])[:3]]
+
+    have = numbers(version)
+    return all(
+        have >= numbers(bound) if operator == ">=" else have < numbers(bound)
+        for operator, bound in re.findall(r"(>=|<)([\d.]+)", bounds)
+    )
+
+
+def python() -> Iterator[Finding]:
+    version = platform.python_version()
+    good = sys.version_info >= PYTHON
+    yield Finding(
+        "Python", "ok" if good else "missing", f"{version} at {sys.executable}", "" if good else "install Python >= 3.11"
+    )
+
+
+def packages() -> Iterator[Finding]:
+    """One finding for each set of packages that Slackline declares: the core, and each extra."""
+    try:
+        declared = metadata.requires("slackline") or []
+    except metadata.PackageNotFoundError:
+        yield Finding("packages", "missing", "slackline itself is not installed", "run: pip install -e .")
+        return
+    sets: dict[str, list[str]] = {"": [], "spark": [], "dev": []}
+    for line in declared:
+        requirement, _, marker = line.partition(";")
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", marker)
+        sets.setdefault(extra.group(1) if extra else "", []).append(requirement)
+    for extra_name, requirements in sets.items():
+        yield _package_set(extra_name, requirements)
+
+
+def _package_set(extra: str, requirements: list[str]) -> Finding:
+    there: list[str] = []
+    wrong: list[str] = []
+    for requirement in requirements:
+        name = re.match(r"[\w.-]+", requirement.strip())
+        if name is None:
+            continue
+        try:
+            version = metadata.version(name.group())
+        except metadata.PackageNotFoundError:
+            wrong.append(requirement.strip())
+        else:
+            (there if satisfies(version, requirement) else wrong).append(f"{name.group()} {version}")
+    title = f"packages [{extra}]" if extra else "packages"
+    if not wrong:
+        return Finding(title, "ok", ", ".join(there))
+    target = f".[{extra}]" if extra else "."
+    advice = f"run: make env (or: pip install -e '{target}')"
+    return Finding(title, "optional" if extra else "missing", f"missing or too old: {', '.join(wrong)}", advice)
+
+
+def java(required: bool) -> Iterator[Finding]:
+    """Java as Spark will find it: JAVA_HOME first, then PATH."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home, "bin", "java")) if home else "java"
+    state: State = "missing" if required else "optional"
+    advice = f"Spark needs Java >= {JAVA}; on Debian, as root: apt-get install openjdk-17-jre-headless"
+    if shutil.which(command) is None:
+        yield Finding("Java", state, f"{command} not found" + (" (JAVA_HOME points there)" if home else ""), advice)
+        return
+    answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', answer.stderr + answer.stdout)
+    if answer.returncode != 0 or version is None:
+        yield Finding("Java", state, f"{command} does not run: {(answer.stderr or answer.stdout).strip()[:200]}", advice)
+    elif int(version.group(1)) < JAVA:
+        yield Finding("Java", state, f"{version.group()} is too old", advice)
+    else:
+        yield Finding("Java", "ok", f"{version.group()} at {shutil.which(command)}")
+
+
+def spark(start: bool) -> Iterator[Finding]:
+    """PySpark imports; with ``start`` also: a local session counts to ten."""
+    advice = "run: make env (or: pip install -e '.[spark]')"
+    try:
+        version = import_module("pyspark").__version__
+    except ImportError as error:
+        yield Finding("Spark", "missing" if start else "optional", f"{error}", advice)
+        return
+    if not start:
+        yield Finding("Spark", "ok", f"PySpark {version} imports (slackline doctor --spark also starts it)")
+        return
+    try:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        counted = session.range(10).count()
+        session.stop()
+    except Exception as error:  # whatever stops Spark is what the user must see
+        yield Finding("Spark", "missing", f"does not start: {str(error).strip()[:300]}", "see the Java line above")
+        return
+    yield Finding("Spark", "ok" if counted == 10 else "missing", f"PySpark {version} started and counted to {counted}")
+
+
+def sockets() -> Iterator[Finding]:
+    """A free port on loopback, and an encrypted ZeroMQ message over it."""
+    try:
+        with socket.create_server((LOOPBACK, 0)) as server:
+            port = server.getsockname()[1]
+    except OSError as error:
+        yield Finding(
+            "loopback", "missing", f"cannot bind {LOOPBACK}: {error}", "nodes talk over TCP: allow binding on loopback"
+        )
+        return
+    yield Finding("loopback", "ok", f"bound a free port ({port}) on {LOOPBACK}")
+    advice = "reinstall pyzmq from a wheel with libsodium: pip install --force-reinstall pyzmq"
+    try:
+        detail = _curve_round_trip()
+    except Exception as error:  # an import that fails, a libzmq without CURVE, a handshake that does not end
+        yield Finding("ZeroMQ", "missing", f"no encrypted message came through: {error}", advice)
+    else:
+        yield Finding("ZeroMQ", "ok", detail)
+
+
+def _curve_round_trip(timeout_ms: int = 5_000) -> str:
+    import zmq
+
+    public, secret = zmq.curve_keypair()
+    with zmq.Context() as context, context.socket(zmq.PULL) as server, context.socket(zmq.PUSH) as client:
+        server.linger = client.linger = 0
+        server.curve_server, server.curve_publickey, server.curve_secretkey = True, public, secret
+        client.curve_serverkey, (client.curve_publickey, client.curve_secretkey) = public, zmq.curve_keypair()
+        client.connect(f"tcp://{LOOPBACK}:{server.bind_to_random_port(f'tcp://{LOOPBACK}')}")
+        client.send(b"hello")
+        if not server.poll(timeout_ms):
+            raise TimeoutError(f"nothing after {timeout_ms} ms")
+        server.recv()
+    return f"libzmq {zmq.zmq_version()}, pyzmq {zmq.__version__}; a CURVE message came through"
+
+
+def native() -> Iterator[Finding]:
+    name = "native core"
+    if find_spec("middleware.native") and find_spec("middleware.native._core"):
+        yield Finding(name, "ok", "built")
+    elif not (Path(__file__).parents[1] / "native" / "Cargo.toml").exists():
+        yield Finding(name, "optional", "not built: this version has none; everything runs in Python")
+    elif shutil.which("cargo") is None:
+        yield Finding(name, "optional", "not built (no cargo); its Python twins take its place", "install Rust, then: make env")
+    else:
+        yield Finding(
+            name, "optional", "not built although cargo is there", "run: pip install -v -e . (and read what cargo says)"
+        )
+
+
+def machine() -> Iterator[Finding]:
+    import psutil
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = psutil.virtual_memory()
+    detail = f"{cores} cores; {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB memory free"
+    if memory.available >= MEMORY:
+        yield Finding("machine", "ok", detail)
+    else:
+        yield Finding("machine", "optional", detail, "Spark and the demo want 2 GiB: close something, or use fewer workers")
+
+
+def data_folder(folder: Path) -> Iterator[Finding]:
+    """Whether traces can be written: the folder, or the nearest one above it that exists, is ours and has room."""
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        yield Finding("data folder", "missing", f"cannot write to {there}", "give another one: slackline doctor --data FOLDER")
+        return
+    free = shutil.disk_usage(there).free
+    detail = f"{folder.absolute()}: writable, {free / 2**30:.1f} GiB free"
+    if free >= DISK:
+        yield Finding("data folder", "ok", detail)
+    else:
+        yield Finding("data folder", "optional", detail, "traces want 1 GiB: free some room, or give another folder")
+
+
+def recordings() -> Iterator[Finding]:
+    """The folder with real recordings, which only the scenarios that replay them need."""
+    from middleware.runtime.scenario import DATA
+
+    name, given = "recordings", os.environ.get(DATA)
+    folder = Path(given or "../shared/data")
+    if folder.is_dir():
+        yield Finding(name, "ok", f"{folder.resolve()}" + (f" (from {DATA})" if given else ""))
+    elif given:
+        yield Finding(name, "missing", f"{DATA} names {given}, which is no folder", f"mend or unset {DATA}")
+    else:
+        yield Finding(
+            name, "optional", "none; scenarios that make up their recording run without", f"set {DATA} to their folder"
+        )
+
+
+def examine(start_spark: bool, data: Path) -> list[Finding]:
+    """All findings, in the order in which one would mend them."""
+    needs_java = start_spark or find_spec("pyspark") is not None
+    examinations: list[Callable[[], Iterator[Finding]]] = [
+        python,
+        packages,
+        lambda: java(needs_java),
+        lambda: spark(start_spark),
+        sockets,
+        native,
+        machine,
+        lambda: data_folder(data),
+        recordings,
+    ]
+    return [finding for examination in examinations for finding in examination()]
+
+
+def doctor(
+    start_spark: Annotated[bool, typer.Option("--spark", help="Also start Spark (takes some seconds).")] = False,
+    data: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces and results will be written.")] = Path("out"),
+    json_file: JsonFile = None,
+) -> None:
+    """What is installed, what is missing, and what to do.
+
+    Exit code 0 if everything required is there, else 1.
+
+    Examples:
+
+      [bold]slackline doctor[/]
+
+      [bold]slackline doctor --spark --json -[/]
+    """
+    findings = examine(start_spark, data)
+    if json_file is not None:
+        write_json(findings, json_file)
+    _report(findings, json_file)
+    if any(finding.state == "missing" for finding in findings):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _report(findings: list[Finding], json_file: str | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    style = {"ok": "green", "missing": "bold red", "optional": "yellow"}
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        detail = Text(finding.detail)
+        if finding.advice:
+            detail.append(f"\n-> {finding.advice}", style="bold" if finding.state == "missing" else "")
+        table.add_row(Text(finding.name), Text(finding.state, style=style[finding.state]), detail)
+    console(json_file).print(table)

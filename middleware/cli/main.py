@@ -1,0 +1,124 @@
+"""The ``slackline`` command: one table of sub-commands, each imported only when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from middleware import __version__
+from middleware.cli.output import ExitCode, exit_code, print_error
+from middleware.errors import SlacklineError
+
+
+class Entry(NamedTuple):
+    """Where a sub-command lives (``module:attribute``, a function or a typer app), and its line in the overview."""
+
+    target: str
+    line: str
+
+
+COMMANDS = {
+    "run": Entry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
+    "node": Entry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
+    "trace": Entry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
+    "sub": Entry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
+    "pub": Entry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
+    "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
+    "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
+    "bench": Entry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
+    "doctor": Entry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
+}
+
+OVERVIEW = """Complex event processing for event streams that arrive out of order.
+
+Examples:
+
+  [bold]slackline doctor[/]                        is everything there?
+
+  [bold]slackline run soccer[/]                    the demo: a match, detected early, corrected, and final
+
+  [bold]slackline check my.module:Detector[/]      does my detector keep its contract?
+"""
+
+
+class Lazy(TyperGroup):
+    """A group whose commands are stand-ins with a name and a help line, until one of them is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load(name or "", COMMANDS[name or ""]), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; errors that Slackline raises on purpose end it with a message, not with a traceback."""
+        try:
+            return super().invoke(ctx)
+        except SlacklineError as error:
+            print_error(error)
+            raise typer.Exit(exit_code(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def load(name: str, entry: Entry) -> Any:
+    """The command that an entry of the table stands for."""
+    module, _, attribute = entry.target.partition(":")
+    found = getattr(import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(rich_markup_mode="rich", add_completion=False)
+        found.command(name)(function)
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
+
+def _stand_in() -> None:
+    """Never called: ``Lazy`` puts the real command in its place."""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slackline {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Takes the options before the sub-command."""
+
+
+def application(commands: dict[str, Entry]) -> typer.Typer:
+    """The typer app with those commands whose module is there."""
+    app = typer.Typer(
+        cls=Lazy,
+        rich_markup_mode="rich",
+        no_args_is_help=True,
+        pretty_exceptions_show_locals=False,  # locals may hold keys
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=OVERVIEW)(_root)
+    for name, entry in commands.items():
+        if find_spec(entry.target.partition(":")[0]) is not None:
+            app.command(name, help=entry.line)(_stand_in)
+    return app
+
+
+def main() -> None:
+    """Entry point of the ``slackline`` command."""
+    run: Callable[..., Any] = application(COMMANDS)
+    try:
+        run(prog_name="slackline")
+    except KeyboardInterrupt:  # before or after the command itself, where typer does not look
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What the commands say, and how: consoles, JSON for machines, exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from middleware.errors import LateEventError, NetworkError, RunError, SlacklineError, WireError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STANDARD_OUTPUT = "-"
+
+_PLAIN_WIDTH = 140
+"""Columns where the output is no terminal: tables in a file or a pipe should not be cut to a terminal's default of 80."""
+
+
+class ExitCode(IntEnum):
+    """What a command ends with.
+
+    ``FAILED``: the command did what it was asked, and the answer is no, or the run broke on the way.
+    ``BAD_INPUT``: it could not start; arguments, files or code that it was given are wrong.
+    """
+
+    OK = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    INTERRUPTED = 130
+
+
+JsonFile = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; [bold]-[/] is standard output.")
+]
+"""The option that every command with a result has; hand it to ``console`` and ``write_json``."""
+
+
+def console(json_file: str | None = None) -> Console:
+    """Where a command talks to people: standard output, or standard error if standard output is kept for JSON."""
+    from rich.console import Console  # not needed by commands that only write JSON
+
+    screen = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
+    return screen if screen.is_terminal else Console(stderr=screen.stderr, highlight=False, width=_PLAIN_WIDTH)
+
+
+def write_json(data: Any, file: str) -> None:
+    """Write ``data`` (whatever msgspec can encode) as indented JSON to ``file``; ``-`` is standard output.
+
+    NaN and infinities become null. A file appears whole or not at all. Raises SlacklineError if it cannot be written.
+    """
+    text = msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
+    if file == STANDARD_OUTPUT:
+        sys.stdout.write(text.decode())
+        sys.stdout.flush()
+        return
+    try:
+        _write_whole(Path(file), text)
+    except OSError as error:
+        raise SlacklineError(
+            f"cannot write the JSON result to {file}: {error.strerror}; give a file in a folder that exists and is yours"
+        ) from None
+
+
+def _write_whole(target: Path, text: bytes) -> None:
+    if target.exists() and not target.is_file():  # a pipe or a device is written to, never replaced
+        target.write_bytes(text)
+        return
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        part.write_bytes(text)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def print_error(error: BaseException) -> None:
+    """Print an error as one block on standard error: what is wrong, then the notes added on its way up."""
+    from rich.console import Console
+    from rich.text import Text
+
+    lines = [str(error) or type(error).__name__, *getattr(error, "__notes__", ())]
+    block = "\n".join(lines).replace("\n", "\n  ")
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text("error: ", style="bold red"), Text(block), sep="")
+
+
+def exit_code(error: SlacklineError) -> ExitCode:
+    """FAILED for errors that only a run can meet, BAD_INPUT for all others: files, arguments, code."""
+    return ExitCode.FAILED if isinstance(error, LateEventError | NetworkError | RunError | WireError) else ExitCode.BAD_INPUT

@@ -1,0 +1,230 @@
+"""``slackline sub`` and ``slackline pub``: look at the events of a running mesh, and put some in by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import msgspec
+import typer
+from msgspec.structs import asdict
+
+from middleware.change import Advance, Change, Insert
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
+from middleware.errors import EventError, SlacklineError, TraceError
+from middleware.event import END, Event, EventType, EventTypes, type_name
+from middleware.pubsub.codec import name_of
+from middleware.runtime.clients import Consistency, Publisher, Subscriber
+from middleware.runtime.keys import Keys
+
+_BATCH = 512
+_BAD_LINES_SHOWN = 5
+
+Address = Annotated[str, typer.Argument(help="Where the node is, such as tcp://127.0.0.1:5701.")]
+TypesFrom = Annotated[
+    list[str], typer.Option("--types-from", metavar="MODULE", help="Module with the event classes; may be given several times.")
+]
+KeyFile = Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")]
+AllowList = Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")]
+NodeName = Annotated[str | None, typer.Option("--node", help="Name of the node in the allow-list.")]
+
+
+def event_types(modules: list[str]) -> EventTypes:
+    """All event classes that the modules have. Raises EventError if one cannot be imported, or has none."""
+    sys.path.insert(0, os.getcwd())
+    types = EventTypes()
+    for name in modules:
+        try:
+            module = import_module(name)
+        except ImportError as error:
+            raise EventError(f"cannot import {name}: {error}") from None
+        found = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Event)]
+        if not any(each is not Event for each in found):
+            raise EventError(f"module {name} has no event classes (class Name(Event): ...)")
+        for each in found:
+            if each is not Event:
+                types.add(each)
+    return types
+
+
+def sub(
+    address: Address,
+    types: Annotated[list[str], typer.Argument(help="Event types, or patterns such as 'soccer.*'.")],
+    types_from: TypesFrom,
+    consistency: Annotated[str, typer.Option(help="early: every change at once; final: each event once, in order.")] = "early",
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.")] = None,
+    json_file: JsonFile = None,
+    keys: KeyFile = None,
+    allow_list: AllowList = None,
+    node: NodeName = None,
+) -> None:
+    """Subscribe to events and print them, until their streams end. With --json one line of JSON for each change.
+
+    Examples:
+
+      [bold]slackline sub tcp://127.0.0.1:5701 soccer.Pass --types-from detectors.soccer.events[/]
+
+      [bold]slackline sub tcp://127.0.0.1:5701 'soccer.*' --types-from detectors.soccer.events --consistency final --json -[/]
+    """
+    if consistency not in ("early", "final"):
+        raise typer.BadParameter("must be early or final", param_hint="--consistency")
+    chosen: Consistency = "final" if consistency == "final" else "early"
+    known, out = event_types(types_from), console(json_file)
+    with ExitStack() as stack:
+        lines = stack.enter_context(_writer(json_file)) if json_file is not None else None
+        subscriber = stack.enter_context(
+            Subscriber(address, types, event_types=known, consistency=chosen, keys=_keys(keys, allow_list), node=node)
+        )
+        for number, change in enumerate(subscriber, 1):
+            if lines is not None:
+                lines.write(msgspec.json.encode(described(change)).decode() + "\n")
+                lines.flush()
+            else:
+                out.print(_line(change), markup=False)
+            if number == count:
+                break
+        counts = subscriber.statistics()
+        for reason, dropped in (counts.drops | counts.violations).items():
+            console(STANDARD_OUTPUT).print(f"not shown: {dropped} x {reason}")
+
+
+def described(change: Change) -> dict[str, Any]:
+    """A change as plain values: kind, type, and the event's fields; ``pub`` reads the same."""
+    kind = type(change).__name__.lower()
+    if isinstance(change, Advance):
+        return {"change": kind, "progress": change.progress}
+    return {"change": kind, "type": name_of(change.event), **asdict(change.event)}
+
+
+def _line(change: Change) -> str:
+    if isinstance(change, Advance):
+        return "= the end" if change.progress == END else f"= final up to {change.progress}"
+    sign = "+" if isinstance(change, Insert) else "~" if type(change).__name__ == "Revise" else "-"
+    return f"{sign} {change.event!r}"
+
+
+def _writer(file: str) -> IO[str]:
+    return open(os.dup(sys.stdout.fileno()), "w") if file == STANDARD_OUTPUT else Path(file).open("w")
+
+
+def _keys(key_file: Path | None, allow_list: Path | None) -> Keys | None:
+    if (key_file is None) != (allow_list is None):
+        raise typer.BadParameter("--keys and --allow-list go together")
+    return Keys.load(key_file, allow_list) if key_file is not None and allow_list is not None else None
+
+
+def pub(
+    address: Address,
+    file: Annotated[str, typer.Argument(help="JSON lines or Parquet (NAME.parquet); - is standard input.")],
+    types_from: TypesFrom,
+    type_: Annotated[str | None, typer.Option("--type", help="Event type of records that do not name theirs.")] = None,
+    source: Annotated[str, typer.Option(help="Source of records that name none; their ids are their line numbers.")] = "pub",
+    end: Annotated[bool, typer.Option("--end", help="Promise that no more events of these types will come.")] = False,
+    json_file: JsonFile = None,
+    keys: KeyFile = None,
+    allow_list: AllowList = None,
+    node: NodeName = None,
+) -> None:
+    """Publish events read from a file or standard input: fields by name, and 'type'. Broken records are counted and skipped.
+
+    Examples:
+
+      [bold]slackline pub tcp://127.0.0.1:5701 readings.jsonl --types-from my.events --type Reading --end[/]
+
+      [bold]tail -f sensor.jsonl | slackline pub tcp://127.0.0.1:5701 - --types-from my.events[/]
+    """
+    known = event_types(types_from)
+    broken: list[str] = []
+    published: set[str] = set()
+    count = 0
+    with Publisher(address, keys=_keys(keys, allow_list), node=node) as publisher:
+        for batch in _batches(_events(file, known, type_, source, broken), 1 if file == STANDARD_OUTPUT else _BATCH):
+            publisher.publish(batch)
+            count += len(batch)
+            published.update(map(name_of, batch))
+        if end:
+            publisher.advance(published, END)
+        publisher.flush()
+    out = console(json_file)
+    out.print(f"published {count} events; {len(broken)} broken records skipped")
+    for complaint in broken[:_BAD_LINES_SHOWN]:
+        out.print(f"  {complaint}", markup=False)
+    if json_file is not None:
+        write_json({"events": count, "broken": len(broken), "complaints": broken[:100]}, json_file)
+
+
+def _batches(events: Iterator[Event], size: int) -> Iterator[list[Event]]:
+    batch: list[Event] = []
+    for event in events:
+        batch.append(event)
+        if len(batch) >= size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _events(file: str, known: EventTypes, default: str | None, source: str, broken: list[str]) -> Iterator[Event]:
+    for number, record in _records(file):
+        try:
+            if isinstance(record, str | bytes):
+                record = msgspec.json.decode(record)
+            if not isinstance(record, dict):
+                raise EventError("not an object with fields by name")
+            if record.get("change", "insert") != "insert":
+                continue
+            name = record.get("type", default)
+            if not isinstance(name, str):
+                raise EventError("it names no type: give it a field 'type', or use --type")
+            yield event_of(known[name], {"source": source, "id": number} | record | {"level": 0})
+        except (SlacklineError, msgspec.MsgspecError) as error:
+            broken.append(f"{file}:{number}: {error}")
+
+
+def event_of(event_type: EventType, fields: dict[str, Any]) -> Event:
+    """An event from its fields by name; names it does not have are ignored. Raises EventError."""
+    values = []
+    for field in msgspec.structs.fields(event_type):
+        if field.name not in fields and field.required:
+            raise EventError(f"{type_name(event_type)} needs a field {field.name!r}")
+        values.append(fields.get(field.name, field.default))
+    try:
+        return msgspec.convert(values, event_type)
+    except msgspec.ValidationError as error:
+        raise EventError(f"{type_name(event_type)}: {error}") from None
+
+
+def _records(file: str) -> Iterator[tuple[int, Any]]:
+    """Records with their line (or row) numbers."""
+    if file == STANDARD_OUTPUT:
+        yield from ((number, line) for number, line in enumerate(sys.stdin, 1) if line.strip())
+        return
+    try:
+        if file.endswith(".parquet"):
+            yield from _rows(file)
+        else:
+            with open(file, "rb") as lines:
+                yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    except OSError as error:
+        raise TraceError(f"cannot read {file}: {error.strerror or error}") from None
+
+
+def _rows(file: str) -> Iterator[tuple[int, Any]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise TraceError("Parquet needs pyarrow: pip install 'slackline[spark]'") from None
+    try:
+        number = 0
+        for batch in pq.ParquetFile(file).iter_batches():
+            for row in batch.to_pylist():
+                number += 1
+                yield number, row
+    except pa.ArrowInvalid as error:
+        raise TraceError(f"{file} is no Parquet file: {error}") from None

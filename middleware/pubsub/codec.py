@@ -1,0 +1,238 @@
+"""Payloads: what brokers and clients tell each other, and events as bytes.
+
+A payload is one header part and one part per *block*, the changes of one event type. The header names type and counts,
+so a broker routes on it and hands the blocks on as they came; only who reads the events decodes them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from middleware.change import Delta
+from middleware.errors import WireError
+from middleware.event import MAX_TS, MIN_TS, Event, EventType, EventTypes, Timestamp, type_name
+from middleware.pubsub.seen import Run
+from middleware.pubsub.wire import Parts
+
+MAX_FRAME = 8 * 2**20
+"""Bytes of payload beyond which a frame is refused."""
+
+LARGEST_BLOCK = MAX_FRAME - 64 * 1024
+"""Bytes of a block, which leave room for the header."""
+
+BLOCK_TARGET = 256 * 1024
+"""Bytes at which senders begin another block or frame: small beside the credit of a link, so that frames flow."""
+
+OnSlow = Literal["block", "disconnect"]
+Progress = Annotated[int, msgspec.Meta(ge=MIN_TS, le=MAX_TS)]
+Drops = Counter[str]
+"""Events (or frames) dropped, by reason."""
+
+
+class BlockHead(msgspec.Struct, array_like=True, gc=False):
+    """What a block holds. ``plain``: a bare array of inserted events, without K+, revisions and retractions.
+
+    ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
+    them; they spare the broker the decoding when it looks for duplicates.
+    """
+
+    type: str
+    inserts: int
+    revises: int = 0
+    retracts: int = 0
+    plain: bool = True
+    raw: bool = False
+    runs: list[Run] | None = None
+
+    @property
+    def count(self) -> int:
+        return self.inserts + self.revises + self.retracts
+
+
+class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
+    """Blocks of changes, then promises: ``progress`` replaces all that this sender promised before, None keeps it."""
+
+    clock: Timestamp | None
+    progress: dict[str, Progress] | None
+    blocks: list[BlockHead]
+
+
+class Interest(msgspec.Struct, array_like=True, tag=1):
+    """What the sender wants and what it may send: always the whole of it, which replaces what it said before.
+
+    ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
+    """
+
+    number: int
+    subscriptions: list[str] = []
+    on_slow: OnSlow = "block"
+    raw: list[str] = []
+    derived: list[str] = []
+    paused: list[str] = []
+
+
+class Ready(msgspec.Struct, array_like=True, tag=2):
+    """The Interest of this number is known to all nodes: what they send from now on will arrive."""
+
+    number: int
+
+
+Payload = Changes | Interest | Ready
+
+encode = msgspec.msgpack.Encoder().encode
+_decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode
+_raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_parts = msgspec.msgpack.Decoder(tuple[msgspec.Raw, list[int] | None, list[msgspec.Raw], msgspec.Raw]).decode
+_LEVEL = attrgetter("level")
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
+    """The header of a payload. Raises WireError if it is malformed, too large, or does not fit the parts behind it."""
+    size = sum(map(len, parts))
+    if size > limit:
+        raise WireError(f"oversized frame: {size} bytes, at most {limit} are taken; send smaller batches")
+    try:
+        payload = _decode_payload(parts[0])
+    except IndexError:
+        raise WireError("malformed payload: empty") from None
+    except _BAD as error:
+        raise WireError(f"malformed payload: {error}") from None
+    blocks = len(payload.blocks) if isinstance(payload, Changes) else 0
+    if blocks != len(parts) - 1:
+        raise WireError(f"malformed payload: its header names {blocks} blocks, {len(parts) - 1} follow")
+    return payload
+
+
+def array_of(records: list[bytes]) -> bytes:
+    """Encoded records as one msgpack array."""
+    return array_header(len(records)) + b"".join(records)
+
+
+def array_header(count: int) -> bytes:
+    """The bytes that open a msgpack array of ``count`` elements."""
+    if count < 16:
+        return bytes([0x90 | count])
+    return b"\xdc" + count.to_bytes(2, "big") if count < 65_536 else b"\xdd" + count.to_bytes(4, "big")
+
+
+class _TypeCodec:
+    """Decoders for one event type."""
+
+    def __init__(self, event_type: EventType) -> None:
+        self.plain: Callable[[bytes], list[Event]] = msgspec.msgpack.Decoder(list[event_type]).decode  # type: ignore[valid-type]
+        self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(
+            tuple[list[event_type], list[int] | None, list[tuple[event_type, event_type]], list[event_type]]  # type: ignore[valid-type]
+        ).decode
+        self.event: Callable[[bytes], Event] = msgspec.msgpack.Decoder(event_type).decode
+        self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
+
+
+class EventCodec:
+    """Events to and from blocks, against the registered types. Decoders are made once per type."""
+
+    def __init__(self, types: EventTypes) -> None:
+        self.types = types
+        self._codecs: dict[str, _TypeCodec] = {}
+
+    def decode(self, head: BlockHead, block: bytes, drops: Drops) -> Delta:
+        """The changes in a block. What cannot be taken is left out and counted in ``drops``; the rest survives. O(bytes)."""
+        codec = self._codec(head.type)
+        if codec is None:
+            drops["unknown type"] += head.count
+            return Delta()
+        try:
+            delta = Delta(codec.plain(block)) if head.plain else _full(codec, block)
+        except msgspec.ValidationError:
+            delta = _salvaged(codec, head, block, drops)
+        except _BAD:
+            drops["malformed block"] += max(head.count, 1)
+            return Delta()
+        return _of_level_zero(delta, drops) if head.raw else delta
+
+    def _codec(self, name: str) -> _TypeCodec | None:
+        codec = self._codecs.get(name)
+        if codec is None and name in self.types:
+            codec = self._codecs[name] = _TypeCodec(self.types[name])
+        return codec
+
+
+def _full(codec: _TypeCodec, block: bytes) -> Delta:
+    inserts, k_plus, revises, retracts = codec.full(block)
+    if k_plus is not None and len(k_plus) != len(inserts):
+        raise msgspec.ValidationError("one K+ per insert")
+    return Delta(inserts, revises, retracts, k_plus)
+
+
+def _salvaged(codec: _TypeCodec, head: BlockHead, block: bytes, drops: Drops) -> Delta:
+    """Record by record, because at least one of them is bad."""
+
+    def good(decode: Callable[[bytes], Any], records: list[msgspec.Raw]) -> list[Any]:
+        kept = []
+        for record in records:
+            try:
+                kept.append(decode(bytes(record)))
+            except _BAD:
+                drops["malformed event"] += 1
+        return kept
+
+    try:
+        if head.plain:
+            return Delta(good(codec.event, _raws(block)))
+        inserts, _, revises, retracts = _parts(block)  # K+ is advice to the consumer: not worth a realignment
+        return Delta(good(codec.event, _raws(inserts)), good(codec.pair, revises), good(codec.event, _raws(retracts)))
+    except _BAD:
+        drops["malformed block"] += max(head.count, 1)
+        return Delta()
+
+
+def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
+    """Without what pretends to be derived: publishers send raw events only."""
+    if not delta.revises and not delta.retracts and not any(map(_LEVEL, delta.inserts)):
+        return delta
+    kept = Delta(
+        [event for event in delta.inserts if event.level == 0],
+        [pair for pair in delta.revises if pair[0].level == pair[1].level == 0],
+        [event for event in delta.retracts if event.level == 0],
+    )
+    if len(kept) == len(delta):
+        return delta
+    drops["level of a derived event"] += len(delta) - len(kept)
+    return kept
+
+
+def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | None = None) -> list[tuple[BlockHead, bytes]]:
+    """The blocks for the changes of one type: one, or several where one would be too large. O(changes)."""
+    plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
+    head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
+    block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
+    if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
+        return [(head, block)]
+    return [part for half in _halves(delta) for part in encode_delta(name, half, raw)]
+
+
+def _halves(delta: Delta) -> tuple[Delta, Delta]:
+    """Retractions before revisions before inserts, as consumers take them within one delta."""
+
+    def half(pick: slice, columns: tuple[list[Any], list[Any], list[Any]]) -> Delta:
+        retracts, revises, inserts = columns
+        k_plus = None if delta.k_plus is None or inserts is not delta.inserts else delta.k_plus[pick]
+        return Delta(inserts[pick], revises[pick], retracts[pick], k_plus if inserts else None)
+
+    if delta.inserts and (delta.revises or delta.retracts):
+        return Delta(revises=delta.revises, retracts=delta.retracts), Delta(delta.inserts, k_plus=delta.k_plus)
+    if delta.revises and delta.retracts:
+        return Delta(retracts=delta.retracts), Delta(revises=delta.revises)
+    middle = len(delta) // 2
+    columns = (delta.retracts, delta.revises, delta.inserts)
+    return half(slice(None, middle), columns), half(slice(middle, None), columns)
+
+
+def name_of(event: Event) -> str:
+    """The type name of an event."""
+    return type_name(event.__class__)

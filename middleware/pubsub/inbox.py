@@ -1,0 +1,49 @@
+"""What has arrived for the local detectors since they were last run, as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from middleware.change import Batch, Delta
+from middleware.event import NEVER
+from middleware.pubsub.codec import BlockHead, Drops, EventCodec
+from middleware.pubsub.merge import merged
+from middleware.pubsub.progress import Promises
+
+
+class Inbox:
+    """Blocks that wait for the detectors. ``pending``: how many events they hold. ``taken``: how many were handed over."""
+
+    def __init__(self, subscriptions: frozenset[str], codec: EventCodec, drops: Drops) -> None:
+        self.pending = self.taken = 0
+        self._subscriptions, self._codec, self._drops = subscriptions, codec, drops
+        self._blocks: dict[str, list[tuple[BlockHead, bytes, Delta | None]]] = {}
+        self._known: tuple[dict[str, int], int | None] = ({}, None)
+
+    def put(self, head: BlockHead, block: bytes, delta: Delta | None) -> None:
+        """Add a block, and what is in it if that is known already."""
+        self._blocks.setdefault(head.type, []).append((head, block, delta))
+        self.pending += head.count
+
+    def take(self, promises: Promises, clock: int | None, missing: Collection[str]) -> Batch | None:
+        """All of it, decoded and merged; None if nothing has changed: no events, no progress, no clock. O(bytes)."""
+        if not self._subscriptions:
+            return None
+        progress = self._progress(promises, missing)
+        if not self._blocks and self._known == (progress, clock):
+            return None
+        blocks, self._blocks, self.pending, self._known = self._blocks, {}, 0, (progress, clock)
+        deltas: dict[str, Delta] = {}
+        for name, same in blocks.items():
+            if net := merged([delta or self._codec.decode(head, block, self._drops) for head, block, delta in same]):
+                deltas[name] = net
+                self.taken += len(net)
+        return Batch(deltas, dict(progress), clock)
+
+    def _progress(self, promises: Promises, missing: Collection[str]) -> dict[str, int]:
+        values = promises.values
+        progress = {name: values[name] for name in self._subscriptions if name in values}
+        if missing:  # a peer that is still to come may derive what no one here knows
+            for name in self._subscriptions - progress.keys() - promises.open:
+                progress[name] = NEVER
+        return progress

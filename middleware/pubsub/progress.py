@@ -1,0 +1,116 @@
+"""Combining promises: what several origins have promised for a type is worth the least of them.
+
+An *origin* is whatever changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
+publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and horizon) or derived
+(an origin that has promised nothing holds the type at NEVER). What has been promised for a type never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from middleware.event import END, NEVER
+
+
+class _TypeProgress:
+    __slots__ = ("derived", "ended", "floor", "promises")
+
+    def __init__(self) -> None:
+        self.promises: dict[Hashable, int | None] = {}
+        """By origin; None if it leaves the type open."""
+        self.floor = NEVER
+        self.ended = True
+        """Whether every origin that left had ended its stream."""
+        self.derived = False
+
+    def value(self) -> int | None:
+        """The combined promise, or None while the type is open."""
+        if not self.promises:
+            if self.ended or self.floor == END:
+                self.floor = END
+            elif not self.derived:
+                return None
+            return self.floor
+        least = END
+        for promise in self.promises.values():
+            if promise is None:
+                return None
+            least = min(least, promise)
+        self.floor = max(self.floor, least)
+        return self.floor
+
+
+class Promises:
+    """Promises by type and origin. A change costs O(origins of the types it touches).
+
+    ``values``
+        the combined promise by type; open types are not in it. Never to be changed by others.
+    ``open``
+        the types that are open.
+    ``version``
+        grows with every change of ``values`` or ``open``.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self.open: frozenset[str] = frozenset()
+        self.version = 0
+        self._types: dict[str, _TypeProgress] = {}
+        self._offers: dict[Hashable, dict[str, None]] = {}
+
+    @property
+    def known(self) -> Iterable[str]:
+        """The types that some origin offers or offered."""
+        return self._types.keys()
+
+    def offer(self, origin: Hashable, raw: Iterable[str], derived: Iterable[str] = ()) -> None:
+        """The origin may send these types; what it offered before and offers no more it has left."""
+        offered = dict.fromkeys(raw, None) | dict.fromkeys(derived, NEVER)
+        before = self._offers.get(origin, {})
+        for name in before.keys() - offered.keys():
+            self._withdraw(origin, name)
+        for name, start in offered.items():
+            progress = self._types.setdefault(name, _TypeProgress())
+            progress.derived = progress.derived or start is not None
+            progress.promises.setdefault(origin, start)
+        self._offers[origin] = dict.fromkeys(offered)
+        self._combine(before.keys() | offered.keys())
+
+    def promise(self, origin: Hashable, promises: Mapping[str, int]) -> None:
+        """The whole of what the origin promises: a raw type it leaves out is open again."""
+        offered = self._offers.setdefault(origin, {})
+        for name, until in promises.items():
+            progress = self._types.setdefault(name, _TypeProgress())
+            progress.promises[origin] = max(until, progress.promises.get(origin) or NEVER)
+            offered[name] = None
+        for name in offered.keys() - promises.keys():
+            progress = self._types[name]
+            if not progress.derived:
+                progress.promises[origin] = None
+        self._combine(offered)
+
+    def leave(self, origin: Hashable) -> None:
+        """The origin is gone: it holds nothing back any more."""
+        offered = self._offers.pop(origin, {})
+        for name in offered:
+            self._withdraw(origin, name)
+        self._combine(offered)
+
+    def _withdraw(self, origin: Hashable, name: str) -> None:
+        progress = self._types[name]
+        progress.ended = progress.promises.pop(origin, None) == END and progress.ended
+
+    def _combine(self, names: Iterable[str]) -> None:
+        changed, opened, closed = False, set[str](), set[str]()
+        for name in names:
+            value = self._types[name].value()
+            if value is None:
+                changed |= self.values.pop(name, None) is not None or name not in self.open
+                opened.add(name)
+            elif self.values.get(name) != value:
+                self.values[name] = value
+                closed.add(name)
+                changed = True
+        if opened - self.open or closed & self.open:
+            self.open = self.open - closed | opened
+        self.version += changed

@@ -1,0 +1,132 @@
+"""Which raw events have been seen: exact, with memory that grows only with the gaps in each source's numbering."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+
+Run = tuple[str, int, int]
+"""Identities (source, first, last): all ids from first to last, both included."""
+
+
+class Intervals:
+    """A set of integers as sorted, disjoint, non-touching half-open intervals.
+
+    Adding at the end of the last interval is O(1); elsewhere O(log gaps) to find, O(gaps) to insert.
+    """
+
+    __slots__ = ("_starts", "_stops")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self._starts, number) - 1
+        return at >= 0 and number < self._stops[at]
+
+    def __len__(self) -> int:
+        """How many intervals, which is what the memory goes by."""
+        return len(self._starts)
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Whether any number of first..last is in the set."""
+        at = bisect_right(self._starts, last) - 1
+        return at >= 0 and first < self._stops[at]
+
+    def add(self, number: int) -> bool:
+        """Add a number; False if it was there."""
+        stops = self._stops
+        if stops and stops[-1] == number:
+            stops[-1] = number + 1
+            return True
+        if number in self:
+            return False
+        self.add_run(number, number)
+        return True
+
+    def add_run(self, first: int, last: int) -> None:
+        """Add first..last, none of which may be in the set."""
+        starts, stops, stop = self._starts, self._stops, last + 1
+        at = bisect_right(starts, first)
+        joins_left = at > 0 and stops[at - 1] == first
+        joins_right = at < len(starts) and starts[at] == stop
+        if joins_left and joins_right:
+            stops[at - 1] = stops.pop(at)
+            del starts[at]
+        elif joins_left:
+            stops[at - 1] = stop
+        elif joins_right:
+            starts[at] = first
+        else:
+            starts.insert(at, first)
+            stops.insert(at, stop)
+
+    def _check(self) -> None:
+        assert len(self._starts) == len(self._stops)
+        flat = [bound for pair in zip(self._starts, self._stops, strict=True) for bound in pair]
+        assert all(low < high for low, high in pairwise(flat)), flat
+
+
+class SeenIds:
+    """The identities (source, id) that have been seen."""
+
+    __slots__ = ("_sources",)
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Intervals] = {}
+
+    def __contains__(self, identity: tuple[str, int]) -> bool:
+        intervals = self._sources.get(identity[0])
+        return intervals is not None and identity[1] in intervals
+
+    def add(self, source: str, number: int) -> bool:
+        """Add an identity; False if it had been seen."""
+        intervals = self._sources.get(source)
+        if intervals is None:
+            intervals = self._sources[source] = Intervals()
+        return intervals.add(number)
+
+    def add_runs(self, runs: list[Run]) -> bool:
+        """Add all of these, or, if any had been seen or they are not sound, none: then False."""
+        sources = self._sources
+        if len(runs) > 1 and not _disjoint(runs):
+            return False
+        for source, first, last in runs:
+            intervals = sources.get(source)
+            if first > last or (intervals is not None and intervals.overlaps(first, last)):
+                return False
+        for source, first, last in runs:
+            intervals = sources.get(source)
+            if intervals is None:
+                intervals = sources[source] = Intervals()
+            intervals.add_run(first, last)
+        return True
+
+    def gaps(self) -> int:
+        """How many intervals are kept, over all sources."""
+        return sum(map(len, self._sources.values()))
+
+
+def _disjoint(runs: list[Run]) -> bool:
+    ordered = sorted(runs)
+    return all(one[0] != other[0] or one[2] < other[1] for one, other in pairwise(ordered))
+
+
+def runs_of(identities: list[tuple[str, int]], most: int) -> list[Run] | None:
+    """The identities as runs, or None if that takes more than ``most`` or an identity occurs twice. O(n)."""
+    spans: dict[str, tuple[int, int]] = {}
+    runs: list[Run] = []
+    for source, number in identities:
+        span = spans.get(source)
+        if span is None:
+            spans[source] = (number, number)
+        elif span[1] + 1 == number:
+            spans[source] = (span[0], number)
+        else:
+            runs.append((source, *span))
+            spans[source] = (number, number)
+        if len(spans) + len(runs) > most:
+            return None
+    runs += [(source, first, last) for source, (first, last) in spans.items()]
+    return runs if _disjoint(runs) else None

@@ -1,0 +1,183 @@
+"""A node: one process, one thread, one loop that runs each step to its end: receive, process, publish, send."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, Protocol
+
+import structlog
+
+from middleware.change import Batch
+from middleware.clock import MILLISECOND, SECOND
+from middleware.event import EventTypes
+from middleware.pubsub.broker import Broker, BrokerStatistics, Effects
+from middleware.runtime.keys import Keys
+from middleware.runtime.zeromq import Transport
+
+ADAPT_EVERY = SECOND // 2
+"""How often the processor is told how busy it was."""
+
+_IDLE_POLL = 20 * MILLISECOND
+_EVENTS_A_STEP = 8_192
+_DRAIN = 5 * SECOND
+
+_log = structlog.get_logger()
+
+
+class Processor(Protocol):
+    """What a node does with events: its detectors, behind one face."""
+
+    @property
+    def subscriptions(self) -> frozenset[str]:
+        """Names of the event types it reads."""
+        ...
+
+    @property
+    def publications(self) -> frozenset[str]:
+        """Names of the event types it derives."""
+        ...
+
+    def process(self, batch: Batch) -> list[Batch]:
+        """Take what has arrived; give what comes of it, in order."""
+        ...
+
+    def adapt(self, busy: float) -> None:
+        """Told twice a second which part of the time ``process`` took, 0 to 1."""
+        ...
+
+
+class Node:
+    """A broker with sockets, and the detectors behind it if there is a processor.
+
+    ``bind``
+        where others attach: tcp://HOST:PORT or ipc://PATH; port ``*`` takes a free one, see ``address``.
+    ``peers``
+        the other nodes of the mesh, address by name. All nodes may list all: of each pair only one dials.
+    ``types``
+        the event types that publishers may send and the processor reads; none: a broker that forwards anything.
+    ``keys``
+        CURVE keys; needed beyond this machine.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bind: str,
+        peers: Mapping[str, str] | None = None,
+        processor: Processor | None = None,
+        types: EventTypes | None = None,
+        *,
+        keys: Keys | None = None,
+    ) -> None:
+        self.name = name
+        self._processor = processor
+        self._stop = threading.Event()
+        self._transport = Transport(keys)
+        try:
+            self.address = self._transport.bind(bind)
+            for peer, address in (peers or {}).items():
+                if peer != name:
+                    self._transport.dial(peer, address, node=peer)
+        except Exception:
+            self._transport.close()
+            raise
+        now = time.monotonic_ns()
+        self._broker = Broker(
+            name,
+            time.time_ns(),
+            now,
+            types=types,
+            subscriptions=processor.subscriptions if processor is not None else (),
+            publications=processor.publications if processor is not None else (),
+            peers=peers or (),
+            owner=self._transport.owner,
+        )
+        self._busy_ns, self._adapted_at = 0, now
+
+    def run(self) -> None:
+        """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye."""
+        handlers = self._catch_signals()
+        _log.info("node runs", node=self.name, address=self.address)
+        try:
+            while not self._stop.is_set():
+                self._step(_IDLE_POLL / SECOND)
+            self._drain()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self._transport.close()
+            _log.info("node stopped", node=self.name)
+
+    def stop(self) -> None:
+        """Ask the loop to end; may be called from any thread, or from the processor."""
+        self._stop.set()
+
+    def statistics(self) -> BrokerStatistics:
+        """A record of the counts so far. To be called from the node's own thread, such as from the processor."""
+        return self._broker.statistics()
+
+    def _catch_signals(self) -> dict[int, Any]:
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            self._stop.set()
+
+        return {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def _step(self, timeout: float) -> None:
+        self._receive(timeout)
+        self._process()
+        self._carry_out(self._broker.settle(time.monotonic_ns()))
+
+    def _receive(self, timeout: float) -> None:
+        """Everything that has arrived, so that batches grow with the load, up to what makes a step long."""
+        broker = self._broker
+        sockets = self._transport.poll(timeout)
+        now = time.monotonic_ns()
+        for socket in sockets:
+            for channel, parts in self._transport.messages(socket):
+                broker.receive(channel, parts, now)
+                if broker.pending >= _EVENTS_A_STEP:
+                    break
+
+    def _process(self) -> None:
+        processor = self._processor
+        if processor is None:
+            return
+        start = time.monotonic_ns()
+        batch = self._broker.take(start)
+        if batch is not None:
+            results = processor.process(batch)
+            end = time.monotonic_ns()
+            self._busy_ns += end - start
+            for result in results:
+                self._broker.publish(result, end)
+            start = end
+        passed = start - self._adapted_at
+        if passed >= ADAPT_EVERY:
+            processor.adapt(min(1.0, self._busy_ns / passed))
+            self._busy_ns, self._adapted_at = 0, start
+
+    def _carry_out(self, effects: Effects) -> None:
+        for channel, parts in effects.sends:
+            if not self._transport.send(channel, parts):
+                self._broker.disconnected(channel, time.monotonic_ns())
+        for closed in effects.closed:
+            log = _log.warning if closed.lost else _log.info
+            log("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
+
+    def _drain(self) -> None:
+        self._process()
+        deadline = time.monotonic_ns() + _DRAIN
+        self._broker.close(f"node {self.name} shuts down", time.monotonic_ns())
+        self._carry_out(self._broker.settle(time.monotonic_ns()))
+        while not self._broker.drained and time.monotonic_ns() < deadline:
+            self._step(_IDLE_POLL / SECOND)
+        for peer in self._broker.statistics().peers:
+            if peer.link.queued_bytes or peer.link.unacked_bytes:
+                _log.warning("peer has not taken everything", node=self.name, role=peer.role, peer=peer.name, link=peer.link)

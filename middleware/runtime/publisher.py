@@ -1,0 +1,156 @@
+"""Publisher: how a program outside a node sends raw events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from middleware.change import Delta
+from middleware.clock import SECOND
+from middleware.errors import EventError, NetworkError
+from middleware.event import IDENTITY, TS, Event, EventType, type_name
+from middleware.pubsub.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, array_of, encode, encode_delta, name_of
+from middleware.pubsub.link import LinkStatistics
+from middleware.pubsub.seen import Run, runs_of
+from middleware.runtime.connection import PATIENCE, Connection
+from middleware.runtime.keys import Keys
+
+_WAIT = 0.05
+_EVENTS_A_FRAME = 8_192
+
+
+class PublisherStatistics(msgspec.Struct):
+    """Counts since the start; ``waited`` is seconds spent waiting for credit."""
+
+    events: int
+    waited: float
+    link: LinkStatistics
+
+
+class Publisher(Connection):
+    """Sends raw events to the node at ``address``. Attaches whenever the node is there; waits while the node has no room.
+
+    Events come with their identity: ``source`` and ``id``, unique together. Each is taken once, however often it is sent.
+    Whoever promises progress (``advance``) lets results become final sooner than the clock alone would.
+
+    ``types``
+        event types (or their names) that it will send: until it promises progress for them, no one counts on any.
+    ``patience``
+        seconds after which a node that does not answer is an error.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        name: str | None = None,
+        types: Iterable[EventType | str] = (),
+        keys: Keys | None = None,
+        node: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        names = [each if isinstance(each, str) else type_name(each) for each in types]
+        self._progress: dict[str, int] = {}
+        self._clock: int | None = None
+        self._events = 0
+        self._waited = 0
+        super().__init__("publisher", address, Interest(1, raw=names), name=name, keys=keys, node=node, patience=patience)
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""
+        for start in range(0, len(events), _EVENTS_A_FRAME):
+            part = events[start : start + _EVENTS_A_FRAME]
+            by_type: dict[str, list[Event]] = {}
+            for event in part:
+                by_type.setdefault(name_of(event), []).append(event)
+            self._send_deltas({name: Delta(same) for name, same in by_type.items()}, max(map(TS, part)))
+
+    def retract(self, event: Event) -> None:
+        """Withdraw an event that was published."""
+        self._send_deltas({name_of(event): Delta(retracts=[event])}, None)
+
+    def revise(self, old: Event, new: Event) -> None:
+        """Give an event that was published new content: same type, source and id."""
+        if IDENTITY(old) != IDENTITY(new) or old.__class__ is not new.__class__:
+            raise EventError(f"a revision keeps type, source and id: {old!r} -> {new!r}")
+        self._send_deltas({name_of(new): Delta(revises=[(old, new)])}, new.ts)
+
+    def publish_encoded(
+        self, type_name: str, records: list[bytes] | bytes, count: int, clock: int, runs: list[Run] | None = None
+    ) -> None:
+        """Send events that are encoded already: each a msgpack array of its fields, ``records`` an array of them.
+
+        ``clock``: the largest ts among them. ``runs``: their identities as (source, first id, last id), if they are at
+        hand; brokers then need not read the events to know that none comes twice.
+        """
+        block = records if isinstance(records, bytes) else array_of(records)
+        self._send_blocks([(BlockHead(type_name, count, raw=True, runs=runs), block)], clock)
+
+    def advance(self, types: EventType | str | Iterable[EventType | str], progress: int) -> None:
+        """Promise that this publisher sends nothing more of these types with ts <= ``progress`` (END: nothing at all)."""
+        each = [types] if isinstance(types, str | type) else types
+        with self._lock:
+            for kind in each:
+                name = kind if isinstance(kind, str) else type_name(kind)
+                self._progress[name] = max(progress, self._progress.get(name, progress))
+            self._await_room()
+            self._link.send([encode(Changes(None, self._progress, []))])
+            self._flush_out()
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until the node has taken everything. Raises NetworkError after ``timeout`` seconds (default: patience)."""
+        deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
+        with self._lock:
+            while not self._link.idle:
+                self._check_alive()
+                self._link.ask(time.monotonic_ns())
+                if deadline is not None and time.monotonic_ns() > deadline:
+                    left = self._link.outstanding
+                    raise NetworkError(f"node at {self.address} has not taken {left} frames within {timeout} s")
+                self._pump(_WAIT)
+
+    def statistics(self) -> PublisherStatistics:
+        """A record of the counts so far."""
+        return PublisherStatistics(self._events, self._waited / SECOND, self.link_statistics())
+
+    def _send_deltas(self, deltas: Mapping[str, Delta], clock: int | None) -> None:
+        blocks = []
+        for name, delta in deltas.items():
+            inserts = delta.inserts
+            runs = runs_of(list(map(IDENTITY, inserts)), len(inserts) // 4 + 1) if inserts else None
+            blocks += encode_delta(name, delta, raw=True, runs=runs)
+        self._send_blocks(blocks, clock)
+
+    def _send_blocks(self, blocks: list[tuple[BlockHead, bytes]], clock: int | None) -> None:
+        for head, block in blocks:
+            if len(block) > LARGEST_BLOCK:
+                raise EventError(
+                    f"{head.count} events {head.type} take {len(block)} bytes, at most {LARGEST_BLOCK} go at once: "
+                    "publish fewer, or smaller ones"
+                )
+        with self._lock:
+            for head, block in blocks:
+                self._await_room()
+                if clock is not None and (self._clock is None or clock > self._clock):
+                    self._clock = clock
+                self._link.send([encode(Changes(self._clock, None, [head])), block])
+                self._events += head.count
+            self._flush_out()
+
+    def _await_room(self) -> None:
+        if not self._link.has_room:
+            start = time.monotonic_ns()
+            self._pump(0)
+            while not self._link.has_room:
+                self._check_alive()
+                self._pump(_WAIT)
+            self._waited += time.monotonic_ns() - start
+        elif self._link.closed is not None:
+            self._check_alive()
+
+    def _link_restarted(self) -> None:
+        """A node that starts anew must be told the promises anew, behind all that is sent again."""
+        if self._progress or self._clock is not None:
+            self._link.send([encode(Changes(self._clock, self._progress or None, []))])

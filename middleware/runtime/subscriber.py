@@ -1,0 +1,223 @@
+"""Subscriber: how a program outside a node receives events, early or final."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Literal
+
+import msgspec
+import structlog
+
+from middleware.change import Advance, Batch, Change, Delta, Insert
+from middleware.clock import SECOND
+from middleware.errors import NetworkError
+from middleware.event import END, NEVER, EventType, EventTypes, type_name
+from middleware.pubsub.barrier import Barrier
+from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Interest, OnSlow, Payload, Ready
+from middleware.pubsub.link import LinkStatistics
+from middleware.pubsub.merge import merged
+from middleware.pubsub.routing import check_pattern
+from middleware.pubsub.wire import Parts, payload_size
+from middleware.runtime.connection import PATIENCE, Connection
+from middleware.runtime.keys import Keys
+
+Consistency = Literal["early", "final"]
+_WAIT = 0.05
+_log = structlog.get_logger()
+
+
+class SubscriberStatistics(msgspec.Struct):
+    """Counts since the start. ``drops``: events that could not be taken, by reason. ``restarts``: lives of the node lost."""
+
+    events: int
+    drops: dict[str, int]
+    violations: dict[str, int]
+    held_back: int
+    restarts: int
+    link: LinkStatistics
+
+
+class Subscriber(Connection):
+    """Receives what the node at ``address``, and any node meshed with it, has of the types wanted.
+
+    ``types``
+        event types, their names, or patterns (``soccer.*``, ``*``).
+    ``event_types``
+        the types that bytes are decoded against; may be left out if ``types`` are all classes.
+    ``consistency``
+        ``early``: every change at once, in the order in which it was made. ``final``: each final event once, in total
+        order, held back until nothing can change it.
+    ``on_slow``
+        what is to happen if this program does not keep up: ``block`` the sources of what it reads, or ``disconnect`` it.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        types: Collection[EventType | str] | EventType | str,
+        *,
+        event_types: EventTypes | None = None,
+        consistency: Consistency = "early",
+        on_slow: OnSlow = "block",
+        name: str | None = None,
+        keys: Keys | None = None,
+        node: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        each = [types] if isinstance(types, str | type) else list(types)
+        patterns = [check_pattern(one) if isinstance(one, str) else type_name(one) for one in each]
+        known = event_types if event_types is not None else EventTypes(one for one in each if not isinstance(one, str))
+        self.consistency = consistency
+        self._codec, self._drops = EventCodec(known), Drops()
+        self._barrier = Barrier(patterns) if consistency == "final" else None
+        self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
+        self._inbox: deque[tuple[Changes, Parts]] = deque()
+        self._told = NEVER
+        self._is_ready = False
+        self._events = 0
+        interest = Interest(1, patterns, on_slow)
+        super().__init__("subscriber", address, interest, name=name, keys=keys, node=node, patience=patience)
+
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
+        deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
+        with self._lock:
+            while not self._is_ready:
+                self._check_alive()
+                if deadline is not None and time.monotonic_ns() > deadline:
+                    raise NetworkError(f"the nodes meshed with {self.address} do not all know this subscription yet")
+                self._pump(_WAIT)
+
+    def receive(self, timeout: float | None = None) -> list[Change]:
+        """The next changes: all that have arrived, or, if none have, what comes first within ``timeout`` seconds.
+
+        Empty only if nothing came in time. Raises NetworkError if the node has left or never answers.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            payloads = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            changes = self._changes(payloads)
+            if changes or (deadline is not None and not payloads):
+                return changes
+
+    def _changes(self, payloads: list[tuple[Changes, Parts]]) -> list[Change]:
+        if self._barrier is None:
+            changes: list[Change] = [change for _, delta in self._deltas(payloads) for change in delta.changes()]
+            promises = Batch(progress=_latest_progress(payloads))
+        else:
+            promises = self._decoded(payloads)
+            changes = [Insert(event) for event in self._barrier.take(promises)]
+        if self._advance(promises):
+            changes.append(Advance(self._told))
+        return changes
+
+    def receive_batch(self, timeout: float | None = None) -> Batch:
+        """As ``receive``, but the net effect of what has arrived, in columns by type.
+
+        With ``final``: insertions only, those of each type in total order.
+        """
+        batch = self._decoded(self._next(timeout))
+        self._advance(batch)
+        if self._barrier is None:
+            return batch
+        final = self._barrier.take(batch)
+        deltas: dict[str, Delta] = {}
+        for event in final:
+            deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
+        return Batch(deltas, dict.fromkeys(self._promised, self._barrier.progress))
+
+    def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:
+        """As ``receive``, as blocks of bytes that were not looked into: for programs that hand them on."""
+        blocks: list[tuple[BlockHead, bytes]] = []
+        for changes, parts in self._next(timeout):
+            blocks += zip(changes.blocks, parts[1:], strict=True)
+        return blocks
+
+    def __iter__(self) -> Iterator[Change]:
+        """Changes one by one, until all subscribed streams have ended or the node says goodbye."""
+        while True:
+            try:
+                changes = self.receive()
+            except NetworkError:
+                if self._link.closed is not None and not self._link.refused and not self._closed.is_set():
+                    return
+                raise
+            yield from changes
+            if self._told == END:
+                return
+
+    def statistics(self) -> SubscriberStatistics:
+        """A record of the counts so far."""
+        barrier = self._barrier
+        return SubscriberStatistics(
+            self._events,
+            dict(self._drops),
+            dict(barrier.violations) if barrier is not None else {},
+            len(barrier) if barrier is not None else 0,
+            self._link.restarts,
+            self.link_statistics(),
+        )
+
+    def _next(self, timeout: float | None) -> list[tuple[Changes, Parts]]:
+        deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
+        with self._lock:
+            if not self._inbox:
+                self._pump(0)
+            while not self._inbox:
+                self._check_alive()
+                left = _WAIT if deadline is None else min(_WAIT, (deadline - time.monotonic_ns()) / SECOND)
+                if left <= 0:
+                    return []
+                self._pump(left)
+            payloads = list(self._inbox)
+            self._inbox.clear()
+            self._link.consume(sum(payload_size(parts) for _, parts in payloads))
+            self._link.settle(time.monotonic_ns())
+            self._flush_out()
+            return payloads
+
+    def _deltas(self, payloads: list[tuple[Changes, Parts]]) -> list[tuple[str, Delta]]:
+        """The changes of each block, in the order in which they were sent, by type name."""
+        deltas: list[tuple[str, Delta]] = []
+        for changes, parts in payloads:
+            for head, block in zip(changes.blocks, parts[1:], strict=True):
+                delta = self._codec.decode(head, block, self._drops)
+                self._events += len(delta)
+                self._promised.setdefault(head.type, NEVER)
+                deltas.append((head.type, delta))
+        return deltas
+
+    def _decoded(self, payloads: list[tuple[Changes, Parts]]) -> Batch:
+        """The net changes by type."""
+        by_type: dict[str, list[Delta]] = {}
+        for name, delta in self._deltas(payloads):
+            by_type.setdefault(name, []).append(delta)
+        return Batch({name: net for name, same in by_type.items() if (net := merged(same))}, _latest_progress(payloads))
+
+    def _advance(self, batch: Batch) -> bool:
+        """Whether the least progress of the subscribed types has grown."""
+        for name, until in batch.progress.items():
+            self._promised[name] = max(until, self._promised.get(name, NEVER))
+        least = min(self._promised.values(), default=NEVER)
+        grown, self._told = least > self._told, max(least, self._told)
+        return grown
+
+    def _take(self, payload: Payload, parts: Parts) -> None:
+        if type(payload) is Changes:
+            self._inbox.append((payload, parts))
+            return
+        self._link.consume(payload_size(parts))
+        if type(payload) is Ready:
+            self._is_ready = True
+
+    def _link_restarted(self) -> None:
+        """The node started anew, or had given this program up: it is subscribed again, but there is a gap."""
+        self._is_ready = False
+        _log.warning("subscription interrupted: changes may be missing", address=self.address, subscriber=self.name)
+
+
+def _latest_progress(payloads: list[tuple[Changes, Parts]]) -> dict[str, int]:
+    """Each sender's promises are whole, so the last ones told stand for all."""
+    return next((changes.progress for changes, _ in reversed(payloads) if changes.progress is not None), {})

@@ -1,0 +1,166 @@
+"""Sockets: a ROUTER where others attach, a DEALER for each node that is dialled. Nothing here knows the link protocol."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Hashable, Iterator
+from urllib.parse import urlsplit
+
+import zmq
+
+from middleware.errors import NetworkError
+from middleware.pubsub.codec import MAX_FRAME
+from middleware.runtime.keys import Gatekeeper, Keys
+
+_MOST_AT_ONCE = 1_000
+_MOST_OWNERS = 10_000
+
+# Plain integers: combining the flags as enum members, for every part of every message, costs more than the rest of a send.
+_NOBLOCK = int(zmq.NOBLOCK)
+_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+_RCVMORE = int(zmq.RCVMORE)
+
+
+def is_private(address: str) -> bool:
+    """Whether what is sent to an address stays on this machine."""
+    parts = urlsplit(address)
+    if parts.scheme in ("ipc", "inproc"):
+        return True
+    host = parts.hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_address(address: str, keys: Keys | None) -> None:
+    """Raises NetworkError for an address that is none, or that lies beyond this machine and no keys were given."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("tcp", "ipc") or not (parts.netloc or parts.path):
+        raise NetworkError(f"{address!r} is no address: give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
+    if keys is None and not is_private(address):
+        raise NetworkError(
+            f"{address} can be reached from other machines, so it needs keys: create a pair on each side with "
+            "'slackline keys new NAME', list the public keys in the allow-list, and name both files in the configuration"
+        )
+
+
+class Transport:
+    """The sockets of one process. Channels are the names of dialled nodes, and the bytes by which the ROUTER knows a peer.
+
+    One thread at a time may use it.
+    """
+
+    def __init__(self, keys: Keys | None = None) -> None:
+        self._keys = keys
+        self._context = zmq.Context()
+        self._poller = zmq.Poller()
+        self._router: zmq.Socket[bytes] | None = None
+        self._dealers: dict[str, zmq.Socket[bytes]] = {}
+        self._names: dict[zmq.Socket[bytes], str] = {}
+        self._gatekeeper: Gatekeeper | None = None
+        self._owners: dict[bytes, str] = {}
+
+    def bind(self, address: str) -> str:
+        """Let others attach at ``address``; the address in full, if it left the port open. Raises NetworkError."""
+        check_address(address, self._keys)
+        socket = self._socket(zmq.ROUTER)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        if self._keys is not None:
+            self._gatekeeper = Gatekeeper(self._context, self._keys)
+            self._keys.secure_server(socket)
+        try:
+            socket.bind(address)
+        except zmq.ZMQError as error:
+            raise NetworkError(f"cannot bind {address}: {error}; is another node running there?") from None
+        self._router = socket
+        self._poller.register(socket, zmq.POLLIN)
+        return socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def dial(self, name: str, address: str, node: str | None = None) -> None:
+        """Connect to a node; its channel is ``name``. ``node``: whose key it must have. Comes back by itself after a break."""
+        check_address(address, self._keys)
+        socket = self._socket(zmq.DEALER)
+        socket.setsockopt(zmq.IMMEDIATE, 1)
+        socket.setsockopt(zmq.RECONNECT_IVL, 50)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
+        if self._keys is not None:
+            self._keys.secure_client(socket, node)
+        try:
+            socket.connect(address)
+        except zmq.ZMQError as error:
+            raise NetworkError(f"cannot connect to {address}: {error}") from None
+        self._dealers[name] = socket
+        self._names[socket] = name
+        self._poller.register(socket, zmq.POLLIN)
+
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
+        socket = self._context.socket(kind)
+        socket.setsockopt(zmq.SNDHWM, 0)  # bounded by the credit of the links
+        socket.setsockopt(zmq.LINGER, 200)
+        socket.setsockopt(
+            zmq.MAXMSGSIZE, 2 * MAX_FRAME
+        )  # beyond MAX_FRAME the codec refuses and counts; this is for the memory
+        return socket
+
+    def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
+        """Wait up to ``timeout`` seconds for messages; the sockets that have some."""
+        return [socket for socket, _ in self._poller.poll(max(0, round(timeout * 1_000)))]
+
+    def messages(self, socket: zmq.Socket[bytes]) -> Iterator[tuple[Hashable, list[bytes]]]:
+        """What has arrived at a socket: (channel, parts), without waiting, and not without end."""
+        receive, option, name = socket.recv, socket.getsockopt, self._names.get(socket)
+        try:
+            for _ in range(_MOST_AT_ONCE):
+                first = receive(_NOBLOCK) if name is not None or self._gatekeeper is None else self._receive_channel(socket)
+                parts = [first]
+                while option(_RCVMORE):
+                    parts.append(receive(_NOBLOCK))
+                if name is None:
+                    yield parts[0], parts[1:]
+                else:
+                    yield name, parts
+        except zmq.Again:
+            return
+
+    def owner(self, channel: Hashable) -> str | None:
+        """The name that the allow-list has for who is behind a channel of the ROUTER; None without keys."""
+        return self._owners.get(channel) if isinstance(channel, bytes) else None
+
+    def _receive_channel(self, socket: zmq.Socket[bytes]) -> bytes:
+        """The first part at a ROUTER with keys; the message carries the key that ZeroMQ has checked."""
+        frame = socket.recv(_NOBLOCK, copy=False)
+        channel = frame.bytes
+        if channel not in self._owners and self._keys is not None:
+            entry = self._keys.entry(str(frame.get("User-Id")))
+            if len(self._owners) >= _MOST_OWNERS:
+                self._owners.clear()  # of channels long gone; the others are looked up again
+            self._owners[channel] = entry.name if entry is not None else ""
+        return channel
+
+    def send(self, channel: Hashable, parts: list[bytes]) -> bool:
+        """Send a message without waiting. False if the channel is broken: then it is lost."""
+        try:
+            if isinstance(channel, bytes):
+                assert self._router is not None
+                send = self._router.send
+                send(channel, _MORE)
+            else:
+                send = self._dealers[str(channel)].send
+            for part in parts[:-1]:
+                send(part, _MORE)
+            send(parts[-1], _NOBLOCK)
+        except zmq.ZMQError as error:
+            if error.errno in (zmq.EAGAIN, zmq.EHOSTUNREACH):
+                return False
+            raise
+        return True
+
+    def close(self) -> None:
+        """Close all sockets; what was sent has a moment to leave."""
+        sockets = [*self._dealers.values(), *([self._router] if self._router is not None else [])]
+        for socket in sockets:
+            socket.close()
+        if self._gatekeeper is not None:
+            self._gatekeeper.stop()
+        self._context.term()

@@ -1,0 +1,222 @@
+"""Text files in parallel: cut at line ends, parsed block by block, and a broken line never costs a good one."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from middleware.errors import TraceError
+from middleware.event import MAX_TS, MIN_TS
+from middleware.spark.readers.recording import Part
+
+SPLIT_BYTES = 32 << 20
+BLOCK_BYTES = 1 << 20
+MAX_LINE_BYTES = 64 << 10
+HOPELESS = 1_000
+"""Where so many lines in a row are broken and none is good, the file is not of this format at all."""
+
+_ROW_NUMBER = re.compile(r"Row #\d+: ")
+
+Parse = Callable[[bytes], Any]
+"""From whole lines to a pyarrow.Table of one row a line (none for a blank line); any ValueError says a line is broken."""
+
+
+class Split(NamedTuple):
+    """A piece of a text file: the lines that start in [start, end). ``end`` is None for a compressed file, read as a whole."""
+
+    path: str
+    number: int
+    start: int
+    end: int | None
+
+
+def existing(paths: Sequence[str | Path]) -> list[Path]:
+    """The files at ``paths``, as absolute paths. Raises TraceError for one that is missing, no file, or empty."""
+    if not paths:
+        raise TraceError("no recording given: name at least one file")
+    found = []
+    for path in paths:
+        file = Path(path).expanduser().resolve()
+        if not file.exists():
+            raise TraceError(f"there is no recording at {file}")
+        if not file.is_file():
+            raise TraceError(f"{file} is no file: name the recording's files one by one")
+        if file.stat().st_size == 0:
+            raise TraceError(f"{file} is empty")
+        found.append(file)
+    return found
+
+
+def open_text(path: str | Path) -> IO[bytes]:
+    """A text file for reading, decompressed if its name ends in .gz or .bz2."""
+    suffix = Path(path).suffix
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+    text: IO[bytes] = openers.get(suffix, open)(path, "rb")
+    return text
+
+
+def splits(files: Sequence[Path], header: bool) -> list[Split]:
+    """The pieces of ``files`` in order, without their first lines if those are headers."""
+    pieces: list[Split] = []
+    for file in files:
+        skipped = len(header_line(file)) if header else 0
+        if file.suffix in (".gz", ".bz2"):
+            pieces.append(Split(str(file), len(pieces), skipped, None))
+            continue
+        size = file.stat().st_size
+        for start in range(skipped, max(size, skipped + 1), SPLIT_BYTES):
+            pieces.append(Split(str(file), len(pieces), start, min(start + SPLIT_BYTES, size)))
+    return pieces
+
+
+def header_line(file: Path) -> bytes:
+    """The first line of a text file, as it stands. Raises TraceError if it cannot be read."""
+    try:
+        with open_text(file) as text:
+            return text.readline(MAX_LINE_BYTES)
+    except (OSError, EOFError) as error:
+        raise TraceError(f"{file} cannot be read: {error}") from None
+
+
+def blocks(split: Split) -> Iterator[bytes]:
+    """Whole lines of a split, about 1 MB at a time."""
+    try:
+        with open_text(split.path) as text:
+            text.seek(split.start)
+            position = split.start
+            if split.end is not None and not _starts_line(text, split):
+                position += len(text.readline(MAX_LINE_BYTES))
+            while split.end is None or position < split.end:
+                wanted = BLOCK_BYTES if split.end is None else min(BLOCK_BYTES, split.end - position)
+                block = text.read(wanted)
+                if not block:
+                    return
+                block += b"" if block.endswith(b"\n") else text.readline(MAX_LINE_BYTES)
+                position += len(block)
+                yield block
+    except (OSError, EOFError) as error:
+        raise TraceError(f"{split.path} cannot be read: {error}") from None
+
+
+def _starts_line(text: IO[bytes], split: Split) -> bool:
+    """Whether a line starts where the split does; leaves the file at the split's start."""
+    if split.start == 0:
+        return True
+    text.seek(split.start - 1)
+    return text.read(1) == b"\n"
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Reads splits of text with one parser into events of one type."""
+
+    type_name: str
+    parse: Parse
+
+    def __call__(self, split: Split) -> Iterator[Part]:
+        import numpy as np
+
+        good = lines = broken = 0
+        for block in blocks(split):
+            tables, bad = salvage(block, self.parse)
+            count = _lines(block)
+            for start, table in tables:
+                positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
+                numbered = table.append_column("_position", [positions])
+                yield Part({self.type_name: numbered}, 0, [])
+                good += table.num_rows
+            yield Part({}, count, bad)
+            lines += count
+            broken += len(bad)
+            if not good and broken >= HOPELESS:
+                raise TraceError(
+                    f"{split.path} has not one good line among its first {lines}: {bad[0][1]}; is it another format?"
+                )
+
+
+def _lines(block: bytes) -> int:
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
+    """Parse a block; if that fails, halve it until each broken line stands alone.
+
+    Gives the tables, each with the number of its first line in the block, and the broken lines with reasons. Rows stay
+    in order. O(lines), and O(log lines) parses for each broken line.
+    """
+    tables: list[tuple[int, Any]] = []
+    bad: list[tuple[int, str]] = []
+    todo = [(0, block)]
+    while todo:
+        first, text = todo.pop()
+        count = _lines(text)
+        try:
+            table = parse(text)
+            if table.num_rows != count and (count > 1 or text.strip()):
+                raise ValueError(f"{table.num_rows} rows in {count} lines: a stray quote or line break")
+        except ValueError as error:
+            if count == 1:
+                bad.append((first, _short(error)))
+                continue
+            middle = text.rfind(b"\n", 0, len(text) // 2) + 1 or text.find(b"\n") + 1
+            head = text[:middle]
+            todo += [(first + _lines(head), text[middle:]), (first, head)]
+        else:
+            if table.num_rows:
+                tables.append((first, table))
+    return tables, bad
+
+
+def _short(error: ValueError) -> str:
+    """The reason in one line, without pyarrow's row number, which counts from the start of a block."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return _ROW_NUMBER.sub("", text)[:200]
+
+
+def parse_csv(
+    block: bytes, names: Sequence[str], wanted: dict[str, Any], delimiter: str = ",", quote: str | bool = False
+) -> Any:
+    """The ``wanted`` columns (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if not block.strip():
+        return pa.table({name: pa.array([], kind) for name, kind in wanted.items()})
+    return csv.read_csv(
+        pa.BufferReader(block),
+        csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
+        csv.ParseOptions(delimiter=delimiter, quote_char=quote),
+        csv.ConvertOptions(column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False),
+    )
+
+
+def nanoseconds(column: Any, numerator: int, denominator: int = 1) -> Any:
+    """An int64 column times a fraction, as whole nanoseconds. Raises ValueError where it leaves the range of time."""
+    import pyarrow.compute as pc
+
+    scaled = pc.multiply_checked(column, numerator) if numerator != 1 else column
+    if denominator != 1:
+        scaled = pc.divide(scaled, denominator)
+    if len(scaled):
+        bounds = pc.min_max(scaled).as_py()
+        if bounds["min"] <= MIN_TS or bounds["max"] >= MAX_TS:
+            raise ValueError("a time stamp outside the 146 years to either side of the epoch")
+    return scaled
+
+
+def finite(table: Any) -> Any:
+    """The table itself. Raises ValueError if a number in it is NaN or infinite, or a value is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if column.null_count:
+            raise ValueError(f"{name} is missing")
+        if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
+            raise ValueError(f"{name} is not a finite number")
+    return table

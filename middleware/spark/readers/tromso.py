@@ -1,0 +1,52 @@
+"""ZXY radio tags at Alfheim stadium, Tromso (Pettersen et al., MMSys 2014): ``t,id,x,y,heading,direction,energy,speed,
+total_distance``, times in ISO 8601 (taken as UTC), metres, m/s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from middleware.spark.readers.header import columns_in
+from middleware.spark.readers.recording import Recording, number_in_order
+from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits
+
+TYPE = "soccer.Tag"
+_NUMBERS = ("x", "y", "heading", "direction", "energy", "speed", "total_distance")
+
+
+def tromso_recording(paths: Sequence[str | Path]) -> Recording:
+    """Players' tags as soccer.Tag: tag, x, y (m), heading, direction (rad), energy, speed (m/s), total_distance (m)."""
+    files = existing(paths)
+    names = columns_in(files, ",", ("t", "id", *_NUMBERS))
+    pieces = splits(files, header=True)
+    return Recording(
+        reader="tromso",
+        origin=[str(path) for path in files],
+        chunks=pieces,
+        read=TextReader(TYPE, Parser(names)),
+        file_of=[piece.path for piece in pieces],
+        header_lines=1,
+        number=number_in_order,
+    )
+
+
+class Parser:
+    """Parses lines whose columns stand in the order of ``names``."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+
+    def __call__(self, block: bytes) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = {"t": pa.timestamp("ns"), "id": pa.int64()} | dict.fromkeys(_NUMBERS, pa.float64())
+        raw = parse_csv(block, self._names, wanted)
+        table = {
+            "ts": nanoseconds(raw["t"].cast(pa.int64()), 1),
+            "source": pc.binary_join_element_wise("tag", raw["id"].cast(pa.string()), "-"),
+            "tag": raw["id"],
+            **{name: raw[name] for name in _NUMBERS},
+        }
+        return finite(pa.table(table))

@@ -1,0 +1,176 @@
+"""One local Spark session, started quietly and quickly, with an error that says what to install if it cannot start."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from middleware.errors import TraceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+Result = TypeVar("Result")
+
+
+class FailedRunError(TraceError):
+    """A run that broke on the way; what it was given is not at fault."""
+
+
+_LOGGING = """\
+rootLogger.level = fatal
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = fatal
+"""
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.windowExec.buffer.spill.threshold": "100000",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.files.openCostInBytes": "1048576",
+    "spark.shuffle.compress": "true",
+    "spark.io.compression.codec": "lz4",
+}
+
+
+@contextmanager
+def spark_session(cores: int = 2, memory: str = "1g", work: Path | None = None) -> Iterator[SparkSession]:
+    """A local Spark session of ``cores`` task slots; stopped on leaving. A session that already runs is used and left alone.
+
+    ``memory``
+        heap of the Java process.
+    ``work``
+        folder for what Spark spills to disk (default: the system's temporary folder).
+
+    Raises TraceError if Java, PySpark or what PySpark needs is missing.
+    """
+    check_installed()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:  # whichever thread started it
+        yield SparkSession.builder.getOrCreate()
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="slackline-spark-", dir=work, ignore_cleanup_errors=True) as scratch,
+        _environment(),
+    ):
+        session = _start(cores, memory, Path(scratch))
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def check_installed() -> None:
+    """Raise TraceError, saying what to install, unless PySpark, its Python packages and Java are there."""
+    missing = [name for name in ("pyspark", "pandas", "pyarrow", "numpy") if find_spec(name) is None]
+    if missing:
+        raise TraceError(f"Spark needs the Python packages {', '.join(missing)}: pip install 'slackline[spark]'")
+    home = os.environ.get("JAVA_HOME")
+    if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
+        raise TraceError(
+            "Spark needs Java 17 or newer and there is no 'java' on the PATH nor in JAVA_HOME: "
+            "apt-get install openjdk-17-jre-headless (or make env)"
+        )
+
+
+def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    java = f"-Dlog4j2.configurationFile={logging.as_uri()} -XX:+UseSerialGC -Xshare:auto"
+    settings = _SETTINGS | {
+        "spark.driver.memory": memory,
+        "spark.local.dir": str(scratch),
+        "spark.driver.extraJavaOptions": java,
+    }
+    conf = SparkConf().setMaster(f"local[{cores}]").setAppName("slackline").setAll(list(settings.items()))
+    log = scratch / "spark.log"
+    try:
+        # Java's own chatter must not run into what the command shows: it goes to a file, and into the error if there is one.
+        with log.open("wb") as chatter:
+            gateway = None if SparkContext._gateway else launch_gateway(conf, {"stderr": chatter})  # type: ignore[no-untyped-call]
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except Exception as error:
+        said = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+        raise TraceError(
+            f"Spark does not start: {reason(error)} {said} (slackline doctor --spark looks for the cause)"
+        ) from error
+
+
+def interruptible(work: Callable[[], Result]) -> Result:
+    """Run ``work``, which waits for Spark, in a thread, so that Ctrl-C cancels its jobs instead of cutting it off from Java."""
+    with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
+        return pool.submit(work).result()
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Let Spark's Python workers be this Python, with the same modules, and keep Spark from looking up host names."""
+    path = [entry or os.getcwd() for entry in sys.path]
+    wanted = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+_RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong inside a Spark job, in one line: the message of the error that a Python worker or Java raised."""
+    text = str(error)
+    raised = [
+        found for found in _RAISED.findall(text) if not found[0].startswith(("Py4J", "SparkException", "PythonException"))
+    ]
+    ours = [message for kind, message in raised if kind == "TraceError"]
+    if ours:
+        return str(ours[0].strip())
+    if raised:
+        kind, message = raised[0]
+        return f"{kind}: {message.strip()}"
+    return (text.strip().splitlines() or [type(error).__name__])[0]
+
+
+def literal_path(path: Path) -> str:
+    """A local path as Spark takes it: it would read *, ?, [], {} and backslashes as a pattern."""
+    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))

@@ -1,0 +1,253 @@
+"""Traces: recordings as Parquet in arrival order, one folder per event type, described by ``trace.json``. No Spark needed.
+
+A trace is a folder: ``type=<name>/part-00000.parquet`` and so on, the files of a type in arrival order and each sorted
+by arrival, with the columns arrival, ts (int64, ns), id (int64), source (string) and one column for each field of the
+event type in the type's own order. ``trace.json`` comes last: a folder without it is no trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from middleware.errors import TraceError
+from middleware.event import Event, EventType, EventTypes
+
+BASE_COLUMNS = ("arrival", "ts", "id", "source")
+DESCRIPTION = "trace.json"
+UNITS = {"arrival": "ns", "ts": "ns", "distance": "m", "speed": "m/s", "acceleration": "m/s2"}
+
+_TYPE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+class BadLine(msgspec.Struct, frozen=True):
+    """A line of a recording that was left out, and why."""
+
+    file: str
+    line: int
+    reason: str
+
+
+class BadLines(msgspec.Struct):
+    """How many lines were left out; the first few of them."""
+
+    count: int = 0
+    first: list[BadLine] = []
+
+
+class TypeTrace(msgspec.Struct):
+    """What a trace holds of one event type. Late: ts below the running maximum in arrival order.
+
+    ``fields``
+        Arrow type by field name, in the order of the event type.
+    ``duplicates``
+        events whose (source, id) came before; None if there were too many events to count them.
+    ``sources``
+        events by source.
+    """
+
+    fields: dict[str, str]
+    events: int
+    duplicates: int | None
+    first_ts: int
+    last_ts: int
+    first_arrival: int
+    last_arrival: int
+    late: int
+    max_lateness: int
+    sources: dict[str, int]
+
+
+class Trace(msgspec.Struct):
+    """The description of a trace: what ``trace.json`` holds.
+
+    ``delays``
+        the model that arrival times were drawn from, as text, and ``seed``; None where they were measured.
+    ``clock_offset``
+        nanoseconds added to measured arrival times because source and receiver counted from different moments.
+    """
+
+    reader: str
+    origin: list[str]
+    types: dict[str, TypeTrace]
+    delays: str | None = None
+    seed: int | None = None
+    clock_offset: int = 0
+    bad_lines: BadLines = msgspec.field(default_factory=BadLines)
+    units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
+    version: int = 1
+
+    @property
+    def events(self) -> int:
+        return sum(t.events for t in self.types.values())
+
+    @property
+    def first_arrival(self) -> int:
+        return min(t.first_arrival for t in self.types.values())
+
+    @property
+    def last_arrival(self) -> int:
+        return max(t.last_arrival for t in self.types.values())
+
+    def sources(self) -> dict[str, int]:
+        """Events by source, over all types."""
+        totals: dict[str, int] = {}
+        for one in self.types.values():
+            for source, count in one.sources.items():
+                totals[source] = totals.get(source, 0) + count
+        return totals
+
+
+def check_type_name(name: str) -> str:
+    """The name itself; TraceError if it cannot be an event type's name (and so a folder's)."""
+    if not _TYPE_NAME.fullmatch(name):
+        raise TraceError(f"{name!r} is no event type name: write Name or namespace.Name")
+    return name
+
+
+def type_folder(path: Path, name: str) -> Path:
+    """Where a trace keeps the events of one type."""
+    return path / f"type={name}"
+
+
+def load_trace(path: str | Path) -> Trace:
+    """The description of the trace at ``path``. Raises TraceError if there is none, or if files of it are missing."""
+    folder = Path(path)
+    description = folder / DESCRIPTION
+    try:
+        trace = msgspec.json.decode(description.read_bytes(), type=Trace)
+    except FileNotFoundError:
+        here = "there is no such folder" if not folder.exists() else f"it has no {DESCRIPTION}, which a finished trace has"
+        raise TraceError(f"{folder} is no trace: {here}; make one with 'slackline trace prepare'") from None
+    except NotADirectoryError:
+        raise TraceError(f"{folder} is no trace: it is a file; make a trace of it with 'slackline trace prepare'") from None
+    except (msgspec.MsgspecError, OSError) as error:
+        raise TraceError(f"{description} cannot be read: {error}; prepare the trace again") from None
+    if trace.version != 1 or not trace.types:
+        raise TraceError(f"{description}: version {trace.version} with {len(trace.types)} types; prepare the trace again")
+    for name in trace.types:
+        if not files(folder, check_type_name(name)):
+            raise TraceError(f"{folder} lacks the events of {name} ({type_folder(folder, name)}); prepare the trace again")
+    return trace
+
+
+def files(path: Path, name: str) -> list[Path]:
+    """The Parquet files of one type, in arrival order."""
+    return sorted(type_folder(path, name).glob("part-*.parquet"))
+
+
+def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: int = 65_536) -> Iterator[Any]:
+    """Record batches of the ``wanted`` columns of one type, in arrival order. ``source`` is dictionary-encoded."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    read = 0
+    for file in files(path, name):
+        try:
+            with pq.ParquetFile(file, read_dictionary=["source"]) as parquet:
+                read += parquet.metadata.num_rows
+                for batch in parquet.iter_batches(batch_size=rows, columns=list(wanted), use_threads=False):
+                    yield batch.select(list(wanted))
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise TraceError(f"{file} cannot be read: {error}; prepare the trace again") from None
+    if read != trace.types[name].events:
+        raise TraceError(
+            f"{path}: {read} events of {name} where {DESCRIPTION} says {trace.types[name].events}; prepare it again"
+        )
+
+
+def wire_columns(trace: Trace, name: str) -> list[str]:
+    """The columns that make an event on the wire, in its order: fields, ts, id, source."""
+    return [*trace.types[name].fields, "ts", "id", "source"]
+
+
+def values(column: Any) -> Sequence[Any]:
+    """A column as Python values, at C speed."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        numbers: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return numbers
+    listed: list[Any] = column.to_pylist()
+    return listed
+
+
+def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
+    """The events of a trace in arrival order, all types merged, in lists of up to 65,536 per type.
+
+    Raises TraceError where the trace does not fit the event types: every type in it must be among ``types``.
+    """
+    folder = Path(path)
+    trace = load_trace(folder)
+    for name, one in trace.types.items():
+        if name not in types:
+            raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(types) or 'none'}")
+        declared = types[name].__struct_fields__[: -len(Event.__struct_fields__)]
+        if declared != tuple(one.fields):
+            raise TraceError(
+                f"{folder}: {name} has the fields {', '.join(one.fields)}, but its class has {', '.join(declared)}"
+            )
+    streams = [_Stream(folder, trace, name, types[name]) for name in trace.types]
+    if len(streams) == 1:
+        while streams[0].fill():
+            yield streams[0].take(None)[1]
+        return
+    yield from _merged(streams)
+
+
+class _Stream:
+    """One type's events, decoded ahead by a batch."""
+
+    def __init__(self, folder: Path, trace: Trace, name: str, event_type: EventType) -> None:
+        self._name = name
+        self._type = event_type
+        self._batches = columns(folder, trace, name, ["arrival", *wire_columns(trace, name)])
+        self._arrivals: list[int] = []
+        self._events: list[Event] = []
+
+    def fill(self) -> bool:
+        """Have events at hand; False at the end of the stream."""
+        if not self._arrivals:
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            arrival, *rest = map(values, batch.columns)
+            self._arrivals = list(arrival)
+            try:
+                self._events = msgspec.convert(list(zip(*rest, strict=True)), list[self._type])  # type: ignore[name-defined]
+            except msgspec.ValidationError as error:
+                raise TraceError(f"an event of {self._name} does not fit its class: {error}") from None
+        return True
+
+    @property
+    def bound(self) -> int:
+        return self._arrivals[-1]
+
+    def take(self, bound: int | None) -> tuple[list[int], list[Event]]:
+        """All at hand that arrived up to ``bound``."""
+        from bisect import bisect_right
+
+        end = len(self._arrivals) if bound is None else bisect_right(self._arrivals, bound)
+        taken = self._arrivals[:end], self._events[:end]
+        self._arrivals, self._events = self._arrivals[end:], self._events[end:]
+        return taken
+
+
+def _merged(streams: list[_Stream]) -> Iterator[list[Event]]:
+    """Up to the earliest end of what is at hand everything is known: one stable sort of that, then on."""
+    while streams := [stream for stream in streams if stream.fill()]:
+        bound = min(stream.bound for stream in streams)
+        arrivals: list[int] = []
+        events: list[Event] = []
+        for stream in streams:
+            some_arrivals, some = stream.take(bound)
+            arrivals += some_arrivals
+            events += some
+        order = sorted(range(len(arrivals)), key=arrivals.__getitem__)
+        yield [events[position] for position in order]

@@ -1,0 +1,172 @@
+"""The conformance suite: does a detector keep its contract (design section 6.1)?
+
+Each check tries to prove a detector wrong on drawn input (``examples``), and shows the smallest input on which it did.
+Passing is no proof, but what fails here would sooner or later give wrong results out of order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from middleware.detector import Detector
+from middleware.event import Event
+from middleware.testing import contract
+from middleware.testing.examples import sequences
+from middleware.testing.shrink import smallest
+from middleware.testing.trial import Trial
+
+State = Literal["pass", "fail", "skip", "warn"]
+Sequences = list[list[Event]]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The outcome of one check. ``warn``: nothing is wrong, but nothing much was tried.
+
+    ``example``: the smallest input found on which it fails, event by event, as text.
+    """
+
+    check: str
+    state: State
+    problem: str = ""
+    example: list[str] = []
+    advice: str = ""
+
+
+class Check(NamedTuple):
+    """One point of the contract.
+
+    ``find``
+        gives what is wrong with a detector on a sequence of events, or nothing.
+    ``whole``
+        whether it takes whole sequences; else it takes those of one key, which is what one instance may see.
+    ``sift``
+        picks the sequences worth trying, where ``find`` is dear.
+    ``attempts``
+        bounds the search for a smaller example.
+    """
+
+    name: str
+    find: Callable[[Trial, list[Event]], str]
+    advice: str
+    whole: bool = False
+    sift: Callable[[Trial, Sequences], Sequences] | None = None
+    attempts: int = 300
+
+
+CHECKS = [
+    Check(
+        "keys",
+        contract.keys,
+        "the key of an event is a plain value (int, str, tuple of these), made of its fields alone",
+        whole=True,
+    ),
+    Check(
+        "takes its input",
+        contract.takes_its_input,
+        "mend on_event; or, if such events cannot occur, say so in the type (Annotated[int, Meta(ge=0)]) or give examples()",
+    ),
+    Check(
+        "results well formed",
+        contract.results,
+        "return events of the types in publishes; declare backdate if results predate causes",
+    ),
+    Check(
+        "no hidden inputs",
+        contract.hidden_inputs,
+        "use event.ts for the time; keep a random.Random(seed) of its own; leave input and output to other programs",
+    ),
+    Check("pure: same in, same out", contract.purity, "results may depend on the events and the instance's attributes alone"),
+    Check(
+        "pure: fresh processes",
+        contract.fresh_process,
+        "do not iterate over sets, use hash() or id(), or rely on anything that another process has otherwise: sort first",
+        sift=contract.differing_elsewhere,
+        attempts=12,
+    ),
+    Check(
+        "instances share nothing",
+        contract.instances,
+        "make lists, dicts and counters in __init__, not in the class, module or defaults",
+    ),
+    Check(
+        "snapshot: round trip",
+        contract.round_trip,
+        "snapshot() must hold all that on_event reads and changes; restore() must put it back",
+    ),
+    Check(
+        "snapshot: independent",
+        contract.independence,
+        "snapshot() and restore() must copy: no list or dict of the detector's own",
+    ),
+    Check(
+        "snapshot: equal if the state is",
+        contract.equal_states,
+        "give plain values (numbers, text, list, dict, tuple) that compare by value",
+    ),
+    Check(
+        "replay stable",
+        contract.replay,
+        "all that on_event changes must be part of the snapshot, and nothing else may remember events",
+    ),
+    Check(
+        "any order of arrival",
+        contract.arrival_order,
+        "mend what fails above; if this alone fails, the fault is Slackline's: please report it with the example",
+        whole=True,
+    ),
+]
+
+
+def check_detector(
+    detector_class: type[Detector], settings: dict[str, Any] | None = None, *, count: int = 30, length: int = 60, seed: int = 0
+) -> list[Verdict]:
+    """Run the whole suite on a detector class, made with ``settings`` as arguments.
+
+    The input is ``count`` drawn sequences of up to ``length`` events, or the detector's own ``examples()``. The same
+    seed draws the same input. Raises EventError where no input can be drawn. O(count * length^2) events are processed.
+    """
+    trial = Trial(detector_class, settings or {})
+    problem = contract.declaration(trial)
+    if problem:
+        advice = "mend this first: the other checks need it"
+        return [Verdict("declaration", "fail", problem, advice=advice), *(Verdict(check.name, "skip") for check in CHECKS)]
+    inputs = sequences(detector_class, count, length, seed)
+    verdicts = [Verdict("declaration", "pass"), verdict(CHECKS[0], trial, inputs)]
+    if verdicts[-1].state == "fail":
+        return [*verdicts, *(Verdict(check.name, "skip") for check in CHECKS[1:])]
+    lanes = [lane for events in inputs for lane in trial.lanes(events)[:2]]
+    verdicts += [verdict(check, trial, inputs if check.whole else lanes) for check in CHECKS[1:]]
+    return [*verdicts, exercised(trial, lanes)]
+
+
+def verdict(check: Check, trial: Trial, inputs: list[list[Event]]) -> Verdict:
+    """Try one check on all inputs, and make the first on which it fails as small as it goes."""
+    for events in check.sift(trial, inputs) if check.sift else inputs:
+        problem = _problem(check, trial, events)
+        if problem:
+            example = smallest(events, lambda part: bool(part and _problem(check, trial, part)), check.attempts)
+            return Verdict(
+                check.name, "fail", _problem(check, trial, example) or problem, list(map(repr, example)), check.advice
+            )
+    return Verdict(check.name, "pass")
+
+
+def exercised(trial: Trial, lanes: Sequences) -> Verdict:
+    """Whether the input led to results at all: on input that leaves a detector cold, every check passes."""
+    found = sum(len(outcome.events) for lane in lanes for outcome in trial.run(lane))
+    if found or not trial.detector_class.publishes:
+        return Verdict("exercised", "pass")
+    problem = f"none of the {sum(map(len, lanes))} events led to a result, so that the checks above say little"
+    return Verdict(
+        "exercised", "warn", problem, advice="give the detector a class method examples() whose events lead to results"
+    )
+
+
+def _problem(check: Check, trial: Trial, events: list[Event]) -> str:
+    try:
+        return check.find(trial, events)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"

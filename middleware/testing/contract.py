@@ -1,0 +1,251 @@
+"""What the contract of a detector asks, point by point: each function tries to prove a detector wrong on a sequence of events.
+
+Each returns what is wrong, in words, or an empty text. ``checks`` runs them, and makes the failing input small.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+import cloudpickle
+import msgspec
+
+from middleware.derivation import levels
+from middleware.detector import Detector, check_declaration, detector_name, key_function
+from middleware.errors import DetectorError
+from middleware.event import IDENTITY, MAX_TS, Event, type_name
+from middleware.ordering.kslack import Horizon
+from middleware.ordering.retraction import Retraction
+from middleware.ordering.unit import Policies
+from middleware.runtime.engine import run
+from middleware.state import same_state
+from middleware.testing.hidden import changed, hidden_calls, shared_state
+from middleware.testing.oracle import oracle
+from middleware.testing.trial import Outcome, Trial, difference, run_in_fresh_processes, step
+
+CUTS = 6
+HASH_SEEDS = (1, 2)
+ALL_IN_TIME = Horizon(floor=MAX_TS)
+ARRIVALS = (
+    (Policies(alpha=0.0, horizon=ALL_IN_TIME), 1, 3),
+    (Policies(alpha=0.0, horizon=ALL_IN_TIME, spacing=4), 4, 100),
+    (Policies(alpha=0.0, horizon=ALL_IN_TIME, retraction=Retraction.FULL), 3, 10),
+    (Policies(alpha=0.5), 3, 6),
+    (Policies(alpha=1.0), 8, 100),
+)
+"""Of each trial of arrival order: policies, events in a batch, by how many places an event may be late."""
+
+
+def declaration(trial: Trial) -> str:
+    """The class can be made, and what it declares makes sense."""
+    name = trial.detector_class.__name__
+    try:
+        detector = trial.make()
+    except Exception as error:
+        return f"{name} cannot be made: {type(error).__name__}: {error}"
+    if not isinstance(detector, Detector):
+        return f"{name} is no subclass of middleware.Detector"
+    try:
+        check_declaration(detector)
+        levels({detector_name(detector): detector})  # it must not read what it publishes
+    except DetectorError as error:
+        return str(error)
+    return ""
+
+
+def keys(trial: Trial, events: list[Event]) -> str:
+    key = key_function(trial.make())
+    for event in events if key else ():
+        try:
+            if key is not None:
+                hash(key(event))
+        except Exception as error:
+            return f"key of {event!r}: {type(error).__name__}: {error}"
+    return ""
+
+
+def takes_its_input(trial: Trial, events: list[Event]) -> str:
+    for event, outcome in zip(events, trial.run(events), strict=True):
+        if outcome.raised:
+            return f"on_event raised {outcome.raised}\nat {event!r}"
+    return ""
+
+
+def results(trial: Trial, events: list[Event]) -> str:
+    """Events of the declared types, with fields of the declared types, stamped within backdate, fit for the wire."""
+    for event, outcome in zip(events, trial.run(events), strict=True):
+        problem = outcome.malformed or next(filter(None, map(_unfit_for_the_wire, outcome.events)), "")
+        if problem:
+            return f"{problem}\nat {event!r}"
+    return ""
+
+
+def _unfit_for_the_wire(event: Event) -> str:
+    try:
+        data = msgspec.msgpack.encode(event)
+        again = msgspec.msgpack.encode(msgspec.msgpack.decode(data, type=type(event)))
+    except (TypeError, ValueError) as error:
+        return f"{type_name(type(event))} cannot be sent: {error}"
+    return "" if data == again else f"{event!r} is not the same after it was sent"
+
+
+def purity(trial: Trial, events: list[Event]) -> str:
+    return difference(events, trial.run(events), trial.run(events))
+
+
+def fresh_process(trial: Trial, events: list[Event]) -> str:
+    here = trial.run(events)
+    for (there,) in run_in_fresh_processes(trial, [events], HASH_SEEDS):
+        if found := difference(events, there, here):
+            return found
+    return ""
+
+
+def hidden_inputs(trial: Trial, events: list[Event]) -> str:
+    trial.run(events)  # modules imported on the way are imported now
+    detector = trial.make()
+    calls: dict[str, None] = {}
+    for event in events:
+        calls.update(dict.fromkeys(hidden_calls(partial(_call, detector, event))))
+    return "on_event calls " + ", ".join(calls) if calls else ""
+
+
+def _call(detector: Detector, event: Event) -> None:
+    try:
+        result = detector.on_event(event)
+        if isinstance(result, Iterable):
+            list(result)
+    except Exception:
+        return  # another check's business
+
+
+def instances(trial: Trial, events: list[Event]) -> str:
+    """Nothing shared changes, and two instances taking turns do what each does alone."""
+    before = shared_state(trial.detector_class)
+    alone = trial.run(events)
+    if names := changed(before, shared_state(trial.detector_class)):
+        return f"a run changes what all instances share: {', '.join(names)}"
+    derivation = trial.derivation()
+    one, other = trial.make(), trial.make()
+    first: list[Outcome] = []
+    for number, event in enumerate(events):
+        first.append(step(one, derivation, event))
+        step(other, derivation, events[number // 2])
+    return difference(events, first, alone)
+
+
+def _cuts(events: list[Event]) -> list[int]:
+    return sorted({len(events) * part // CUTS for part in range(CUTS + 1)})
+
+
+def round_trip(trial: Trial, events: list[Event]) -> str:
+    """An instance that is given a snapshot goes on as the one it was taken from; so does one given its pickle."""
+    whole = trial.run(events)
+    for cut in _cuts(events):
+        detector = trial.make()
+        trial.run(events[:cut], detector)
+        for how, kept in _KEPT.items():
+            other = trial.make()
+            other.restore(kept(detector.snapshot()))
+            if found := difference(events[cut:], trial.run(events[cut:], other), whole[cut:]):
+                return f"a snapshot after {cut} events, {how}, goes on differently\n{found}"
+    return ""
+
+
+def _same(state: Any) -> Any:
+    return state
+
+
+def _pickled(state: Any) -> Any:
+    return pickle.loads(cloudpickle.dumps(state))
+
+
+_KEPT: dict[str, Callable[[Any], Any]] = {"restored": _same, "pickled and restored": _pickled}
+
+
+def independence(trial: Trial, events: list[Event]) -> str:
+    """A snapshot stays as it is while detectors that gave it, or were given it, go on."""
+    whole = trial.run(events)
+    for cut in _cuts(events):
+        detector = trial.make()
+        trial.run(events[:cut], detector)
+        state = detector.snapshot()
+        trial.run(events[cut:], detector)
+        for time in ("first", "second"):
+            detector.restore(state)
+            if found := difference(events[cut:], trial.run(events[cut:], detector), whole[cut:]):
+                return f"a snapshot after {cut} events was changed by the events after it ({time} restore)\n{found}"
+    return ""
+
+
+def equal_states(trial: Trial, events: list[Event]) -> str:
+    for cut in _cuts(events):
+        one, other = trial.make(), trial.make()
+        trial.run(events[:cut], one)
+        trial.run(events[:cut], other)
+        if not same_state(one.snapshot(), other.snapshot()):
+            return (
+                f"after the same {cut} events two instances give snapshots that differ: {one.snapshot()} and {other.snapshot()}"
+            )
+    return ""
+
+
+def replay(trial: Trial, events: list[Event]) -> str:
+    """Events in shuffled order, rolled back and replayed by one instance at each late one, as an ordering unit would."""
+    order = random.Random(len(events)).sample(range(len(events)), len(events))
+    detector, derivation = trial.make(), trial.derivation()
+    seen: list[int] = []
+    states: list[Any] = []
+    outcomes: list[Outcome] = []
+    for position in order:
+        place = sum(other < position for other in seen)
+        late = place < len(seen)
+        if late:
+            detector.restore(states[place])
+        seen.insert(place, position)
+        del states[place + late :], outcomes[place:]  # the state that was restored serves again
+        for again in seen[place:]:
+            if len(states) == len(outcomes):
+                states.append(detector.snapshot())
+            outcomes.append(step(detector, derivation, events[again]))
+    return difference(events, outcomes, trial.run(events))
+
+
+def arrival_order(trial: Trial, events: list[Event]) -> str:
+    """What the engine makes of events that come out of order equals the oracle, whatever the disorder, batches and alpha."""
+    name = detector_name(trial.make())
+    for number, (policies, batch, reach) in enumerate(ARRIVALS):
+        generator = random.Random(number)
+        places = {IDENTITY(event): place + generator.uniform(0, reach) for place, event in enumerate(events)}
+        arrived = sorted(events, key=lambda event: places[IDENTITY(event)])
+        ran = run(arrived, [trial.make()], policies=policies, batch=batch)
+        expected = oracle(events, [trial.make()], ran.late_identities())[name]
+        if found := _parting(ran.finals[name], expected):
+            return f"out of order, alpha = {policies.alpha}, {policies.retraction} retraction, batches of {batch}: {found}"
+    return ""
+
+
+def _parting(results: list[Event], expected: list[Event]) -> str:
+    """Where two streams of results part, in words; empty if they do not."""
+    singles = ([Outcome((event,)) for event in stream] for stream in (results, expected))
+    for mine, yours in zip_longest(*singles, fillvalue=Outcome()):
+        if mine.fingerprint() != yours.fingerprint():
+            return f"{mine}\ninstead of: {yours}"
+    return ""
+
+
+def differing_elsewhere(trial: Trial, lanes: list[list[Event]]) -> list[list[Event]]:
+    """Those lanes that fresh processes answer differently: processes are dear, so all lanes go through the same ones."""
+    here = [trial.run(lane) for lane in lanes]
+    try:
+        everywhere = run_in_fresh_processes(trial, lanes, HASH_SEEDS)
+    except DetectorError:
+        return lanes[:1]
+    return [
+        lane for number, lane in enumerate(lanes) if any(difference(lane, there[number], here[number]) for there in everywhere)
+    ]

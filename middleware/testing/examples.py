@@ -1,0 +1,172 @@
+"""Events drawn from what their types declare, or given by the detector: the input of the conformance checks.
+
+Values are drawn small and close together, on a scale that changes from one sequence to the next, so that keys meet,
+thresholds are crossed and events fall on the same instant.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from middleware.clock import MILLISECOND, SECOND
+from middleware.detector import Detector
+from middleware.errors import EventError
+from middleware.event import IDENTITY, ORDER, Event, EventType, type_name
+
+SCALES = (2, 5, 50, 10_000)
+GAPS = (0, 1, MILLISECOND, 20 * MILLISECOND, SECOND, 10 * SECOND)
+SOURCES = ("a", "b", "c")
+BASE = frozenset(Event.__struct_fields__)
+
+
+def sequences(detector_class: type[Detector], count: int, length: int, seed: int) -> list[list[Event]]:
+    """Input for a detector: ``count`` sequences of up to ``length`` events in total order, the same for the same seed.
+
+    A detector with a class method ``examples() -> list[Event]`` gives one sequence itself; its events need not be
+    numbered. Raises EventError where a type declares fields that cannot be drawn.
+    """
+    given = getattr(detector_class, "examples", None)
+    if given is not None:
+        return [_numbered(given(), detector_class)]
+    drawn = []
+    for number in range(count):
+        generator = random.Random(seed * 1_000_003 + number)
+        wanted = max(1, length * (number + 1) // count)
+        drawn.append(draw_events(detector_class.subscribes, wanted, generator))
+    return drawn
+
+
+def _numbered(events: Sequence[Event], detector_class: type[Detector]) -> list[Event]:
+    """A detector's own examples in total order, with ids if they come without."""
+    if stray := {type(event).__name__ for event in events if type(event) not in detector_class.subscribes}:
+        raise EventError(
+            f"{detector_class.__name__}.examples() gives {', '.join(sorted(stray))}, which it does not subscribe to"
+        )
+    if not events:
+        raise EventError(f"{detector_class.__name__}.examples() gives no events")
+    if len(set(map(IDENTITY, events))) < len(events):
+        events = [msgspec.structs.replace(event, id=number) for number, event in enumerate(events)]
+    return sorted(events, key=ORDER)
+
+
+def draw_events(types: Sequence[EventType], count: int, generator: random.Random) -> list[Event]:
+    """``count`` events of the given types in total order, as raw events of a few sources."""
+    draw = Draw(generator)
+    gaps = generator.sample(GAPS, 3)
+    ts = SECOND
+    events: list[Event] = []
+    for number in range(count):
+        ts += generator.choice(gaps) * generator.randint(1, 3)
+        events.append(draw.event(generator.choice(types), ts, number, generator.choice(SOURCES)))
+    return sorted(events, key=ORDER)
+
+
+class Draw:
+    """Draws values of declared types: one generator, one scale."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self.generator = generator
+        self.scale = generator.choice(SCALES)
+        self._known: dict[str, list[Any]] = {}
+
+    def event(self, event_type: EventType, ts: int, number: int, source: str) -> Event:
+        declared = inspect.type_info(event_type)
+        assert isinstance(declared, inspect.StructType)
+        values = {}
+        for field in declared.fields:
+            if field.name not in BASE:
+                try:
+                    values[field.name] = self._familiar(field)
+                except EventError as error:
+                    raise EventError(
+                        f"cannot draw {type_name(event_type)}.{field.name}: {error}; "
+                        "give the detector a class method examples() that returns a list of events"
+                    ) from None
+        return event_type(ts=ts, id=number, source=source, **values)
+
+    def _familiar(self, field: inspect.Field) -> Any:
+        """A value for a field: half of the time one of the first drawn for it, so that keys and names meet across types."""
+        known = self._known.setdefault(f"{field.name} {field.type}", [])
+        if known and self.generator.random() < 0.5:
+            return self.generator.choice(known)
+        value = self.value(field.type)
+        if type(value) in (int, str) and len(known) < 2:
+            known.append(value)
+        return value
+
+    def value(self, kind: inspect.Type) -> Any:
+        """A value of a declared type, within its bounds."""
+        draw = _DRAWS.get(type(kind))
+        if draw is None:
+            raise EventError(f"no way to draw a {type(kind).__name__.removesuffix('Type').lower()}")
+        return draw(self, kind)
+
+    def integer(self, kind: inspect.IntType) -> int:
+        low, high = _bounds(kind, self.scale, 1)
+        step = kind.multiple_of or 1
+        first = math.ceil(low / step)
+        return int(self.generator.randint(first, max(first, math.floor(high / step))) * step)
+
+    def number(self, kind: inspect.FloatType) -> float:
+        low, high = _bounds(kind, self.scale, 1e-9)
+        if kind.multiple_of:
+            return math.ceil(self.generator.uniform(low, high) / kind.multiple_of) * kind.multiple_of
+        digits = self.generator.choice((0, 3))  # whole numbers meet; short ones are easy to read
+        return min(max(low, round(self.generator.uniform(low, high), digits)), high)
+
+    def text(self, kind: inspect.StrType) -> str:
+        if kind.pattern:
+            raise EventError(f"its pattern {kind.pattern!r} cannot be turned into text")
+        word = self.generator.choice("abcde") * self._size(kind, 1)
+        return word[: kind.max_length] if kind.max_length is not None else word
+
+    def items(self, kind: Any) -> list[Any]:
+        return [self.value(kind.item_type) for _ in range(self._size(kind, 0))]
+
+    def _size(self, kind: Any, low: int) -> int:
+        low = max(low, kind.min_length or 0)
+        high = low + 3 if kind.max_length is None else max(low, min(low + 3, kind.max_length))
+        return self.generator.randint(low, high)
+
+    def mapping(self, kind: inspect.DictType) -> dict[Any, Any]:
+        return {self.value(kind.key_type): self.value(kind.value_type) for _ in range(self._size(kind, 0))}
+
+    def struct(self, kind: inspect.StructType) -> Any:
+        return kind.cls(**{field.name: self.value(field.type) for field in kind.fields})
+
+
+def _bounds(kind: inspect.IntType | inspect.FloatType, scale: int, step: float) -> tuple[float, float]:
+    """The range to draw from: the declared one, narrowed to about ``scale``."""
+    low = kind.ge if kind.ge is not None else None if kind.gt is None else kind.gt + step
+    high = kind.le if kind.le is not None else None if kind.lt is None else kind.lt - step
+    if low is None:
+        low = -scale // 4 if high is None else min(0, high - scale)
+    return low, low + scale if high is None else min(high, low + scale)
+
+
+_DRAWS: dict[type[inspect.Type], Callable[[Draw, Any], Any]] = {
+    inspect.IntType: Draw.integer,
+    inspect.FloatType: Draw.number,
+    inspect.StrType: Draw.text,
+    inspect.BoolType: lambda draw, kind: draw.generator.random() < 0.5,
+    inspect.NoneType: lambda draw, kind: None,
+    inspect.AnyType: lambda draw, kind: draw.generator.randint(0, draw.scale),
+    inspect.BytesType: lambda draw, kind: draw.generator.randbytes(draw._size(kind, 0)),
+    inspect.EnumType: lambda draw, kind: draw.generator.choice(list(kind.cls)),
+    inspect.LiteralType: lambda draw, kind: draw.generator.choice(list(kind.values)),
+    inspect.UnionType: lambda draw, kind: draw.value(draw.generator.choice(kind.types)),
+    inspect.Metadata: lambda draw, kind: draw.value(kind.type),
+    inspect.ListType: Draw.items,
+    inspect.SetType: lambda draw, kind: set(draw.items(kind)),
+    inspect.FrozenSetType: lambda draw, kind: frozenset(draw.items(kind)),
+    inspect.VarTupleType: lambda draw, kind: tuple(draw.items(kind)),
+    inspect.TupleType: lambda draw, kind: tuple(map(draw.value, kind.item_types)),
+    inspect.DictType: Draw.mapping,
+    inspect.StructType: Draw.struct,
+}

@@ -1,0 +1,115 @@
+"""Finds what a detector reads or changes besides its events and attributes: clocks, randomness, I/O, shared state."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any
+
+from middleware.detector import Detector
+from middleware.state import copy_state, same_state
+
+_CLOCK_READERS = frozenset(
+    {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}
+    | {"thread_time", "thread_time_ns", "sleep", "clock_gettime", "clock_gettime_ns"}
+)
+_OUTSIDE = frozenset({"posix", "nt", "_socket", "_io", "io", "select", "_posixsubprocess"})
+_IN_MEMORY = (io.StringIO, io.BytesIO)
+_shared_generator = getattr(random, "_inst", None)
+
+
+def hidden_input(function: Any) -> bool:
+    """Whether a built-in function takes its answer from somewhere else than its arguments, or talks to the outside.
+
+    A ``random.Random`` of the detector's own is state like any other, and allowed.
+    """
+    name = getattr(function, "__name__", "")
+    owner = getattr(function, "__self__", None)
+    module = getattr(function, "__module__", None)
+    if isinstance(owner, type):
+        return issubclass(owner, date) and name in {"now", "utcnow", "today"}
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        in_io = type(owner).__module__ == "_io" and not isinstance(owner, _IN_MEMORY)
+        return in_io or owner is _shared_generator or type(owner).__module__ == "_socket"
+    if module == "time":
+        return name in _CLOCK_READERS
+    return module in _OUTSIDE or (module == "builtins" and name in {"open", "input", "print"})
+
+
+def hidden_calls(call: Callable[[], object]) -> list[str]:
+    """The hidden inputs that a call reads, each as ``time.time at file:line``, in order, without repeats.
+
+    Sees what Python code calls; not what is called inside of compiled code. Purity is checked by comparing runs as well.
+    """
+    found: dict[str, None] = {}
+
+    def watch(frame: types.FrameType, event: str, function: Any) -> None:
+        if event == "c_call" and hidden_input(function):
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            found[f"{_full_name(function)} at {place}"] = None
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return list(found)
+
+
+def _full_name(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    if owner is _shared_generator:
+        return f"random.{function.__name__}"
+    if owner is None or isinstance(owner, types.ModuleType):
+        return f"{function.__module__}.{function.__name__}"
+    return f"{(owner if isinstance(owner, type) else type(owner)).__name__}.{function.__name__}"
+
+
+def shared_state(detector_class: type[Detector]) -> dict[str, Any]:
+    """A copy of what all instances share and code could change, by name: class attributes, defaults of arguments, globals."""
+    shared: dict[str, Any] = {}
+    for owner in detector_class.__mro__:
+        if owner in (Detector, object):
+            continue
+        for name, value in vars(owner).items():
+            function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            if isinstance(function, types.FunctionType):
+                shared.update(_shared_by(function, f"{owner.__name__}.{name}"))
+            elif not name.startswith("__") and not hasattr(value, "__get__"):
+                shared[f"{owner.__name__}.{name}"] = value
+    return {name: state for name, value in shared.items() if (state := _copied(value)) is not None}
+
+
+def _shared_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, Any]]:
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    for position, value in enumerate(defaults):
+        yield f"default {position + 1} of {name}", value
+    for used in _names(function.__code__):
+        value = function.__globals__.get(used)
+        if value is not None and not callable(value) and not isinstance(value, types.ModuleType):
+            yield f"{function.__module__}.{used}", value
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _copied(value: Any) -> dict[str, Any] | None:
+    """A copy to compare with later, or None for what cannot be copied (a lock, say), which is then left out."""
+    try:
+        return copy_state({"value": value})
+    except Exception:
+        return None
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The names under which two copies of the shared state differ."""
+    return [name for name in before | after if not same_state(before.get(name), after.get(name))]

@@ -1,0 +1,260 @@
+"""A simulated network for the pure cores: virtual time, a seed, and links that lose, repeat, delay and reorder messages.
+
+The same brokers and links that run behind sockets run here. One seed gives one history, so what fails can be replayed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Hashable
+from heapq import heappop, heappush
+from typing import Protocol
+
+import msgspec
+
+from middleware.change import Batch, Delta
+from middleware.clock import MILLISECOND
+from middleware.event import Event, EventTypes, type_name
+from middleware.pubsub.broker import Broker, Closed
+from middleware.pubsub.codec import Changes, Drops, EventCodec, Interest, OnSlow, Ready, decode_payload, encode, encode_delta
+from middleware.pubsub.link import Link
+from middleware.pubsub.wire import Parts, Role, decode_frame, payload_size
+
+TICK = 10 * MILLISECOND
+"""Virtual time between two steps of every endpoint."""
+
+_UP = "node"
+"""The channel of a client to its node."""
+
+
+class Faults(msgspec.Struct):
+    """What the network does to messages: chances of 0 to 1, delays in nanoseconds (drawn evenly, so they reorder)."""
+
+    drop: float = 0.0
+    duplicate: float = 0.0
+    delay_least: int = MILLISECOND
+    delay_most: int = MILLISECOND
+
+
+class Endpoint(Protocol):
+    """Something on the network. Only the simulation calls it."""
+
+    name: str
+
+    def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
+        """Take a message."""
+        ...
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """Let time pass; the messages to send, by channel."""
+        ...
+
+
+class Simulation:
+    """Endpoints by name, the messages between them, and the virtual time ``now``."""
+
+    def __init__(self, seed: int, faults: Faults | None = None) -> None:
+        self.now = 0
+        self.faults = faults if faults is not None else Faults()
+        self._random = random.Random(seed)
+        self._endpoints: dict[str, Endpoint] = {}
+        self._life: dict[str, int] = {}
+        self._cut: set[frozenset[str]] = set()
+        self._number = 0
+        self._under_way: list[tuple[int, int, str, int, Hashable, Parts]] = []
+
+    def add(self, endpoint: Endpoint) -> None:
+        """Put an endpoint on the network, in the place of an earlier one of its name, if any: that one has crashed."""
+        self._endpoints[endpoint.name] = endpoint
+        self._life[endpoint.name] = self._life.get(endpoint.name, 0) + 1
+
+    def crash(self, name: str) -> None:
+        """Take an endpoint off the network without a word."""
+        del self._endpoints[name]
+
+    def partition(self, one: str, other: str) -> None:
+        """Lose everything between the two until ``heal``."""
+        self._cut.add(frozenset((one, other)))
+
+    def heal(self) -> None:
+        """End all partitions."""
+        self._cut.clear()
+
+    def run(self, duration: int, each: Callable[[], None] | None = None) -> None:
+        """Let virtual time pass; ``each`` is called once a TICK."""
+        self.run_until(lambda: False, duration, each)
+
+    def run_until(self, done: Callable[[], bool], limit: int, each: Callable[[], None] | None = None) -> bool:
+        """Let virtual time pass until ``done`` or for ``limit`` nanoseconds; whether it was done."""
+        end = self.now + limit
+        while self.now < end:
+            if done():
+                return True
+            self.now += TICK
+            self._deliver()
+            if each is not None:
+                each()
+            for endpoint in list(self._endpoints.values()):
+                for channel, parts in endpoint.step(self.now):
+                    self._send(endpoint.name, channel, parts)
+        return done()
+
+    def _deliver(self) -> None:
+        while self._under_way and self._under_way[0][0] <= self.now:
+            at, _, target, life, channel, parts = heappop(self._under_way)
+            if target in self._endpoints and (life == 0 or life == self._life[target]):
+                self._endpoints[target].receive(channel, parts, at)
+
+    def _send(self, source: str, channel: Hashable, parts: Parts) -> None:
+        """Whoever dials names its target; whoever was dialled answers on the channel (dialler, its life)."""
+        if isinstance(channel, tuple):
+            target, life = channel
+            arrives_on: Hashable = source
+        else:
+            target, life = str(channel), 0
+            arrives_on = (source, self._life[source])
+        if frozenset((source, target)) in self._cut:
+            return
+        for _ in range(1 + (self._random.random() < self.faults.duplicate)):
+            if self._random.random() >= self.faults.drop:
+                self._number += 1
+                at = self.now + self._random.randint(self.faults.delay_least, self.faults.delay_most)
+                heappush(self._under_way, (at, self._number, target, life, arrives_on, parts))
+
+
+class SimulatedNode:
+    """A broker, and if given a function that does what detectors do."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        peers: Collection[str] = (),
+        types: EventTypes | None = None,
+        *,
+        reads: Collection[str] = (),
+        derives: Collection[str] = (),
+        process: Callable[[Batch], list[Batch]] | None = None,
+    ) -> None:
+        self.name = name
+        self.closed: list[Closed] = []
+        self.batches: list[Batch] = []
+        """What the detectors were given."""
+        epoch = simulation.now + 1
+        self.broker = Broker(name, epoch, simulation.now, types=types, subscriptions=reads, publications=derives, peers=peers)
+        self._process = process
+        simulation.add(self)
+
+    def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
+        """See Endpoint."""
+        self.broker.receive(channel, parts, now)
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        batch = self.broker.take(now)
+        if batch is not None:
+            self.batches.append(batch)
+            for result in self._process(batch) if self._process is not None else ():
+                self.broker.publish(result, now)
+        effects = self.broker.settle(now)
+        self.closed += effects.closed
+        return effects.sends
+
+
+class _SimulatedClient:
+    def __init__(self, simulation: Simulation, role: Role, name: str, node: str, interest: Interest) -> None:
+        self.name, self._node = name, node
+        self.link = Link(name, role, simulation.now + 1, simulation.now, dials=True, lasting=True)
+        self.link.greeting = [encode(interest)]
+        simulation.add(self)
+
+    def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
+        """See Endpoint."""
+        payload = self.link.receive(decode_frame(parts[0]), parts[1:], now)
+        if payload is not None:
+            self._take(payload)
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        self.link.tick(now)
+        self.link.settle(now)
+        sends: list[tuple[Hashable, Parts]] = [(self._node, parts) for parts in self.link.outbox]
+        self.link.outbox.clear()
+        return sends
+
+    def _take(self, parts: Parts) -> None:
+        self.link.consume(payload_size(parts))
+
+
+class SimulatedPublisher(_SimulatedClient):
+    """Publishes raw events as it has credit; the rest waits in ``waiting``, as a blocked program would."""
+
+    def __init__(self, simulation: Simulation, name: str, node: str, types: Collection[type[Event]] = ()) -> None:
+        self.waiting: list[list[Event]] = []
+        self._progress: dict[str, int] = {}
+        super().__init__(simulation, "publisher", name, node, Interest(1, raw=[type_name(each) for each in types]))
+
+    @property
+    def idle(self) -> bool:
+        """Whether the node has taken everything."""
+        return not self.waiting and self.link.idle
+
+    def publish(self, events: list[Event]) -> None:
+        """Events of one type."""
+        self.waiting.append(events)
+
+    def advance(self, event_type: type[Event], progress: int) -> None:
+        """Promise progress, for after all that was published."""
+        self._progress[type_name(event_type)] = progress
+        self.link.send([encode(Changes(None, dict(self._progress), []))])
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        while self.waiting and self.link.has_room:
+            events = self.waiting.pop(0)
+            clock = max(event.ts for event in events)
+            for head, block in encode_delta(type_name(events[0].__class__), Delta(events), raw=True):
+                self.link.send([encode(Changes(clock, None, [head])), block])
+        return super().step(now)
+
+
+class SimulatedSubscriber(_SimulatedClient):
+    """Keeps what it gets. While ``reading`` is off it takes nothing, like a program that hangs but whose system does not."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        node: str,
+        patterns: Collection[str],
+        types: EventTypes,
+        *,
+        on_slow: OnSlow = "block",
+    ) -> None:
+        self.events: list[Event] = []
+        self.progress: dict[str, int] = {}
+        self.drops: Drops = Drops()
+        self.ready = False
+        self.reading = True
+        self._codec = EventCodec(types)
+        self._inbox: list[Parts] = []
+        super().__init__(simulation, "subscriber", name, node, Interest(1, sorted(patterns), on_slow))
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        while self.reading and self._inbox:
+            self._read(self._inbox.pop(0))
+        return super().step(now)
+
+    def _take(self, parts: Parts) -> None:
+        self._inbox.append(parts)
+
+    def _read(self, parts: Parts) -> None:
+        payload = decode_payload(parts)
+        if isinstance(payload, Ready):
+            self.ready = True
+        elif isinstance(payload, Changes):
+            for head, block in zip(payload.blocks, parts[1:], strict=True):
+                self.events += self._codec.decode(head, block, self.drops).inserts
+            self.progress = payload.progress if payload.progress is not None else self.progress
+        self.link.consume(payload_size(parts))

@@ -1,0 +1,135 @@
+"""Trial runs of one detector: what each event of a sequence leads to, in this process or in fresh ones."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import cloudpickle
+import msgspec
+
+from middleware.derivation import Derivation
+from middleware.detector import Detector, detector_name, key_function
+from middleware.errors import DetectorError, SlacklineError
+from middleware.event import Event, type_name
+
+CHILD = "from middleware.testing.trial import answer; answer()"
+TIMEOUT_S = 300
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class Outcome(NamedTuple):
+    """What one event led to: derived events, or the error that ended it (the state is then that of before)."""
+
+    events: tuple[Event, ...] = ()
+    raised: str = ""
+    malformed: str = ""
+
+    def fingerprint(self) -> bytes:
+        """Equal for equal outcomes only, in every process; tells 1 from True, and takes NaN for equal to itself."""
+        return _encode((self.raised, self.malformed, [(type_name(type(event)), event) for event in self.events]))
+
+    def __str__(self) -> str:
+        return self.raised or self.malformed or ", ".join(map(repr, self.events)) or "nothing"
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """A detector class with the settings it is made with: makes instances and runs them."""
+
+    detector_class: type[Detector]
+    settings: dict[str, Any] = {}
+
+    def make(self) -> Detector:
+        return self.detector_class(**self.settings)
+
+    def derivation(self) -> Derivation:
+        detector = self.make()
+        return Derivation(detector_name(detector), detector, level=1)
+
+    def run(self, events: Iterable[Event], detector: Detector | None = None) -> list[Outcome]:
+        """Outcomes of the events, taken in the order given by one instance (a new one, if none is given)."""
+        derivation = self.derivation()
+        detector = detector or self.make()
+        return [step(detector, derivation, event) for event in events]
+
+    def lanes(self, events: Iterable[Event]) -> list[list[Event]]:
+        """The events by key, longest lane first: what one instance may ever see. All in one if there is no key."""
+        key = key_function(self.make())
+        lanes: dict[Any, list[Event]] = {}
+        for event in events:
+            lanes.setdefault(key(event) if key else None, []).append(event)
+        return sorted(lanes.values(), key=len, reverse=True)
+
+
+def step(detector: Detector, derivation: Derivation, event: Event) -> Outcome:
+    """One event; an error is quarantined as a node would do it."""
+    before = detector.snapshot()
+    try:
+        result = detector.on_event(event)
+        return Outcome(tuple(derivation(event, result)) if result is not None else ())
+    except SlacklineError as error:
+        outcome = Outcome(malformed=str(error))
+    except Exception as error:
+        # A generator runs, and fails, only while it is read: so what a detector raises may come out here as well.
+        outcome = Outcome(raised=f"{type(error).__name__}: {error}")
+    detector.restore(before)
+    return outcome
+
+
+def difference(events: Sequence[Event], one: Sequence[Outcome], other: Sequence[Outcome]) -> str:
+    """Where two runs over the same events part, in words; empty if they do not."""
+    for event, mine, yours in zip(events, one, other, strict=True):
+        if mine.fingerprint() != yours.fingerprint():
+            return f"at {event!r}: {mine}\ninstead of: {yours}"
+    return ""
+
+
+def run_in_fresh_processes(
+    trial: Trial, lanes: Sequence[Sequence[Event]], hash_seeds: Sequence[int]
+) -> list[list[list[Outcome]]]:
+    """The outcomes of each lane, from one new Python process for each hash seed (they run at the same time).
+
+    Raises DetectorError if a process fails: then the detector cannot even be imported or made elsewhere.
+    """
+    question = pickle.dumps((sys.path, cloudpickle.dumps((trial, [list(lane) for lane in lanes]))))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+        )
+        for seed in hash_seeds
+    ]
+    try:
+        return [_outcomes(process, question) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _outcomes(process: subprocess.Popen[bytes], question: bytes) -> list[list[Outcome]]:
+    try:
+        output, complaints = process.communicate(question, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise DetectorError(f"in a fresh process the detector has not ended after {TIMEOUT_S} s") from None
+    if process.returncode != 0:
+        raise DetectorError(f"in a fresh process the detector cannot be run:\n{complaints.decode(errors='replace')[-2_000:]}")
+    answers: list[list[Outcome]] = pickle.loads(output)
+    return answers
+
+
+def answer() -> None:
+    """The other end of ``run_in_fresh_processes``: what the child does."""
+    output = sys.stdout.buffer
+    sys.stdout = sys.stderr  # so that a detector that prints does not garble the answer
+    path, question = pickle.load(sys.stdin.buffer)
+    sys.path[:] = path
+    trial, lanes = pickle.loads(question)
+    output.write(cloudpickle.dumps([trial.run(lane) for lane in lanes]))

@@ -1,0 +1,32 @@
+"""The optional native core; everything else about the project stands in pyproject.toml."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from setuptools import setup
+
+MANIFEST = Path("middleware/native/Cargo.toml")
+
+
+def extensions() -> dict[str, Any]:
+    """The argument that has the Rust core built, or none and one line that says why not."""
+    if not MANIFEST.exists():
+        return _without("this version has none")
+    if shutil.which("cargo") is None:
+        return _without("no cargo")
+    try:
+        from setuptools_rust import Binding, RustExtension
+    except ImportError:
+        return _without("no setuptools-rust")
+    core = RustExtension("middleware.native._core", path=str(MANIFEST), binding=Binding.PyO3, optional=True, debug=False)
+    return {"rust_extensions": [core]}
+
+
+def _without(reason: str) -> dict[str, Any]:
+    sys.stderr.write(f"native core: not built ({reason})\n")
+    return {}
+
+
+setup(zip_safe=False, **extensions())

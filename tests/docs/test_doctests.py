@@ -1,0 +1,29 @@
+"""The examples in docstrings are run, in every module of the project."""
+
+import doctest
+import pkgutil
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+import detectors
+import middleware
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def modules(package: ModuleType) -> list[str]:
+    """Names of a package and all below it; found without importing any but the packages on the way."""
+    return [package.__name__, *(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))]
+
+
+@pytest.mark.parametrize("name", [name for package in (middleware, detectors) for name in modules(package)])
+def test_doctests(name: str) -> None:
+    results = doctest.testmod(import_module(name), optionflags=FLAGS)
+    assert results.failed == 0, f"{results.failed} of {results.attempted} examples in {name} fail; see the captured output"
+
+
+def test_known_examples_are_found() -> None:
+    """Guards against a collector that finds nothing and so never fails."""
+    assert doctest.testmod(import_module("middleware.event"), optionflags=FLAGS).attempted >= 2

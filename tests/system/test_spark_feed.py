@@ -1,0 +1,282 @@
+"""Feeding a trace from Spark executors into a real node: everything arrives, in step, on time, and failures are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from middleware.change import Change, Insert
+from middleware.errors import TraceError
+from middleware.event import Event, EventTypes
+from middleware.runtime.clients import Subscriber
+from middleware.runtime.keys import Keys, new_keys
+from middleware.runtime.node import Node
+from middleware.spark.delays import parse_delays
+from middleware.spark.feed import Timetable, feed
+from middleware.spark.prepare import prepare
+from middleware.spark.readers import open_recording
+from middleware.spark.session import spark_session
+from middleware.spark.traces import load_trace, read_trace
+
+pytestmark = [pytest.mark.system, pytest.mark.spark]
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 60.0
+
+
+class Beat(Event):
+    number: int
+
+
+class Tone(Event):
+    pitch: float
+
+
+TYPES = EventTypes([Beat, Tone])
+
+
+def music(seed: int, seconds: float) -> dict[str, pa.Table]:
+    """Six drums at 200 Hz, two flutes at 50 Hz."""
+    tables: dict[str, list[pa.Table]] = {"Beat": [], "Tone": []}
+    for player in range(8):
+        rate, name = (200, "Beat") if player < 6 else (50, "Tone")
+        ids = np.arange(int(rate * seconds))
+        own = {"number": ids % 4} if name == "Beat" else {"pitch": 440.0 + ids}
+        base = {"ts": ids * (10**9 // rate) + player, "id": ids, "source": [f"player-{player}"] * len(ids)}
+        tables[name].append(pa.table(base | own))
+    return {name: pa.concat_tables(some) for name, some in tables.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Iterator[object]:
+    with spark_session() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("feed") / "trace"
+    delays = parse_delays("uniform(5ms, 250ms)", duplicates=0.05, seed=1)
+    prepare(open_recording([], generate=f"{__name__}:music", seconds=5), folder, delays)
+    return folder
+
+
+@contextmanager
+def running_node(keys: Keys | None = None) -> Iterator[Node]:
+    node = Node("hub", "tcp://127.0.0.1:*", types=TYPES, keys=keys)
+    thread = Thread(target=node.run)
+    thread.start()
+    try:
+        yield node
+    finally:
+        node.stop()
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+
+
+class Listener:
+    """Collects what a subscriber hears until all types have ended, or it is stopped."""
+
+    def __init__(self, address: str) -> None:
+        self.changes: list[Change] = []
+        self.ended = False
+        self._stopped = False
+        self._subscriber = Subscriber(address, ["Beat", "Tone"], event_types=TYPES)
+        self._subscriber.wait_ready(DEADLINE)
+        self._thread = Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        for change in self._subscriber:
+            self.changes.append(change)
+            if self._stopped:
+                return
+        self.ended = True
+
+    def events(self) -> list[Event]:
+        self._thread.join(DEADLINE)
+        assert self.ended, "the end of the types was not heard"
+        self._subscriber.close()
+        return [change.event for change in self.changes if isinstance(change, Insert)]
+
+
+def expected(trace: Path) -> dict[tuple[str, int], Event]:
+    return {(event.source, event.id): event for some in read_trace(trace, TYPES) for event in some}
+
+
+def test_every_event_arrives_once_at_full_speed(trace: Path) -> None:
+    with running_node() as node:
+        listener = Listener(node.address)
+        told: list[int] = []
+        report = feed(trace, node.address, speed=None, progress=lambda events, arrival: told.append(events))
+        events = listener.events()
+    wanted = expected(trace)
+    assert {(event.source, event.id): event for event in events} == wanted
+    assert len(events) == len(wanted)
+    assert report.events == load_trace(trace).events > len(wanted)
+    assert report.max_skew <= 100_000_000
+    assert report.attempts == 1
+    assert [part.partition for part in report.partitions] == [0, 1]
+    assert told[-1] == report.events
+    assert told == sorted(told)
+
+
+def test_a_paced_feed_keeps_its_timetable(trace: Path, tmp_path: Path) -> None:
+    announce = tmp_path / "announce.json"
+    with running_node() as node:
+        listener = Listener(node.address)
+        began = time.time_ns()
+        report = feed(trace, node.address, speed=4.0, partitions=1, announce=announce)
+        ended = time.time_ns()
+        listener.events()
+    timetable = json.loads(announce.read_bytes())
+    assert timetable == json.loads(json.dumps({name: getattr(report.timetable, name) for name in Timetable.__struct_fields__}))
+    described = load_trace(trace)
+    assert (timetable["first_arrival"], timetable["last_arrival"]) == (described.first_arrival, described.last_arrival)
+    # Never early: the last event is due (last - first) / 4 after the start, and the feed cannot be over before.
+    due = timetable["start"] + (timetable["last_arrival"] - timetable["first_arrival"]) / 4
+    assert began < timetable["start"]
+    assert ended >= due
+    assert report.events == described.events
+
+
+def test_a_node_that_asks_for_keys_is_fed_by_those_it_knows(trace: Path, tmp_path: Path) -> None:
+    hub, feeder = new_keys("hub", tmp_path / "hub.key"), new_keys("feeder", tmp_path / "feeder.key")
+    (tmp_path / "nodes").write_text(f"{hub.public} hub\n{feeder.public} feeder\n")
+    with running_node(Keys.load(tmp_path / "hub.key", tmp_path / "nodes")) as node:
+        report = feed(trace, node.address, speed=None, keys=(tmp_path / "feeder.key", tmp_path / "nodes"), node="hub")
+        drops = node.statistics().drops
+    assert report.events == load_trace(trace).events
+    assert drops == {"duplicate": report.events - len(expected(trace))}
+
+
+class Recorder:
+    """Stands in for a publisher: writes down, per partition, what was sent and when."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._file = Path(folder, name).open("a")  # noqa: SIM115
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def publish_encoded(self, type_name: str, records: bytes, count: int, clock: int, runs: Any = None) -> None:
+        self._file.write(f"{type_name} {count} {clock} {time.time_ns()}\n")
+
+    def flush(self, timeout: float) -> None:
+        self._file.write("flushed\n")
+
+    def advance(self, types: list[str], progress: int) -> None:
+        self._file.write(f"end {' '.join(types)}\n")
+
+
+class Record:
+    def __init__(self, folder: Path, partner: Callable[..., Any] = Recorder) -> None:
+        self._folder = str(folder)
+        self._partner = partner
+
+    def __call__(self, name: str) -> Any:
+        return self._partner(self._folder, name)
+
+
+class Broken(Recorder):
+    def publish_encoded(self, type_name: str, records: bytes, count: int, clock: int, runs: Any = None) -> None:
+        super().publish_encoded(type_name, records, count, clock, runs)
+        if self._file.name.endswith("feed-1") and self._file.tell() > 200:
+            raise ConnectionError("the cable is cut")
+
+
+def test_the_end_comes_after_every_partition_was_flushed(trace: Path, tmp_path: Path) -> None:
+    feed(trace, "nowhere", speed=None, connect=Record(tmp_path))
+    for partition in ("feed-0", "feed-1"):
+        assert (tmp_path / partition).read_text().splitlines()[-1] == "flushed"
+    assert (tmp_path / "feed").read_text().splitlines() == ["end Beat Tone", "flushed"]
+
+
+def test_a_partition_that_fails_ends_the_feed_without_an_end(trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"the cable is cut.*its end was not announced"):
+        feed(trace, "nowhere", speed=1.0, connect=Record(tmp_path, Broken))
+    assert (tmp_path / "feed").read_text() == ""
+    assert "flushed" not in (tmp_path / "feed-0").read_text()
+
+
+class Doomed(Recorder):
+    def publish_encoded(self, type_name: str, records: bytes, count: int, clock: int, runs: Any = None) -> None:
+        if self._file.name.endswith("feed-1"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().publish_encoded(type_name, records, count, clock, runs)
+
+
+def test_an_executor_that_is_killed_ends_the_feed_without_an_end(trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"the feed failed: .*its end was not announced"):
+        feed(trace, "nowhere", speed=1.0, connect=Record(tmp_path, Doomed))
+    assert (tmp_path / "feed").read_text() == ""
+    assert "flushed" not in (tmp_path / "feed-0").read_text()
+
+
+def test_an_announcement_that_cannot_be_written_ends_the_feed(trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="announce"):
+        feed(trace, "nowhere", connect=Record(tmp_path), announce=tmp_path / "gone" / "announce.json")
+    assert (tmp_path / "feed").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"), [({"speed": 0.0}, "does not move"), ({"skew": 0}, "skew above 0"), ({"partitions": 9}, "needs 8")]
+)
+def test_wrong_arguments_are_told(trace: Path, tmp_path: Path, wrong: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(TraceError, match=complaint):
+        feed(trace, "nowhere", connect=Record(tmp_path), **wrong)
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", "from middleware.cli.main import main; main()", "trace", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+
+
+def test_the_command_feeds_and_says_so_in_json(trace: Path) -> None:
+    with running_node() as node:
+        listener = Listener(node.address)
+        done = subprocess.run(
+            command("feed", trace, node.address, "--speed", "max", "--json", "-"),
+            env=environment(), capture_output=True, text=True, timeout=DEADLINE, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        events = listener.events()
+    report = json.loads(done.stdout)
+    assert report["events"] == load_trace(trace).events
+    assert len(events) == len(expected(trace))
+
+
+def test_ctrl_c_ends_the_command_cleanly(trace: Path, tmp_path: Path) -> None:
+    announce = tmp_path / "announce.json"
+    with running_node() as node:
+        process = subprocess.Popen(
+            command("feed", trace, node.address, "--speed", "0.01x", "--announce", announce),
+            env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + DEADLINE
+        while not announce.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert announce.exists(), process.communicate()
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+        out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130, err
+    assert "Traceback" not in out + err

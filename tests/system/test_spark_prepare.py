@@ -1,0 +1,234 @@
+"""Recordings to traces with a real Spark: every format, delays, broken lines, and disks that fill up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from middleware.errors import TraceError
+from middleware.event import Event, EventTypes
+from middleware.spark.delays import parse_delays
+from middleware.spark.prepare import prepare
+from middleware.spark.readers import READERS, open_recording
+from middleware.spark.session import spark_session
+from middleware.spark.traces import Trace, files, load_trace, read_trace
+
+pytestmark = [pytest.mark.system, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Iterator[object]:
+    with spark_session() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    candidates = [os.environ.get("SLACKLINE_DATA"), Path(__file__).parents[3] / "shared" / "data"]
+    for folder in candidates:
+        if folder and Path(folder).is_dir():
+            return Path(folder)
+    pytest.skip("no real recordings here: put them at ../shared/data or name their folder in SLACKLINE_DATA")
+
+
+def table(path: Path, trace: Trace, name: str) -> pa.Table:
+    assert list(trace.types) == [name]
+    return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files(path, name)])
+
+
+class Beat(Event):
+    number: int
+    level_of: float
+
+
+def beats(seed: int, seconds: float) -> dict[str, pa.Table]:
+    """Two sources at 500 Hz."""
+    parts = [beats_chunk(seed, seconds, source) for source in chunks(seed, seconds)]
+    return {"Beat": pa.concat_tables([part["Beat"] for part in parts])}
+
+
+def chunks(seed: int, seconds: float) -> list[str]:
+    return ["left", "right"]
+
+
+def beats_chunk(seed: int, seconds: float, chunk: str) -> dict[str, pa.Table]:
+    ids = np.arange(int(500 * seconds))
+    level = np.random.default_rng(seed).normal(size=len(ids))
+    return {
+        "Beat": pa.table({"ts": ids * 2_000_000, "id": ids, "source": [chunk] * len(ids), "number": ids % 7, "level_of": level})
+    }
+
+
+def test_generated_recording_in_chunks_with_delays(tmp_path: Path) -> None:
+    recording = open_recording([], generate=f"{__name__}:beats", seed=3, seconds=2)
+    assert len(recording.chunks) == 2
+    delays = parse_delays("uniform(5ms, 250ms)", {"right": "constant(1s)"}, duplicates=0.2, seed=9)
+    trace = prepare(recording, tmp_path / "trace", delays)
+    rows = table(tmp_path / "trace", trace, "Beat").to_pylist()
+    one = trace.types["Beat"]
+    assert (one.events, trace.events) == (len(rows), len(rows))
+    assert one.duplicates == len(rows) - 2_000
+    assert one.duplicates == pytest.approx(400, abs=80)
+    assert {(row["source"], row["id"]) for row in rows} == {(source, n) for source in ("left", "right") for n in range(1_000)}
+    assert all(row["ts"] == row["id"] * 2_000_000 for row in rows)
+    assert {row["arrival"] - row["ts"] for row in rows if row["source"] == "right"} == {1_000_000_000}
+    left = [row["arrival"] - row["ts"] for row in rows if row["source"] == "left"]
+    assert min(left) >= 5_000_000
+    assert max(left) <= 250_000_000
+    assert [row["arrival"] for row in rows] == sorted(row["arrival"] for row in rows)
+    behind = np.maximum.accumulate([row["ts"] for row in rows]) - [row["ts"] for row in rows]
+    assert (one.late, one.max_lateness) == (np.count_nonzero(behind), behind.max())
+    events = [event for some in read_trace(tmp_path / "trace", EventTypes([Beat])) for event in some]
+    assert events[0] == Beat(
+        rows[0]["number"], rows[0]["level_of"], ts=rows[0]["ts"], id=rows[0]["id"], source=rows[0]["source"]
+    )
+
+
+def test_same_seed_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    delays = parse_delays("lognormal(median=20ms, sigma=0.8, fifo=true)", duplicates=0.1, seed=4)
+    whole = prepare(open_recording([], generate=f"{__name__}:beats", seconds=2), tmp_path / "whole", delays)
+    monkeypatch.delattr(sys.modules[__name__], "chunks")
+    monkeypatch.setattr("middleware.spark.prepare.ROWS_PER_FILE", 700)
+    cut = prepare(open_recording([], generate=f"{__name__}:beats", seconds=2), tmp_path / "cut", delays)
+    assert len(files(tmp_path / "whole", "Beat")) == 1
+    assert len(files(tmp_path / "cut", "Beat")) > 1
+    assert table(tmp_path / "cut", cut, "Beat").equals(table(tmp_path / "whole", whole, "Beat"))
+    assert cut.types == whole.types
+
+
+def test_first_in_first_out_per_source(tmp_path: Path) -> None:
+    recording = open_recording([], generate=f"{__name__}:beats", seconds=2)
+    trace = prepare(recording, tmp_path / "trace", parse_delays("uniform(0ms, 100ms, fifo=true)"))
+    rows = table(tmp_path / "trace", trace, "Beat").to_pylist()
+    for source in ("left", "right"):
+        assert [row["id"] for row in rows if row["source"] == source] == list(range(1_000))
+    assert trace.types["Beat"].late > 0
+
+
+def test_broken_lines_cost_only_themselves(tmp_path: Path) -> None:
+    good = "40,{},33700,-25145,-250,2404630,1343967,-7067,7068,-300,-7802,-2209,-5852\n"
+    lines = [good.format(13_240_232_395_153_129 + n * 5_000_000_000) for n in range(1_000)]
+    lines[10], lines[500], lines[999] = "half a li", "40,x" + ",1" * 11 + "\n", "\0\xff\n"
+    (tmp_path / "half.csv").write_text("".join(lines), encoding="latin-1")
+    trace = prepare(READERS["debs2013"]([tmp_path / "half.csv"]), tmp_path / "trace")
+    # Line 11 has no end: it took line 12 with it.
+    assert trace.types["soccer.Position"].events == 996
+    assert (trace.bad_lines.count, [bad.line for bad in trace.bad_lines.first]) == (3, [11, 500, 999])
+    assert load_trace(tmp_path / "trace") == trace
+    rows = table(tmp_path / "trace", trace, "soccer.Position")
+    assert rows["id"].to_pylist() == list(range(996))
+    assert rows["arrival"].equals(rows["ts"])
+
+
+def test_nothing_to_read_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "prose.csv").write_text("it was a dark and stormy night\n")
+    with pytest.raises(TraceError, match=r"no event to read as debs2013; line 1 of .*Expected 13 columns"):
+        prepare(READERS["debs2013"]([tmp_path / "prose.csv"]), tmp_path / "trace")
+    assert [path.name for path in tmp_path.iterdir()] == ["prose.csv"]
+
+
+def test_a_trace_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    recording = open_recording([], generate=f"{__name__}:beats", seconds=0.1)
+    prepare(recording, tmp_path / "trace")
+    with pytest.raises(TraceError, match="is there already"):
+        prepare(recording, tmp_path / "trace")
+    prepare(open_recording([], generate=f"{__name__}:beats", seconds=0.2), tmp_path / "trace", force=True)
+    assert load_trace(tmp_path / "trace").events == 200
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.txt").touch()
+    with pytest.raises(TraceError, match="is no trace: it will not be replaced"):
+        prepare(recording, tmp_path / "work", force=True)
+
+
+PREPARE = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+from middleware.errors import TraceError
+from middleware.spark.prepare import prepare
+from middleware.spark.readers import open_recording
+try:
+    prepare(open_recording([], generate="{__name__}:beats", seconds=60), sys.argv[1])
+except TraceError as error:
+    print("TraceError:", error)
+"""
+
+
+def test_a_full_disk_gives_a_clear_error_and_no_trace(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+        ).returncode
+        == 0
+    ):
+        try:
+            with pytest.raises(TraceError, match=r"No space left on device.*nothing of it is kept"):
+                prepare(open_recording([], generate=f"{__name__}:beats", seconds=60), disk / "trace")
+            assert list(disk.iterdir()) == []
+        finally:
+            subprocess.run(["umount", str(disk)], check=True)
+        return
+    # Who may not mount a small disk to fill can still be forbidden to write large files.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])}
+    command = [sys.executable, "-c", PREPARE, str(disk / "trace")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+    assert "File too large" in done.stdout
+    assert "nothing of it is kept" in done.stdout
+    assert list(disk.iterdir()) == []
+
+
+def test_debs2013(tmp_path: Path, data: Path) -> None:
+    trace = prepare(READERS["debs2013"]([data / "debs2013" / "second-half-0.82s.csv"]), tmp_path / "trace")
+    one = trace.types["soccer.Position"]
+    assert (one.events, len(one.sources), one.late, one.duplicates) == (12_500, 42, 0, 0)
+    rows = table(tmp_path / "trace", trace, "soccer.Position")
+    ball = rows.filter(pa.compute.equal(rows["source"], "sensor-8"))
+    force = np.sqrt(sum(ball[name].to_numpy() ** 2 for name in ("ax", "ay", "az")))
+    first_hit = ball["ts"].to_numpy()[np.argmax(force >= 55.0)]
+    assert (first_hit - one.first_ts) / 1e6 == pytest.approx(597, abs=1)
+    assert ball["id"].to_pylist() == list(range(ball.num_rows))
+
+
+def test_tromso(tmp_path: Path, data: Path) -> None:
+    trace = prepare(READERS["tromso"]([data / "tromso" / "tromso_extra.csv.gz"]), tmp_path / "trace")
+    one = trace.types["soccer.Tag"]
+    assert (one.events, trace.bad_lines.count) == (132_000, 0)
+    assert one.last_ts - one.first_ts == pytest.approx(1_011.13e9, abs=0.01e9)
+
+
+def test_umts_as_measured_and_as_a_source_of_delays(tmp_path: Path, data: Path) -> None:
+    for name, late, lateness, events in (("d-1", 1_544, 4.544, 9_600), ("d-2", 3_666, 3.46, 10_800)):
+        trace = prepare(READERS["umts"]([data / "ooo-umts" / f"{name}.csv"]), tmp_path / name)
+        one = trace.types["devices.Report"]
+        assert (one.events, one.late, one.duplicates) == (events, late, 0)
+        assert one.max_lateness / 1e9 == pytest.approx(lateness, abs=0.005)
+        assert trace.delays is None
+    recording = open_recording([], generate=f"{__name__}:beats", seconds=20)
+    drawn = prepare(recording, tmp_path / "drawn", parse_delays(f"empirical({tmp_path / 'd-1'})"))
+    measured = table(tmp_path / "d-1", load_trace(tmp_path / "d-1"), "devices.Report")
+    delays = [
+        rows["arrival"].to_numpy() - rows["ts"].to_numpy() for rows in (measured, table(tmp_path / "drawn", drawn, "Beat"))
+    ]
+    for share in (0.1, 0.5, 0.9):
+        assert np.quantile(delays[1], share) == pytest.approx(np.quantile(delays[0], share), rel=0.1)
+
+
+def test_tsch_keeps_the_identity_of_copies(tmp_path: Path, data: Path) -> None:
+    trace = prepare(READERS["tsch"]([data / "tsch-wsn" / "4-1-high_load.log"]), tmp_path / "trace")
+    one = trace.types["devices.Packet"]
+    assert (one.events, one.late, one.max_lateness / 1e9) == (6_481, 2_322, pytest.approx(117.3, abs=0.1))
+    rows = table(tmp_path / "trace", trace, "devices.Packet").to_pylist()
+    packets = {(row["address"], row["first_slot"], row["sequence"]) for row in rows}
+    identities = {(row["source"], row["id"]) for row in rows}
+    assert len(packets) == len(identities) == 6_481 - (one.duplicates or 0)
+    assert all(row["id"] % 65_536 == row["sequence"] for row in rows)
+    assert min(row["arrival"] - row["ts"] for row in rows) == 0

@@ -1,0 +1,175 @@
+"""The command's frame: lazy sub-commands, errors, exit codes."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from middleware import __version__
+from middleware.cli.main import COMMANDS, Entry, application, load
+from middleware.cli.output import ExitCode, exit_code
+from middleware.errors import LateEventError, ScenarioError, WireError
+
+COMMAND_MODULE = """
+    import typer
+    from middleware.errors import LateEventError, ScenarioError
+
+    app = typer.Typer()
+
+    @app.command()
+    def info() -> None:
+        print("info ran")
+
+    @app.command()
+    def feed(count: int = 1) -> None:
+        print("feed ran", count)
+
+    def say(word: str) -> None:
+        "Say a word."
+        print("said", word)
+
+    def bad() -> None:
+        raise ScenarioError("match.toml: nodes[1].name: two nodes are named 'left'\\nrename one")
+
+    def late() -> None:
+        raise LateEventError("Hit (ts=5) came 3 s late")
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    def broken() -> None:
+        raise ZeroDivisionError
+"""
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
+    (tmp_path / "sample_commands.py").write_text(textwrap.dedent(COMMAND_MODULE))
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("sample_commands", None)
+    names = {"trace": "app", "say": "say", "bad": "bad", "late": "late", "interrupted": "interrupted", "broken": "broken"}
+    table = {name: Entry(f"sample_commands:{attribute}", f"Line of {name}.") for name, attribute in names.items()}
+    return table | {"absent": Entry("no_such_module_of_slackline:absent", "Not built yet.")}
+
+
+def call(commands: dict[str, Entry], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
+    monkeypatch.setattr("middleware.cli.main.COMMANDS", commands)
+    result = CliRunner().invoke(application(commands), list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_overview_lists_what_is_there_and_imports_nothing(commands, monkeypatch) -> None:
+    code, out, _ = call(commands, monkeypatch, "--help")
+    assert code == ExitCode.OK
+    assert "Line of say." in out
+    assert "absent" not in out
+    assert "sample_commands" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["say", "hello"], "said hello\n"),
+        (["trace", "info"], "info ran\n"),
+        (["trace", "feed", "--count", "3"], "feed ran 3\n"),
+    ],
+)
+def test_functions_and_apps_are_commands(commands, monkeypatch, arguments, expected) -> None:
+    assert call(commands, monkeypatch, *arguments)[:2] == (ExitCode.OK, expected)
+
+
+def test_help_of_a_sub_command_is_its_own(commands, monkeypatch) -> None:
+    code, out, _ = call(commands, monkeypatch, "say", "--help")
+    assert code == ExitCode.OK
+    assert "Say a word." in out
+
+
+def test_bad_input_is_one_block_on_standard_error(commands, monkeypatch) -> None:
+    code, out, err = call(commands, monkeypatch, "bad")
+    assert code == ExitCode.BAD_INPUT
+    assert out == ""
+    assert err == "error: match.toml: nodes[1].name: two nodes are named 'left'\n  rename one\n"
+
+
+def test_a_run_that_failed_has_its_own_exit_code(commands, monkeypatch) -> None:
+    code, _, err = call(commands, monkeypatch, "late")
+    assert code == ExitCode.FAILED
+    assert err == "error: Hit (ts=5) came 3 s late\n"
+
+
+def test_interruption_is_silent(commands, monkeypatch) -> None:
+    assert call(commands, monkeypatch, "interrupted") == (ExitCode.INTERRUPTED, "", "")
+
+
+def test_a_bug_is_not_dressed_up(commands, monkeypatch) -> None:
+    monkeypatch.setattr("middleware.cli.main.COMMANDS", commands)
+    result = CliRunner().invoke(application(commands), ["broken"])
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_unknown_command_is_bad_input_with_a_suggestion(commands, monkeypatch) -> None:
+    code, _, err = call(commands, monkeypatch, "trac")
+    assert code == ExitCode.BAD_INPUT
+    assert "trace" in err
+
+
+def leaves(name: str, command: Any) -> list[str]:
+    """The words of each command that does something, below and including the one given."""
+    below = getattr(command, "commands", None)
+    return [f"{name} {leaf}" for key in below for leaf in leaves(key, below[key])] if below else [name]
+
+
+def test_every_registered_command_explains_itself_with_examples() -> None:
+    app = application(COMMANDS)
+    there = [command.name for command in app.registered_commands]
+    assert {"doctor", "check"} <= set(there)
+    for words in [leaf for name in there for leaf in leaves(name, load(name, COMMANDS[name]))]:
+        result = CliRunner().invoke(app, [*words.split(), "--help"])
+        assert result.exit_code == ExitCode.OK, f"slackline {words} --help: {result.output}"
+        assert "Example" in result.stdout, f"slackline {words} --help shows no examples"
+
+
+def test_exit_codes_by_error() -> None:
+    assert exit_code(ScenarioError("x")) == ExitCode.BAD_INPUT
+    assert exit_code(WireError("x")) == exit_code(LateEventError("x")) == ExitCode.FAILED
+
+
+WAITING = """
+import sys, threading
+import middleware.cli.main as main
+
+def wait() -> None:
+    print("ready", flush=True)
+    threading.Event().wait(60)
+
+sys.modules["waiting"] = sys.modules["__main__"]
+sys.modules["waiting"].__spec__ = main.__spec__
+main.COMMANDS = {"wait": main.Entry("waiting:wait", "Wait.")}
+sys.argv = ["slackline", "wait"]
+main.main()
+"""
+
+
+def test_control_c_ends_a_real_process_without_a_traceback() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (ExitCode.INTERRUPTED, "")
+
+
+def test_installed_command_runs() -> None:
+    command = Path(sys.executable).with_name("slackline")
+    done = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, check=True, env=os.environ | {"NO_COLOR": "1"}
+    )
+    assert done.stdout == f"slackline {__version__}\n"

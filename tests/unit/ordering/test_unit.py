@@ -1,0 +1,196 @@
+"""What the property tests do not say: quarantine, ledgers, policies, records, memory."""
+
+import pytest
+
+from middleware.change import Delta
+from middleware.detector import Detector
+from middleware.errors import LateEventError
+from middleware.event import END, Event
+from middleware.ordering.kslack import Horizon
+from middleware.ordering.unit import Policies, Unit
+
+
+class Step(Event):
+    kind: str
+    value: int = 0
+
+
+class Sum(Event):
+    total: int
+
+
+class Sums(Detector):
+    """Adds up; misbehaves when told to, after its state has changed."""
+
+    subscribes, publishes, backdate = (Step,), (Sum,), 5
+
+    def __init__(self):
+        self.total = 0
+        self.seen = []
+
+    def on_event(self, event):
+        self.total += event.value
+        self.seen.append(event.value)
+        match event.kind:
+            case "raise":
+                raise ValueError(f"cannot take {event.value}")
+            case "nonsense":
+                return 42
+            case "stranger":
+                return Step("?", ts=event.ts)
+            case "back":
+                return Sum(self.total, ts=event.ts - 6)
+            case "ts":
+                return Sum(self.total, ts=1.5)
+            case "field":
+                return Sum("much", ts=event.ts)
+            case "half":
+                return self.half(event)
+        return Sum(self.total, ts=event.ts)
+
+    def half(self, event):
+        yield Sum(self.total, ts=event.ts)
+        self.total += 1000
+        raise KeyError("half way")
+
+
+class KeyedSums(Sums):
+    key = "kind"
+
+
+def steps(*kinds):
+    return [Step(kind, 10**number, ts=number, id=number, source="s") for number, kind in enumerate(kinds)]
+
+
+def totals(deltas):
+    return [event.total for delta in deltas for event in delta.inserts]
+
+
+BAD = ["raise", "nonsense", "stranger", "back", "ts", "field", "half"]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_failing_event_is_quarantined_and_the_state_before_it_kept(bad):
+    unit = Unit("Sums", Sums())
+    out = unit.push(Delta(steps("ok", bad, "ok", bad, "ok")), promised=END, is_open=False)
+    assert totals(out) == [1, 101, 10101]
+    assert [failed.cause.ts for failed in unit.quarantine] == [1, 3]
+    assert all("Error" in failed.failure for failed in unit.quarantine)
+    assert unit.statistics().failures == 2
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_keyed_detectors_too(bad):
+    unit = Unit("KeyedSums", KeyedSums())
+    out = unit.push(Delta(steps("ok", bad, "ok", bad, "ok")), promised=END, is_open=False)
+    assert totals(out) == [1, 101, 10101]
+    assert len(unit.quarantine) == 2
+
+
+def test_the_errors_name_detector_and_remedy():
+    unit = Unit("Sums", Sums())
+    unit.push(Delta(steps(*BAD)), promised=END, is_open=False)
+    said = [failed.failure.strip().splitlines()[-1] for failed in unit.quarantine]
+    assert "cannot take 1" in said[0]
+    assert "Sums returned 42; on_event returns None, an event, or an iterable of events" in said[1]
+    assert "Sums returned Step, but declares that it publishes Sum" in said[2]
+    assert "Sums stamped Sum 6 ns before its cause, but declares backdate = 5" in said[3]
+    assert "it must be int64 nanoseconds" in said[4]
+    assert "Expected `int`, got `str`" in said[5]
+
+
+def test_policy_stop_ends_the_detector_at_the_failure_and_a_late_event_may_undo_it():
+    unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0, failing="stop", horizon=Horizon(2, 100)))
+    first, bad, after, early = steps("ok", "raise", "ok", "ok")
+    assert totals(unit.push(Delta([first, bad, after]))) == [1]
+    assert totals(unit.push(Delta([early]))) == [], "a stopped detector stays stopped"
+    (delta,) = unit.push(Delta(retracts=[bad]))
+    assert [event.total for event in delta.inserts] == [101, 1101], "unless what stopped it is withdrawn"
+    unit.push(Delta(), promised=END, is_open=False)
+    assert unit.quarantine == []
+
+
+def test_a_failure_that_a_late_event_repairs_is_not_quarantined():
+    class Fragile(Sums):
+        def on_event(self, event):
+            self.total += event.value
+            if self.total == 100:
+                raise ValueError("alone")
+            return Sum(self.total, ts=event.ts)
+
+    unit = Unit("Fragile", Fragile(), 1, Policies(alpha=0.0))
+    late, last = steps("ok", "ok", "ok")[1:]
+    assert totals(unit.push(Delta([last]))) == []
+    (delta,) = unit.push(Delta([late]))
+    assert [event.total for event in delta.inserts] == [10, 110]
+    unit.push(Delta(), promised=END, is_open=False)
+    assert unit.quarantine == []
+
+
+def test_a_key_that_cannot_be_had_is_a_failure_of_the_event():
+    class Picky(Sums):
+        @staticmethod
+        def key(event):
+            return {"raise": 1}[event.kind] if event.kind == "raise" else event.kind if event.value < 100 else [event]
+
+    class Raising(Picky):
+        @staticmethod
+        def key(event):
+            return 1 // (event.value - 10)
+
+    for detector, left in ((Picky(), 2), (Raising(), 2)):
+        unit = Unit("Picky", detector, 1, Policies(alpha=0.0))
+        out = unit.push(Delta(steps("ok", "ok", "ok")), promised=END, is_open=False)
+        assert len(totals(out)) == left
+        assert len(unit.quarantine) == 1
+
+
+def test_late_events_are_listed_with_the_circumstances():
+    unit = Unit("Sums", Sums(), 1, Policies(horizon=Horizon(1, 10)))
+    unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
+    late = Step("ok", ts=90, id=2, source="s")
+    assert unit.push(Delta([late])) == []
+    (entry,) = unit.ledger
+    assert (entry.event, entry.change, entry.clk, entry.final) == (late, "insert", 100, 90)
+    assert unit.statistics().late == 1
+    unit.push(Delta(retracts=[late]))
+    assert [entry.change for entry in unit.ledger] == ["insert", "retract"]
+
+
+def test_policy_error_for_late_events_says_what_to_do():
+    unit = Unit("Sums", Sums(), 1, Policies(horizon=Horizon(1, 10), late="error"))
+    unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
+    with pytest.raises(LateEventError, match="raise the horizon's floor"):
+        unit.push(Delta([Step("ok", ts=90, id=2, source="s")]))
+
+
+@pytest.mark.parametrize(
+    "bad", [{"alpha": 1.5}, {"alpha": -0.1}, {"spacing": 0}, {"late": "drop"}, {"failing": "ignore"}], ids=str
+)
+def test_senseless_policies_are_refused(bad):
+    with pytest.raises(ValueError, match=r"must"):
+        Policies(**bad)
+
+
+@pytest.mark.parametrize("detector", [Sums, KeyedSums])
+def test_memory_is_bounded_by_the_horizon(detector):
+    class Quiet(detector):
+        def on_event(self, event):
+            self.total += event.value
+
+    unit = Unit("Quiet", Quiet(), 1, Policies(alpha=0.0, horizon=Horizon(1, 100)))
+    for start in range(0, 50_000, 50):
+        unit.push(Delta([Step(f"k{n % 7}", 1, ts=n, id=n, source="s") for n in range(start, start + 50)]))
+    lanes = getattr(unit._lanes, "_lanes", None)
+    held = [len(lane.history) for lane in (lanes.values() if lanes else [unit._lanes._lane])]
+    assert sum(held) < 3_000, "of 50,000"
+    assert unit.statistics().emitted == 50_000
+
+
+def test_alpha_may_change_at_any_time_without_losing_anything():
+    unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0))
+    out = unit.push(Delta([Step("ok", 1, ts=10, id=1, source="s"), Step("ok", 2, ts=20, id=2, source="s")]))
+    unit.alpha = 1.0
+    out += unit.push(Delta([Step("ok", 4, ts=15, id=3, source="s")]))
+    assert totals(out) == [1, 3, 5], "what is behind the AEP is put right at once"
+    assert unit.statistics().revised == 1

@@ -1,0 +1,123 @@
+import pytest
+
+from middleware.errors import ScenarioError
+from middleware.runtime.scenario import load_scenario
+
+GOOD = """
+name = "small"
+detectors = ["watch:Peaks", "watch:Alarms"]
+results = ["Alarm"]
+
+[recording]
+generate = "watch:positions"
+
+[[nodes]]
+name = "edge"
+detectors = ["Peaks"]
+
+[[nodes]]
+name = "centre"
+detectors = ["*"]
+"""
+
+CODE = """
+from middleware import Detector, Event
+
+class Reading(Event):
+    value: float
+
+class Peak(Event):
+    value: float
+
+class Alarm(Event):
+    value: float
+
+class Peaks(Detector):
+    subscribes, publishes = (Reading,), (Peak,)
+    def on_event(self, event):
+        return Peak(event.value, ts=event.ts)
+
+class Alarms(Detector):
+    subscribes, publishes = (Peak,), (Alarm,)
+    def on_event(self, event):
+        return Alarm(event.value, ts=event.ts)
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    (tmp_path / "watch.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(text):
+        (tmp_path / "nodes.toml").write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_a_sound_scenario(write):
+    scenario = load_scenario(write(GOOD))
+    assert scenario.levels == {"Peaks": 1, "Alarms": 2}
+    assert scenario.places == {"edge": {"Peaks"}, "centre": {"Alarms"}}
+    assert scenario.derived == ["Alarm", "Peak"]
+    assert scenario.entry == "edge"
+    assert scenario.adaptive
+    assert scenario.policies(0.0)[""].alpha == 0.0
+    assert scenario.lasting(3.0, None).plan.recording.seconds == 3.0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("[[nodes]]", "[[node]]"), r"nodes.toml: top level: Object (missing|contains)"),
+        (('results = ["Alarm"]', 'result = ["Alarm"]'), "unknown field `result`"),
+        (
+            ('generate = "watch:positions"', 'generate = "watch:positions"\nseconds = "long"'),
+            r"recording.seconds: Expected `float`",
+        ),
+        (
+            ('detectors = ["Peaks"]', 'detectors = ["Peeks"]'),
+            "nodes.edge: there is no detector 'Peeks'; there are Alarms, Peaks",
+        ),
+        (('detectors = ["*"]', 'detectors = ["Peaks"]'), "'Peaks' runs on edge already"),
+        (('detectors = ["*"]', "detectors = []"), 'nobody runs Alarms: name them in a node, or give one node "*"'),
+        (('name = "centre"', 'name = "edge"'), "two are named 'edge'"),
+        (('["Alarm"]', '["Alert"]'), "results: nobody publishes Alert"),
+        (('"watch:Alarms"', '"watch:Alerts"'), "watch has no Alerts"),
+        (('"watch:Alarms"', '"clock:Alarms"'), "cannot import clock"),
+        (('"watch:Alarms"', '"watch"'), "write module:name"),
+        (('generate = "watch:positions"', ""), "give either generate"),
+        (('generate = "watch:positions"', 'generate = "watch:positions"\nto = "moon"'), "there is no node 'moon'"),
+        (("[recording]", '[policies]\nalpha = "much"\n[recording]'), 'alpha is "adaptive" or a number'),
+        (("[recording]", "[policies]\nalpha = 2.0\n[recording]"), "alpha must lie between"),
+        (("[recording]", '[policies]\nhorizon = "long"\n[recording]'), "'long' is no duration"),
+        (("[recording]", '[policies]\nretraction = "never"\n[recording]'), r"policies.retraction: Invalid enum value"),
+        (("[recording]", "[policies_for.Nobody]\nalpha = 0.0\n[recording]"), "policies_for.Nobody: there is no such detector"),
+        (('name = "small"', "name = small"), "is no TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_key_and_reason(write, change, said):
+    folder = write(GOOD.replace(*change))
+    with pytest.raises(ScenarioError, match=said) as caught:
+        load_scenario(folder)
+    assert str(folder) in str(caught.value)
+
+
+def test_a_name_nobody_knows(tmp_path):
+    with pytest.raises(ScenarioError, match=r"there is no scenario 'nowhere'.*soccer"):
+        load_scenario("nowhere")
+
+
+def test_files_that_are_not_there_name_the_places_looked_in(write, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLACKLINE_DATA", str(tmp_path / "data"))
+    scenario = load_scenario(write(GOOD.replace('generate = "watch:positions"', 'files = ["a.csv"]\nreader = "umts"')))
+    with pytest.raises(ScenarioError, match=r"a.csv is not there \(looked in .*data\); set SLACKLINE_DATA"):
+        scenario.files()
+    with pytest.raises(ScenarioError, match="not generated"):
+        scenario.lasting(3.0, None)
+
+
+@pytest.mark.parametrize("name", ["soccer", "umts", "debs2013"])
+def test_the_scenarios_that_come_with_the_project_are_sound(name):
+    assert load_scenario(name).plan.name == name

@@ -1,0 +1,58 @@
+"""Line numbers over chunks and files, durations, and the reasons that Spark's errors hide."""
+
+import pytest
+
+from middleware.errors import QuantityError
+from middleware.quantities import format_duration, parse_duration
+from middleware.spark.readers.recording import Recording
+from middleware.spark.session import literal_path, reason
+from middleware.spark.staging import FIRST_BAD_LINES, ChunkReport, bad_lines
+
+
+def report(lines: int, bad: list[int]) -> ChunkReport:
+    return ChunkReport({}, {}, lines, len(bad), [(line, "why") for line in bad])
+
+
+def test_bad_lines_are_numbered_as_an_editor_does() -> None:
+    recording = Recording("r", ["a", "b"], [0, 1, 2], iter, ["a", "a", "b"], header_lines=1)
+    found = bad_lines([report(10, [0, 9]), report(5, [2]), report(3, [0])], recording)
+    assert [(bad.file, bad.line) for bad in found.first] == [("a", 2), ("a", 11), ("a", 14), ("b", 2)]
+    assert found.count == 4
+
+
+def test_only_the_first_bad_lines_are_kept() -> None:
+    recording = Recording("r", ["a"], [0, 1], iter, ["a", "a"])
+    found = bad_lines([report(100, list(range(15))), report(100, list(range(15)))], recording)
+    assert (found.count, len(found.first)) == (30, FIRST_BAD_LINES)
+    assert found.first[15].line == 101
+
+
+def test_durations() -> None:
+    for text, number in (("5ms", 5_000_000), (" 1.5 s", 1_500_000_000), ("2min", 120 * 10**9), ("7ns", 7), ("250us", 250_000)):
+        assert parse_duration(text) == number
+        assert parse_duration(format_duration(number)) == number
+    with pytest.raises(QuantityError, match="no duration"):
+        parse_duration("5")
+
+
+def test_reason_finds_what_a_worker_raised() -> None:
+    text = """Job aborted due to stage failure: Task 0 failed:
+org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown: Traceback
+  File "x.py", line 1, in y
+    raise TraceError("a")
+middleware.errors.TraceError: the disk is full: do this
+
+\tat org.apache.spark.Foo"""
+    assert reason(Exception(text)) == "the disk is full: do this"
+    assert (
+        reason(Exception(text.replace("middleware.errors.TraceError", "ZeroDivisionError")))
+        == "ZeroDivisionError: the disk is full: do this"
+    )
+    assert reason(Exception("plain\nmore")) == "plain"
+    assert reason(KeyError()) == "KeyError"
+
+
+def test_patterns_in_a_path_are_literal() -> None:
+    from pathlib import Path
+
+    assert literal_path(Path("/a[1]/b*")) == "file:///a\\[1\\]/b\\*"

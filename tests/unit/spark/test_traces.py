@@ -1,0 +1,191 @@
+"""Traces without Spark: description, reading in arrival order, encoding for the wire, and what is refused."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from middleware.errors import TraceError
+from middleware.event import Event, EventTypes
+from middleware.spark.describe import describe
+from middleware.spark.rows import RowStream, assign, identity_runs
+from middleware.spark.traces import DESCRIPTION, Trace, load_trace, read_trace, type_folder
+
+relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
+
+
+class Ping(Event):
+    number: int
+    label: str
+    up: bool
+
+
+class Pong(Event):
+    weight: float
+
+
+FIELDS = {"Ping": {"number": "int64", "label": "string", "up": "bool"}, "Pong": {"weight": "double"}}
+
+
+def write(folder: Path, name: str, arrivals: list[int], files: int = 1, sources: int = 3) -> None:
+    count = len(arrivals)
+    ids = np.arange(count)
+    arrivals = sorted(arrivals)
+    base = {
+        "arrival": np.array(arrivals, np.int64),
+        "ts": np.array(arrivals, np.int64) - (ids * 7) % 5,
+        "id": ids,
+        "source": [f"s{number % sources}" for number in range(count)],
+    }
+    own = {
+        "Ping": {"number": ids * 2, "label": [f"n{number}" for number in range(count)], "up": ids % 2 == 0},
+        "Pong": {"weight": ids / 3},
+    }[name]
+    table = pa.table(base | own)
+    type_folder(folder, name).mkdir(parents=True)
+    for number, part in enumerate(np.array_split(np.arange(count), files)):
+        pq.write_table(table.take(pa.array(part)), type_folder(folder, name) / f"part-{number:05d}.parquet", row_group_size=3)
+
+
+def finish(folder: Path) -> Trace:
+    types = {path.name.removeprefix("type="): None for path in folder.glob("type=*")}
+    trace = Trace("test", ["by hand"], {name: describe(folder, name, FIELDS[name]) for name in sorted(types)})
+    (folder / DESCRIPTION).write_bytes(msgspec.json.encode(trace))
+    return trace
+
+
+def test_one_type_comes_as_it_arrived(tmp_path: Path) -> None:
+    write(tmp_path, "Ping", list(range(10, 30)), files=3)
+    finish(tmp_path)
+    events = [event for some in read_trace(tmp_path, EventTypes([Ping])) for event in some]
+    assert events[3] == Ping(6, "n3", False, ts=12, id=3, source="s0")
+    assert [event.id for event in events] == list(range(20))
+
+
+@relaxed
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.lists(st.integers(0, 50), min_size=1, max_size=40))
+def test_types_are_merged_by_arrival(tmp_path_factory: pytest.TempPathFactory, pings: list[int], pongs: list[int]) -> None:
+    folder = tmp_path_factory.mktemp("trace")
+    write(folder, "Ping", pings, files=min(3, len(pings)))
+    write(folder, "Pong", pongs)
+    finish(folder)
+    arrivals = {Ping: sorted(pings), Pong: sorted(pongs)}
+    events = [event for some in read_trace(folder, EventTypes([Ping, Pong])) for event in some]
+    times = [arrivals[type(event)][event.id] for event in events]
+    assert times == sorted(pings + pongs)
+
+
+def test_description_counts_late_events_and_duplicates(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "arrival": [1, 2, 3, 4, 5],
+            "ts": pa.array([5, 3, 9, 9, 2], pa.int64()),
+            "id": [0, 1, 2, 2, 2],
+            "source": ["a", "a", "a", "a", "b"],
+            "weight": [1.0] * 5,
+        }
+    )
+    type_folder(tmp_path, "Pong").mkdir()
+    for number in range(2):
+        pq.write_table(table.slice(number * 2, 2 + number), type_folder(tmp_path, "Pong") / f"part-{number:05d}.parquet")
+    one = describe(tmp_path, "Pong", FIELDS["Pong"])
+    assert (one.events, one.late, one.max_lateness, one.duplicates) == (5, 2, 7, 1)
+    assert (one.first_ts, one.last_ts, one.first_arrival, one.last_arrival) == (2, 9, 1, 5)
+    assert one.sources == {"a": 4, "b": 1}
+
+
+def test_types_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    write(tmp_path, "Pong", [1, 2])
+    finish(tmp_path)
+
+    class Pong(Event):
+        height: float
+
+    with pytest.raises(TraceError, match="none of the known event types: Ping"):
+        list(read_trace(tmp_path, EventTypes([Ping])))
+    with pytest.raises(TraceError, match="fields weight, but its class has height"):
+        list(read_trace(tmp_path, EventTypes([Pong])))
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        (lambda folder: (folder / DESCRIPTION).unlink(), "which a finished trace has"),
+        (lambda folder: (folder / DESCRIPTION).write_text("{}"), "cannot be read"),
+        (lambda folder: next(folder.glob("type=*/*")).unlink(), "lacks the events of Pong"),
+        (lambda folder: next(folder.glob("type=*/*")).write_bytes(b"PAR1"), "cannot be read"),
+        (
+            lambda folder: (folder / DESCRIPTION).write_text((folder / DESCRIPTION).read_text().replace("Pong", "../Pong")),
+            "no event type",
+        ),
+        (
+            lambda folder: (folder / DESCRIPTION).write_text(
+                (folder / DESCRIPTION).read_text().replace('"events":3', '"events":4')
+            ),
+            "says 4",
+        ),
+    ],
+)
+def test_a_damaged_trace_is_told(tmp_path: Path, harm, complaint: str) -> None:  # type: ignore[no-untyped-def]
+    write(tmp_path, "Pong", [1, 2, 3])
+    finish(tmp_path)
+    harm(tmp_path)
+    with pytest.raises(TraceError, match=complaint):
+        list(read_trace(tmp_path, EventTypes([Pong])))
+
+
+def test_no_trace_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such folder"):
+        load_trace(tmp_path / "gone")
+    (tmp_path / "file").touch()
+    with pytest.raises(TraceError, match="it is a file"):
+        load_trace(tmp_path / "file")
+
+
+@relaxed
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=50), st.integers(1, 4), st.integers(1, 30))
+def test_shares_encode_every_event_once_and_keep_each_source_in_order(
+    tmp_path_factory: pytest.TempPathFactory, arrivals: list[int], partitions: int, window: int
+) -> None:
+    folder = tmp_path_factory.mktemp("trace")
+    write(folder, "Ping", arrivals, files=min(2, len(arrivals)))
+    trace = finish(folder)
+    expected = [event for some in read_trace(folder, EventTypes([Ping])) for event in some]
+    decode = msgspec.msgpack.Decoder(list[Ping]).decode
+    found: list[Ping] = []
+    for share in assign(trace.sources(), partitions):
+        stream = RowStream(folder, trace, "Ping", frozenset(share))
+        while (following := stream.following) is not None:
+            assert stream.take(following - 1) is None
+            taken = stream.take(following + window)
+            assert taken is not None
+            events = decode(taken.records)
+            assert taken.events == len(events)
+            assert taken.clock == max(event.ts for event in events)
+            assert taken.last == sorted(arrivals)[events[-1].id]
+            if taken.runs is not None:
+                named = {(source, number) for source, first, last in taken.runs for number in range(first, last + 1)}
+                assert named == {(event.source, event.id) for event in events}
+            found += events
+    assert sorted(found, key=lambda event: event.id) == expected
+    for source in trace.sources():
+        assert [e for e in found if e.source == source] == [e for e in expected if e.source == source]
+
+
+def test_shares_are_even() -> None:
+    loads = {f"ball-{n}": 2_000 for n in range(4)} | {f"tag-{n}": 200 for n in range(60)}
+    shares = assign(loads, 3)
+    assert sorted(source for share in shares for source in share) == sorted(loads)
+    assert max(sum(loads[s] for s in share) for share in shares) - min(sum(loads[s] for s in share) for share in shares) <= 200
+
+
+def test_runs_of_identities() -> None:
+    codes, ids = np.array([0, 1, 0, 1, 0, 0, 1, 1]), np.array([4, 7, 3, 8, 5, 6, 9, 10])
+    assert identity_runs(codes, ids, ["a", "b"]) == [("a", 3, 6), ("b", 7, 10)]
+    assert identity_runs(codes, np.array([4, 7, 3, 8, 5, 5, 9, 10]), ["a", "b"]) is None
+    assert identity_runs(codes, ids * 2, ["a", "b"]) is None

@@ -1,0 +1,97 @@
+#!/bin/sh
+# Creates or updates ./.venv with everything Slackline needs; called by 'make env' from the top of the checkout.
+#
+# .venv/.complete holds a checksum of all that the environment depends on: if it is the same, there is nothing to do.
+# .venv/.building stands while an installation is on its way: if it is found, the last one was cut off, and we start anew.
+set -eu
+
+VENV=.venv
+STAMP=$VENV/.complete
+BUILDING=$VENV/.building
+PYTHONS="python3 python3.11 python3.12 python3.13 python3.14 python"
+
+say() { printf '== %s\n' "$*"; }
+fail() { printf 'make env: %s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+fingerprint() {
+    { pwd; cat pyproject.toml setup.py Makefile tools/make_env.sh
+      if [ -d middleware/native ]; then command -v cargo || true; find middleware/native -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' \) -exec cat {} +; fi
+    } | cksum
+}
+
+# May we install system packages?
+can_install() { [ "$(id -u)" = 0 ] && have apt-get; }
+
+# apt_install PACKAGE...: one update a run, then install; fails if apt fails.
+UPDATED=no
+apt_install() {
+    say "installing $* (apt-get)"
+    if [ $UPDATED = no ]; then apt-get update -qq </dev/null || true; UPDATED=yes; fi
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+}
+
+# Prints the first Python >= 3.11 that can make virtual environments.
+find_python() {
+    for candidate in $PYTHONS; do
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+ensure_python() {
+    PYTHON=$(find_python) && return
+    can_install || fail "no Python >= 3.11 with venv found. Install one (Debian, as root: apt-get install python3 python3-venv), then run make env again."
+    apt_install python3 python3-venv || fail "apt-get could not install python3 and python3-venv: is a package mirror reachable? See what it says above."
+    PYTHON=$(find_python) || fail "Python >= 3.11 is needed, but this system's own is $(python3 -V 2>&1). Install a newer one by hand, then run make env again."
+}
+
+# The major version of the Java that Spark will find, or 0.
+java_version() {
+    if [ -n "${JAVA_HOME:-}" ]; then java=$JAVA_HOME/bin/java; else java=java; fi
+    major=$("$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1) || true
+    echo "${major:-0}"
+}
+
+# Java is for Spark only, so the environment is made even where Java cannot be had; the message then says what is missing.
+ensure_java() {
+    if [ "$(java_version)" -ge 17 ]; then return; fi
+    if can_install && [ -z "${JAVA_HOME:-}" ]; then
+        apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true
+        if [ "$(java_version)" -ge 17 ]; then return; fi
+    fi
+    say "MISSING: Java 17 (for Spark: make demo and the Spark tests need it). On Debian, as root: apt-get install openjdk-17-jre-headless${JAVA_HOME:+, and mend JAVA_HOME=$JAVA_HOME}"
+}
+
+works() { "$VENV/bin/python" -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+install() {
+    if [ -e $BUILDING ] || { [ -e $VENV ] && ! works; }; then
+        say "$VENV is broken or was left half made: starting anew"
+        rm -rf $VENV
+    fi
+    if [ ! -e $VENV ]; then
+        ensure_python
+        say "creating $VENV with $("$PYTHON" -V) ($PYTHON)"
+        { mkdir $VENV && touch $BUILDING && "$PYTHON" -m venv $VENV; } ||
+            fail "could not create $VENV (is the disk full, or the folder not yours?)"
+    fi
+    touch $BUILDING
+    rm -f $STAMP
+    say "installing Slackline and what it needs into $VENV"
+    if ! $VENV/bin/python -m pip install --quiet --use-pep517 --editable '.[spark,dev]' </dev/null; then
+        rm -f $BUILDING # pip gave up in order: what was there before still is
+        fail "pip could not install the packages (see above). If it reached no package registry: check the network and '$VENV/bin/pip config list'."
+    fi
+    fingerprint >$STAMP
+    rm -f $BUILDING
+}
+
+ensure_java
+if [ ! -e $BUILDING ] && [ -e $STAMP ] && [ "$(fingerprint)" = "$(cat $STAMP)" ] && works; then exit 0; fi
+install
+say "environment ready"
+$VENV/bin/slackline doctor || say "something required is missing: see the lines marked 'missing' above"

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Every check and every test, in order; called by 'make test' from the top of the checkout, in a complete ./.venv.
+# All of them run even if one fails, so that one run tells everything; the summary at the end has pytest's closing lines.
+set -uo pipefail
+
+PATH=$PWD/.venv/bin:$PATH
+summary=()
+failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# check NAME COMMAND...: run a command under a heading, and remember how it went.
+check() {
+    local name=$1 closing
+    shift
+    printf '\n==== %s\n' "$name"
+    if "$@" 2>&1 | tee "$log"; then result=ok; else result=FAILED failed=1; fi
+    closing=$(grep -aE '^(=+ )?.*(passed|failed|error|no tests ran).* in [0-9.]+s' "$log" | tail -n 1)
+    summary+=("$(printf '%-7s %-20s %s' "$result" "$name" "$closing")")
+}
+
+# existing FOLDER...: those that are there (git keeps no empty ones).
+existing() { for folder in "$@"; do [ -d "$folder" ] && printf '%s\n' "$folder"; done; }
+
+check "ruff check" ruff check .
+check "ruff format" ruff format --check .
+check "mypy" mypy
+check "import layers" lint-imports
+
+manifest=middleware/native/Cargo.toml
+if [ -e $manifest ] && command -v cargo >/dev/null; then
+    check "cargo fmt" cargo fmt --manifest-path $manifest --check
+    check "cargo clippy" cargo clippy --manifest-path $manifest --all-targets -- -D warnings
+    check "cargo test" cargo test --manifest-path $manifest
+elif [ -e $manifest ]; then
+    summary+=("SKIPPED Rust checks          no cargo")
+fi
+
+mapfile -t pure < <(existing tests/unit tests/property tests/golden tests/simulation)
+mapfile -t serial < <(existing tests/system tests/docs)
+# One worker, even for the tests that run one by one: a test that hangs then ends its worker, with a traceback, not the run.
+limit=(-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true)
+check "tests, in parallel" pytest -n 2 "${limit[@]}" "${pure[@]}"
+check "tests, one by one" pytest -n 1 "${limit[@]}" "${serial[@]}"
+
+printf '\n==== summary\n'
+printf '%s\n' "${summary[@]}"
+exit $failed
