@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 from middleware.detector import Detector, check_declaration, detector_name
@@ -52,12 +53,23 @@ class Derivation:
 
 
 def _canonical(key: Any) -> Any:
-    """Keys that are equal share a lane, so they must share an origin: 1, 1.0 and True are one key."""
+    """A key as something whose ``repr`` is the same wherever the key is equal: 1, 1.0 and True are one key, and so one origin.
+
+    Raises DetectorError for keys of which that cannot be said.
+    """
     if isinstance(key, tuple):
         return tuple(map(_canonical, key))
+    if isinstance(key, frozenset):
+        return ("frozenset", *sorted(repr(_canonical(item)) for item in key))
+    if isinstance(key, Enum):
+        return (type(key).__name__, key.name)
     if isinstance(key, bool | float) and key == key // 1:
         return int(key)
-    return key
+    if key is None or (isinstance(key, str | int | float | bytes) and key == key):  # noqa: PLR0124 (NaN)
+        return key
+    raise DetectorError(
+        f"{key!r} cannot be a key: it is made of numbers (not NaN), texts, bytes, None, enums, tuples and frozensets of these"
+    )
 
 
 def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, Detector]:

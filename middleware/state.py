@@ -21,7 +21,7 @@ _all_atoms = _ATOMS.issuperset
 
 
 class Pickled:
-    """A value that is no plain one, kept as its pickle."""
+    """A state that is not plain, kept as its pickle."""
 
     __slots__ = ("data",)
 
@@ -38,45 +38,60 @@ class Pickled:
         return hash(self.data)
 
 
-def copy_state(state: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a detector's attributes that shares nothing mutable with it. O(size of the state)."""
+class _NotPlainError(Exception):
+    """The state holds something that is no plain value, or one mutable value in two places."""
+
+
+def copy_state(state: dict[str, Any]) -> dict[str, Any] | Pickled:
+    """A copy of a detector's attributes that shares nothing mutable with it. O(size of the state).
+
+    A state that is not plain is pickled as a whole, so that what is one object in it stays one object.
+    """
     if _all_atoms(map(type, state.values())):
         return state.copy()
-    return {name: _frozen(value) for name, value in state.items()}
+    met: set[int] = set()
+    try:
+        return {name: _frozen(value, met) for name, value in state.items()}
+    except _NotPlainError:
+        return Pickled(state)
 
 
-def restored_state(copy: dict[str, Any]) -> dict[str, Any]:
+def restored_state(copy: dict[str, Any] | Pickled) -> dict[str, Any]:
     """Attributes made from a copy, which stays good for another time. O(size of the state)."""
+    if isinstance(copy, Pickled):
+        return copy.value()  # type: ignore[no-any-return]
     if _all_atoms(map(type, copy.values())):
         return copy.copy()
     return {name: _thawed(value) for name, value in copy.items()}
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: Any, met: set[int]) -> Any:
+    """A copy of a plain value. ``met`` are the ids of the mutable ones copied so far: each may stand in one place only."""
     kind = type(value)
     if kind in _ATOMS or isinstance(value, Event):
         return value
+    if kind is tuple:
+        return value if _all_atoms(map(type, value)) else tuple([_frozen(item, met) for item in value])
+    if kind is frozenset and _all_atoms(map(type, value)):
+        return value
+    if id(value) in met:
+        raise _NotPlainError
+    met.add(id(value))
     if kind is list:
-        return value.copy() if _all_atoms(map(type, value)) else [_frozen(item) for item in value]
+        return value.copy() if _all_atoms(map(type, value)) else [_frozen(item, met) for item in value]
     if kind is deque:
-        return deque((_frozen(item) for item in value), value.maxlen)
+        return deque([_frozen(item, met) for item in value], value.maxlen)
     if kind is dict:
         if _all_atoms(map(type, value.values())) and _all_atoms(map(type, value)):
             return value.copy()
-        return {_frozen(key): _frozen(item) for key, item in value.items()}
-    if kind is tuple:
-        return value if _all_atoms(map(type, value)) else tuple(_frozen(item) for item in value)
+        return {_frozen(key, met): _frozen(item, met) for key, item in value.items()}
     if kind is set and _all_atoms(map(type, value)):
         return value.copy()
-    if kind is frozenset and _all_atoms(map(type, value)):
-        return value
-    return Pickled(value)
+    raise _NotPlainError
 
 
 def _thawed(value: Any) -> Any:
     kind = type(value)
-    if kind is Pickled:
-        return value.value()
     if kind is list:
         return value.copy() if _all_atoms(map(type, value)) else [_thawed(item) for item in value]
     if kind is deque:
@@ -99,10 +114,10 @@ def same_state(one: Any, other: Any) -> bool:
             return False
     except Exception:
         return False
-    return _exactly(one, other)
+    return exactly(one, other)
 
 
-def _exactly(one: Any, other: Any) -> bool:
+def exactly(one: Any, other: Any) -> bool:
     """Whether two values that are ``==`` agree in types, signs of zero and order all the way down."""
     kind = type(one)
     if kind is not type(other):
@@ -110,16 +125,16 @@ def _exactly(one: Any, other: Any) -> bool:
     if kind is float:
         return math.copysign(1.0, one) == math.copysign(1.0, other)
     if kind is dict:
-        return _in_order(one, other) and all(map(_exactly, one.values(), other.values()))
+        return _in_order(one, other) and all(map(exactly, one.values(), other.values()))
     if kind in (list, tuple, deque):
-        return all(map(_exactly, one, other)) and (kind is not deque or one.maxlen == other.maxlen)
+        return all(map(exactly, one, other)) and (kind is not deque or one.maxlen == other.maxlen)
     if kind in (set, frozenset):
         return _in_order(one, other)
     if isinstance(one, Event):
-        return all(_exactly(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
+        return all(exactly(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
     return kind in _ATOMS or kind is Pickled
 
 
 def _in_order(one: Any, other: Any) -> bool:
     """Whether two collections that are ``==`` also give the same items in the same order when gone through."""
-    return all(a == b and _exactly(a, b) for a, b in zip(one, other, strict=True))
+    return all(a == b and exactly(a, b) for a, b in zip(one, other, strict=True))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from middleware.change import Delta
 from middleware.derivation import Derivation
@@ -26,7 +26,7 @@ SPACING = 128
 _FIRST = (NEVER, 0, "", 0)
 """Before any event."""
 
-_STOPPED = "stopped"
+_STOPPED: Final = object()
 """Stands for the state of a detector that failed and is to stay stopped; no snapshot equals it but itself."""
 
 
@@ -70,7 +70,7 @@ class Lane:
     Invariant: ``snapshots`` are in order of position, and the first stands at position 0.
     """
 
-    __slots__ = ("counts", "derive", "detector", "history", "last", "on_event", "published", "settings", "snapshots")
+    __slots__ = ("broken", "counts", "derive", "detector", "history", "last", "on_event", "published", "settings", "snapshots")
 
     def __init__(self, detector: Detector, derive: Derivation, settings: Settings, counts: Counts, state: Any) -> None:
         self.detector = detector
@@ -78,6 +78,7 @@ class Lane:
         self.settings = settings
         self.counts = counts
         self.on_event = detector.on_event
+        self.broken: str | None = None  # why the detector's state could not be copied
         self.history: list[Event] = []
         self.last = NEVER
         self.published: list[Published] = []
@@ -226,7 +227,16 @@ class Lane:
         self.snapshots.append(Snapshot(position, state))
 
     def _state(self) -> Any:
-        return _STOPPED if self.on_event is _ignore else self.detector.snapshot()
+        """A snapshot of the detector. One whose state cannot be copied can never go back: it stops, and says so."""
+        if self.on_event is _ignore:
+            return _STOPPED
+        try:
+            return self.detector.snapshot()
+        except Exception:
+            self.counts.failures += 1
+            self.broken = traceback.format_exc(limit=-8)
+            self.on_event = _ignore
+            return _STOPPED
 
     def _restore(self, state: Any) -> None:
         if state is _STOPPED:
@@ -253,17 +263,21 @@ class Lane:
 
     def purge(self, final: int) -> list[Published]:
         """Forget what lies at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
+        failures = []
+        if self.broken is not None and self.history:
+            failures.append(Published(self.history[-1], [], self.broken))
+            self.broken = None
         settled = count_until(self.history, final)
         if settled and settled == len(self.history):
             self._snapshot(settled)
         at = bisect_right(self.snapshots, settled, key=_position) - 1
         drop = self.snapshots[at].position
         if not drop:
-            return []
+            return failures
         cut = len(self.published)
         if drop < len(self.history):
             cut = bisect_left(self.published, ORDER(self.history[drop]), key=_cause_order)
-        failures = [published for published in self.published[:cut] if published.failure]
+        failures += [published for published in self.published[:cut] if published.failure]
         del self.history[:drop], self.published[:cut]
         self.snapshots = [Snapshot(position - drop, state) for position, state in self.snapshots[at:]]
         return failures

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 from typing import NamedTuple
 
+from msgspec.structs import astuple, fields
+
 from middleware.change import Delta
-from middleware.event import Event
+from middleware.event import Event, EventType, Timestamp
+from middleware.state import exactly
 
 
 class Retraction(StrEnum):
@@ -60,7 +64,7 @@ def difference(old: list[Published], new: list[Published], clk: int, k: int) -> 
             elif was.__class__ is not event.__class__:
                 delta.retracts.append(was)
                 changed.append(event)
-            elif was != event:
+            elif not _same(was, event):
                 delta.revises.append((was, event))
         if changed:
             fresh.append(Published(cause, changed, failure))
@@ -68,6 +72,21 @@ def difference(old: list[Published], new: list[Published], clk: int, k: int) -> 
     delta.inserts = [event for published in fresh for event in published.events]
     delta.k_plus = k_plus(fresh, clk, k)
     return delta
+
+
+_SCALARS = (int, float, str, bool, bytes, Timestamp)
+
+
+@cache
+def _has_scalars_only(event_type: EventType) -> bool:
+    return all(field.type in _SCALARS for field in fields(event_type))
+
+
+def _same(was: Event, event: Event) -> bool:
+    """Whether nobody could tell two contents apart. Scalars that are checked and ``==`` can differ in the sign of 0 only."""
+    if was != event:
+        return False
+    return (_has_scalars_only(was.__class__) and 0.0 not in astuple(was)) or exactly(was, event)
 
 
 def combined(deltas: list[Delta]) -> Delta:

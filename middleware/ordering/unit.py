@@ -256,13 +256,15 @@ class Unit:
 
         Returns the new content of what it revises, and the events that the detector was given already.
         """
-        gone = delta.retracts + [old for old, _ in delta.revises]
-        again = [new for _, new in delta.revises]
-        if any(event.ts <= self.final for event in gone + again):
-            self._list_late([event for event in gone if event.ts <= self.final], "retract")
-            self._list_late([event for event in again if event.ts <= self.final], "revise")
-            gone = [event for event in gone if event.ts > self.final]
-            again = [event for event in again if event.ts > self.final]
+        final, gone, revises = self.final, delta.retracts, delta.revises
+        if any(event.ts <= final for event in gone):
+            self._list_late([event for event in gone if event.ts <= final], "retract")
+            gone = [event for event in gone if event.ts > final]
+        if any(min(old.ts, new.ts) <= final for old, new in revises):  # late as a whole: what it would revise stands
+            self._list_late([new for old, new in revises if min(old.ts, new.ts) <= final], "revise")
+            revises = [(old, new) for old, new in revises if min(old.ts, new.ts) > final]
+        gone = gone + [old for old, _ in revises]
+        again = [new for _, new in revises]
         removed = []
         for event in gone:
             at = position_of(self._waiting, event)

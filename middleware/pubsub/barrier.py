@@ -50,8 +50,11 @@ class Barrier:
 
     def _retract(self, delta: Delta) -> None:
         for event in delta.retracts:
-            if self._held.pop(IDENTITY(event), None) is None:
+            held = self._held.get(IDENTITY(event))
+            if held is None or held.__class__ is not event.__class__:
                 self.violations["retraction of what is final or unknown"] += 1
+            else:
+                del self._held[IDENTITY(event)]
 
     def _insert(self, delta: Delta) -> None:
         for old, new in delta.revises:

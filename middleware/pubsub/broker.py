@@ -33,6 +33,7 @@ from middleware.pubsub.codec import (
 from middleware.pubsub.inbox import Inbox
 from middleware.pubsub.ingress import Ingress
 from middleware.pubsub.link import Link
+from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer, PeerKey, PeerStatistics
 from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.progress import Promises
@@ -336,7 +337,7 @@ class Broker:
         Its clock mark is not needed: nodes hear of clocks from where the raw events come in.
         """
         self._now = now
-        for name, delta in batch.deltas.items():
+        for name, delta in retractions_first(batch.deltas):
             if delta and self._table.route(name):
                 for head, block in encode_delta(name, delta):
                     if len(block) <= LARGEST_BLOCK:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from middleware.change import Change, Delta, consolidate
 
@@ -21,3 +21,16 @@ def merged(deltas: Sequence[Delta]) -> Delta:
         return Delta(inserts, k_plus=[k for delta in deltas for k in delta.k_plus or [0] * len(delta.inserts)])
     changes: list[Change] = [change for delta in deltas for change in delta.changes()]
     return consolidate(changes)
+
+
+def retractions_first(deltas: Mapping[str, Delta]) -> Iterator[tuple[str, Delta]]:
+    """Changes by type in an order in which they may be taken one by one: all retractions before all else.
+
+    An identity that changes its type is retracted under the one and inserted under the other, and who reads both types
+    may get them in two batches: insertion first would look like a duplicate.
+    """
+    mixed = len(deltas) > 1 and any(delta.retracts for delta in deltas.values())
+    if mixed:
+        yield from ((name, Delta(retracts=delta.retracts)) for name, delta in deltas.items() if delta.retracts)
+    for name, delta in deltas.items():
+        yield name, Delta(delta.inserts, delta.revises, k_plus=delta.k_plus) if mixed else delta

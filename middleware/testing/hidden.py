@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import random
 import sys
@@ -52,12 +53,15 @@ def hidden_calls(call: Callable[[], object]) -> list[str]:
             place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
             found[f"{_full_name(function)} at {place}"] = None
 
-    before = sys.getprofile()
+    before, collecting = sys.getprofile(), gc.isenabled()
+    gc.disable()  # whoever listens to collections (hypothesis does) would be taken for the detector
     sys.setprofile(watch)
     try:
         call()
     finally:
         sys.setprofile(before)
+        if collecting:
+            gc.enable()
     return list(found)
 
 
@@ -102,7 +106,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _copied(value: Any) -> dict[str, Any] | None:
+def _copied(value: Any) -> Any:
     """A copy to compare with later, or None for what cannot be copied (a lock, say), which is then left out."""
     try:
         return copy_state({"value": value})

@@ -27,10 +27,10 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
         try:
             value = key(event) if key else None
             lane = lanes.get(value)
-        except Exception:
+            if lane is None:
+                lane = lanes[value] = _Plain(detector, Derivation(name, detector, level, value))
+        except Exception:  # no key, or one that cannot be a key: the event is quarantined
             continue
-        if lane is None:
-            lane = lanes[value] = _Plain(detector, Derivation(name, detector, level, value))
         derived += lane.take(event)
     return derived
 
