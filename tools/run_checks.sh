@@ -31,7 +31,9 @@ manifest=middleware/native/Cargo.toml
 if [ -e $manifest ] && command -v cargo >/dev/null; then
     check "cargo fmt" cargo fmt --manifest-path $manifest --check
     check "cargo clippy" cargo clippy --manifest-path $manifest --all-targets -- -D warnings
-    check "cargo test" cargo test --manifest-path $manifest
+    # the test programs embed Python: the one of the environment, and its shared library
+    libraries=$(python -c "import sysconfig; print(sysconfig.get_config_var(\"LIBDIR\"))")
+    check "cargo test" env PYO3_PYTHON="$PWD/.venv/bin/python" LD_LIBRARY_PATH="$libraries" cargo test --manifest-path $manifest
 elif [ -e $manifest ]; then
     summary+=("SKIPPED Rust checks          no cargo")
 fi

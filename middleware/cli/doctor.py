@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
+from middleware import native as core
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 
 PYTHON = (3, 11)
@@ -180,8 +181,10 @@ def _curve_round_trip(timeout_ms: int = 5_000) -> str:
 
 def native() -> Iterator[Finding]:
     name = "native core"
-    if find_spec("middleware.native") and find_spec("middleware.native._core"):
+    if core.AVAILABLE:
         yield Finding(name, "ok", "built")
+    elif find_spec("middleware.native._core"):
+        yield Finding(name, "optional", "built, but turned off (SLACKLINE_NATIVE=0) or out of date", "make env builds it anew")
     elif not (Path(__file__).parents[1] / "native" / "Cargo.toml").exists():
         yield Finding(name, "optional", "not built: this version has none; everything runs in Python")
     elif shutil.which("cargo") is None:

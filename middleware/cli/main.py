@@ -25,6 +25,7 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "run": Entry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
+    "evaluate": Entry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
     "node": Entry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
     "trace": Entry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
     "sub": Entry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ def node(
     keys: Annotated[Path | None, typer.Option(help="This node's key file; needed beyond this machine.")] = None,
     allow: Annotated[Path | None, typer.Option(help="The list of keys that may attach.")] = None,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
+    plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
 ) -> None:
     """Run one node of a scenario until it is told to end (Ctrl-C, SIGTERM); then finish what has arrived.
 
@@ -33,25 +35,26 @@ def node(
     """
     import structlog
 
-    from middleware.ordering.hierarchy import Hierarchy
+    from middleware.ordering.hierarchy import Adaptation, Hierarchy
     from middleware.runtime.keys import Keys
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
-    from middleware.runtime.scenario import load_scenario
+    from middleware.runtime.scenario import changed_plan, load_scenario
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
-    plan = load_scenario(scenario)
-    if name not in plan.places:
-        raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(plan.places)}")
-    addresses = {each.name: each.address for each in plan.plan.nodes} | _addresses(address or [])
+    chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
+    if name not in chosen.places:
+        raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
+    addresses = {each.name: each.address for each in chosen.plan.nodes} | _addresses(address or [])
     if "*" in addresses[name].rpartition(":")[2] and len(addresses) > 1:
         raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address without * (--address {name}=...)")
     if (keys is None) != (allow is None):
         raise ScenarioError("give both --keys and --allow, or neither")
-    hierarchy = Hierarchy(plan.detectors, plan.places[name], plan.policies(alpha), plan.adaptive and alpha is None)
+    adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
+    hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)
     reporter = Reporter(hierarchy)
     own = Keys.load(keys, allow) if keys and allow else None
-    running = Node(name, addresses[name], addresses, reporter, plan.types, keys=own)
+    running = Node(name, addresses[name], addresses, reporter, chosen.types, keys=own)
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)

@@ -65,7 +65,7 @@ def run(
     screen = console(json)
     screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
     with spark_session(2):
-        trace = _prepared(plan, out, screen)
+        trace = prepared(plan, out, screen)
         outcomes = {each: _run(plan, trace, each, factor, screen) for each in modes}
     with screen.status("running the in-order oracle ..."):
         result = summary(plan, trace, outcomes)
@@ -76,7 +76,7 @@ def run(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _prepared(plan: Scenario, out: Path, screen: Console) -> Path:
+def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     """The scenario's trace: the one prepared before from the same recording with the same settings, or a new one."""
     from middleware.event import stable_hash
     from middleware.runtime.scenario import load_scenario
@@ -88,7 +88,7 @@ def _prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     recording = plan.plan.recording
     model = recording.delay
     if recording.delay_like is not None:
-        model = f"empirical({_prepared(load_scenario(recording.delay_like), out, screen)})"
+        model = f"empirical({prepared(load_scenario(recording.delay_like), out, screen)})"
     files = plan.files()
     version = stable_hash(
         f"{recording}{model}{[(str(file), file.stat().st_mtime_ns) for file in files]}{plan.source_version()}"

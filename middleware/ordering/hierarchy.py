@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 
 import msgspec
 
@@ -11,11 +12,21 @@ from middleware.derivation import levels, named
 from middleware.detector import Detector
 from middleware.event import END, NEVER, type_name
 from middleware.ordering.alpha import Alpha
+from middleware.ordering.budget import Budget, Load
+from middleware.ordering.costs import Timer
 from middleware.ordering.retraction import combined
 from middleware.ordering.unit import Policies, Unit, UnitStatistics
 
 Parts = dict[str, list[Delta]]
 """Changes of one round by type name."""
+
+
+class Adaptation(StrEnum):
+    """How alpha is steered at run time."""
+
+    NONE = "none"
+    EACH = "adaptive"
+    WEIGHTED = "weighted"
 
 
 class Placed(msgspec.Struct):
@@ -25,10 +36,12 @@ class Placed(msgspec.Struct):
     reads: tuple[str, ...]
     publishes: tuple[str, ...]
     adaptation: Alpha
+    spent: float = 0.0
+    results: int = 0
 
     @classmethod
-    def of(cls, name: str, detector: Detector, level: int, policies: Policies | None) -> Placed:
-        unit = Unit(name, detector, level, policies)
+    def of(cls, name: str, detector: Detector, level: int, policies: Policies | None, timer: Timer | None) -> Placed:
+        unit = Unit(name, detector, level, policies, timer)
         reads, publishes = (tuple(map(type_name, types)) for types in (detector.subscribes, detector.publishes))
         return cls(unit, reads, publishes, Alpha(unit.alpha))
 
@@ -42,8 +55,11 @@ class Hierarchy:
         the names of those that run on this node (None: all).
     ``policies``
         how units behave: one for all, or by detector name with "" for the others.
-    ``adaptive``
-        whether ``adapt`` steers each unit's alpha by the busy factor.
+    ``adaptation``
+        how ``adapt`` steers the units' alphas by the busy factor: not at all, each by Algorithm 3, or all by one budget
+        weighted by what people subscribe to.
+    ``timer``
+        a clock in nanoseconds, to measure what work costs; without one, detector calls are counted.
     """
 
     def __init__(
@@ -51,14 +67,16 @@ class Hierarchy:
         detectors: Iterable[Detector] | Mapping[str, Detector],
         here: Collection[str] | None = None,
         policies: Policies | Mapping[str, Policies] | None = None,
-        adaptive: bool = False,
+        adaptation: Adaptation = Adaptation.NONE,
+        timer: Timer | None = None,
     ) -> None:
         everything = named(detectors)
         level = levels(everything)
-        self.adaptive = adaptive
+        self.adaptation = adaptation
+        self.budget = Budget()
         self.clock: int | None = None
         self._placed = [
-            Placed.of(name, everything[name], level[name], _policy(policies, name))
+            Placed.of(name, everything[name], level[name], _policy(policies, name), timer)
             for name in sorted(everything, key=lambda name: (level[name], name))
             if here is None or name in here
         ]
@@ -103,7 +121,7 @@ class Hierarchy:
         unit = placed.unit
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
-            outputs += unit.push(delta, promised=NEVER, is_open=False)
+            outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)
         promises = [self._promise(name, outside) for name in placed.reads]
         known = [promise for promise in promises if promise is not None]
         last = inputs[-1] if inputs else Delta()
@@ -132,12 +150,54 @@ class Hierarchy:
             batches[-1].progress = moved
         return batches
 
-    def adapt(self, busy: float) -> None:
-        """Adapt each unit's alpha to the node's busy factor of the last interval (every ``alpha.INTERVAL``)."""
-        if self.adaptive:
+    def adapt(self, busy: float, wanted: Collection[str] | None = None) -> None:
+        """Adapt the units' alphas to the node's busy factor of the last interval (every ``alpha.INTERVAL``).
+
+        ``wanted`` are the types that somebody outside this node's detectors subscribes to (None: all that are published).
+        """
+        self._price()
+        if self.adaptation is Adaptation.EACH:
             for placed in self._placed:
                 placed.adaptation = placed.adaptation.adapted(busy)
                 placed.unit.alpha = placed.adaptation.alpha
+        elif self.adaptation is Adaptation.WEIGHTED:
+            loads, units = self._loads(self.publications if wanted is None else frozenset(wanted))
+            alphas = self.budget.adapt(busy, loads, units)
+            for placed in self._placed:
+                placed.unit.alpha = alphas[placed.unit.name]
+
+    def _loads(self, wanted: frozenset[str]) -> tuple[list[Load], frozenset[str]]:
+        """The units' loads since the last time, and the names of those that wanted results hang on. O(units * types)."""
+        results: dict[str, float] = {}
+        hanging: set[str] = set()
+        by_type: dict[str, float] = {}
+        reached: set[str] = set()
+        loads = []
+        for placed in reversed(self._placed):
+            unit, published = placed.unit, placed.unit.published
+            own = published - placed.results if wanted & set(placed.publishes) else 0
+            name = unit.name
+            results[name] = own + max((by_type.get(each, 0.0) for each in placed.publishes), default=0.0)
+            if wanted & set(placed.publishes) or reached & set(placed.publishes):
+                hanging.add(name)
+                reached.update(placed.reads)
+            for each in placed.reads:
+                by_type[each] = by_type.get(each, 0.0) + results[name]
+            spent = unit.costs.correction
+            loads.append(Load(name, unit.clock.k, spent - placed.spent, results[name]))
+            placed.spent, placed.results = spent, published
+        return loads, frozenset(hanging)
+
+    def _price(self) -> None:
+        """Tell each unit what a change of its results costs those that read it here, all the way up. O(units * types)."""
+        by_type: dict[str, float] = {}
+        for placed in reversed(self._placed):
+            unit = placed.unit
+            unit.costs.downstream = unit.costs.sending + max((by_type.get(each, 0.0) for each in placed.publishes), default=0.0)
+            if unit.received:
+                own = unit.costs.total / unit.received + unit.published / unit.received * unit.costs.downstream
+                for each in placed.reads:
+                    by_type[each] = by_type.get(each, 0.0) + own
 
     def statistics(self) -> list[UnitStatistics]:
         """What each unit has done so far."""

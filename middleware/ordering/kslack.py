@@ -105,11 +105,12 @@ class LocalClock:
         largest occurrence time of the clock types so far; NEVER before the first.
     """
 
-    __slots__ = ("_pending", "clk", "policy")
+    __slots__ = ("_held", "_pending", "clk", "policy")
 
     def __init__(self, policy: SlackPolicy | None = None) -> None:
         self.policy: SlackPolicy = policy if policy is not None else MaxSlack()
         self.clk = NEVER
+        self._held: tuple[int, int] | None = None
         self._pending: int | None = None  # earliest event since clk last moved: its delay is measured when clk moves
 
     @property
@@ -117,16 +118,30 @@ class LocalClock:
         return self.policy.k
 
     def arrive(self, delayed: list[int], count: int) -> None:
-        """Measure the delays of ``count`` events: ``delayed`` are the times (each less its K+) of all that may be late."""
-        if self.clk != NEVER:
+        """Measure the delays of ``count`` new events: ``delayed`` are the times (each less its K+) of all that may be late."""
+        if self.clk != NEVER and (delayed or count):
             self.policy.observe(self.clk, delayed, count)
 
-    def tick(self, first: int, last: int) -> None:
-        """Move the clock, by events of its types from ``first`` (the first beyond clk) to ``last``."""
+    def tick(self, first: int, last: int, hold: bool = False) -> None:
+        """Move the clock, by events of its types from ``first`` (the first beyond clk) to ``last``.
+
+        With ``hold`` it moves at the next tick without: what comes in several pieces at once meets one clock.
+        """
+        if self._held is not None:
+            first, last = min(first, self._held[0]), max(last, self._held[1])
+            self._held = None
+        if hold:
+            self._held = first, last
+            return
         if self._pending is not None:
             self.policy.observe(first, [self._pending], 0)
             self._pending = None
         self.clk = last
+
+    def release(self) -> None:
+        """Move the clock by what was held, if anything was."""
+        if self._held is not None:
+            self.tick(*self._held)
 
     def pend(self, delayed: list[int]) -> None:
         """Note events that arrived since the clock last moved: their delay is measured again when it does."""

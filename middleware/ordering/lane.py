@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import traceback
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from middleware.change import Delta
 from middleware.derivation import Derivation
@@ -22,6 +24,9 @@ from middleware.state import same_state
 
 SPACING = 128
 """Default number of events between two snapshots: what a rollback re-executes at the most beyond the disturbed ones."""
+
+_LONG = 256
+"""Length of a history from which on it is worth a purge."""
 
 _FIRST = (NEVER, 0, "", 0)
 """Before any event."""
@@ -52,8 +57,8 @@ class Counts:
         self.unknown = 0
 
 
-class Settings(NamedTuple):
-    """What all lanes of a unit have in common."""
+class Settings(msgspec.Struct):
+    """What all lanes of a unit have in common; the unit may change it between two calls."""
 
     retraction: Retraction = Retraction.ON_DEMAND
     spacing: int = SPACING
@@ -95,7 +100,7 @@ class Lane:
             history += ahead
             self.last = ahead[-1].ts
             return self._publish(end, clk, k)
-        later = self._snapshots_by_event()
+        later = self._snapshots_after(max(event.ts for event in chain(behind, removed)))
         gone = self._remove(removed)
         end -= len(gone)
         edge = ORDER(history[-1]) if end else _FIRST
@@ -107,7 +112,8 @@ class Lane:
         self.last = history[-1].ts if history else NEVER
         if not gone and not came:
             return self._publish(end, clk, k)
-        return self._correct(arranged(gone + came)[0], end + len(came), later, clk, k)
+        disturbed = arranged(gone + came)[0] if gone else came
+        return self._correct(disturbed, end + len(came), later, clk, k)
 
     def _publish(self, start: int, clk: int, k: int) -> list[Delta]:
         """Run the events from ``start`` on, none of which was run before."""
@@ -210,7 +216,7 @@ class Lane:
 
     def renew(self, final: int) -> list[Published]:
         """Take a snapshot at the end, where events are run one at a time; forget what is final where it is much."""
-        failures = self.purge(final) if len(self.history) >= 2 * self.settings.spacing else []
+        failures = self.purge(final) if len(self.history) >= _LONG else []
         if len(self.history) > self.snapshots[-1].position:
             self._snapshot(len(self.history))
         return failures
@@ -245,10 +251,16 @@ class Lane:
         self.detector.restore(state)
         self.on_event = self.detector.on_event
 
-    def _snapshots_by_event(self) -> list[tuple[Event, Any]]:
-        """The snapshots by the event they stand before: that survives insertions."""
-        history = self.history
-        return [(history[at], state) for at, state in self.snapshots if at < len(history)]
+    def _snapshots_after(self, ts: int) -> list[tuple[Event, Any]]:
+        """The snapshots before events from ``ts`` on, by these events: that survives insertions. O(found)."""
+        history, found = self.history, []
+        for at, state in reversed(self.snapshots):
+            if at < len(history):
+                if history[at].ts < ts:
+                    break
+                found.append((history[at], state))
+        found.reverse()
+        return found
 
     def _remove(self, events: list[Event]) -> list[Event]:
         """Take events out of the history; returns those that were there."""

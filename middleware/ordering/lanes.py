@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from middleware import native
 from middleware.change import Delta
 from middleware.derivation import Derivation
 from middleware.detector import Detector, Key, fresh, key_function
-from middleware.event import END, Event
+from middleware.event import END, ORDER, Event, Order
 from middleware.ordering.lane import Counts, Lane, Settings
 from middleware.ordering.retraction import Published, combined, inserted
 
@@ -31,10 +32,13 @@ class Ready(NamedTuple):
     behind: list[Event]
 
 
-def lanes_for(name: str, detector: Detector, level: int, settings: Settings) -> SingleLane | KeyedLanes:
-    """The lanes that a detector needs."""
+def lanes_for(name: str, detector: Detector, level: int, settings: Settings) -> SingleLane | KeyedLanes | native.KeyedLanes:
+    """The lanes that a detector needs; those for keys from the native core, where it is there."""
     key = key_function(detector)
-    return SingleLane(name, detector, level, settings) if key is None else KeyedLanes(name, detector, level, settings, key)
+    if key is None:
+        return SingleLane(name, detector, level, settings)
+    keyed = native.KeyedLanes if native.AVAILABLE else KeyedLanes
+    return keyed(name, detector, level, settings, key)
 
 
 class SingleLane:
@@ -46,6 +50,18 @@ class SingleLane:
 
     def __len__(self) -> int:
         return 1
+
+    @property
+    def held(self) -> int:
+        """How many emitted events are kept."""
+        return len(self._lane.history)
+
+    def configure(self, settings: Settings) -> None:
+        """Take changed settings (the lane looks at them as it goes)."""
+
+    def snapshot(self) -> None:
+        """Take a snapshot and forget it, to see what it costs."""
+        self._lane.detector.snapshot()
 
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
         """Give the detector what is ready and take back what is removed."""
@@ -73,10 +89,24 @@ class KeyedLanes:
         self._until_renewal = 0
         self._lanes: dict[Any, Lane] = {}
         self._sweep: Iterator[Lane] = iter(())
-        self._failures: list[Published] = []  # of the key function, and of lanes purged on the way
+        self._failures: list[Published] = []  # final ones of lanes that were purged on the way
+        self._keyless: dict[Order, Published] = {}  # events at which the key function failed, till they are final
 
     def __len__(self) -> int:
         return len(self._lanes)
+
+    @property
+    def held(self) -> int:
+        """How many emitted events are kept, over all lanes."""
+        return sum(len(lane.history) for lane in self._lanes.values())
+
+    def configure(self, settings: Settings) -> None:
+        """Take changed settings (the lanes look at them as they go)."""
+
+    def snapshot(self) -> None:
+        """Take a snapshot of some lane and forget it, to see what it costs."""
+        for lane in islice(self._lanes.values(), 1):
+            lane.detector.snapshot()
 
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
         """Give each event to the lane of its key; then correct the lanes with something out of order.
@@ -166,8 +196,7 @@ class KeyedLanes:
             if lane is not None and lane.history and lane.history[-1] is event:
                 lane.fail(len(lane.history) - 1)
             else:
-                self.counts.failures += 1
-                self._failures.append(Published(event, [], traceback.format_exc(limit=-8)))
+                self._keyless[ORDER(event)] = Published(event, [], traceback.format_exc(limit=-8))
             return False
         return True
 
@@ -184,7 +213,7 @@ class KeyedLanes:
             except Exception:  # an event whose key function fails never went to a lane
                 lane = None
             if lane is None:
-                self.counts.unknown += 1
+                self.counts.unknown += self._keyless.pop(ORDER(event), None) is None
             else:
                 gone.setdefault(lane, []).append(event)
         return gone
@@ -200,6 +229,9 @@ class KeyedLanes:
         for lane in lanes:
             if lane.history and lane.last <= final:
                 self._failures += lane.purge(final)
+        for order in [order for order in self._keyless if order[0] <= final]:
+            self.counts.failures += 1
+            self._failures.append(self._keyless.pop(order))
         failures, self._failures = self._failures, []
         return failures
 

@@ -20,10 +20,13 @@ class Retraction(StrEnum):
         replay, compare with what was published, send the difference only; stop where the state is what it was (4.3.2).
     ``FULL``
         withdraw all results behind the disturbed event at once, then replay (4.3.1).
+    ``AUTO``
+        whichever of the two has cost less lately, here and downstream (``costs.RetractionChoice``).
     """
 
     ON_DEMAND = "on-demand"
     FULL = "full"
+    AUTO = "auto"
 
 
 class Published(NamedTuple):

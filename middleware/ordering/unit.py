@@ -14,11 +14,12 @@ from operator import is_not
 
 import msgspec
 
-from middleware.change import Delta
+from middleware.change import Delta, consolidate
 from middleware.detector import Detector
 from middleware.errors import LateEventError
 from middleware.event import END, NEVER, TS, Event, type_name
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, split
+from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import Ready, lanes_for
@@ -40,9 +41,9 @@ class Policies(msgspec.Struct, frozen=True):
     ``horizon``
         how long results may change; raise its floor for sources that may be silent or late for longer.
     ``retraction``
-        on-demand or full (DEBS'13, 4.3).
+        on-demand or full (DEBS'13, 4.3), or whichever costs less.
     ``spacing``
-        events between snapshots; 1 is the paper's setting, for detectors whose state returns to what it was.
+        events between snapshots: None finds the best from measured cost, 1 is the paper's setting.
     ``late``
         "ledger" or "error": whether an event behind the horizon is listed or ends the run.
     ``failing``
@@ -53,14 +54,14 @@ class Policies(msgspec.Struct, frozen=True):
     slack: Callable[[], SlackPolicy] | None = None
     horizon: Horizon = Horizon()
     retraction: Retraction = Retraction.ON_DEMAND
-    spacing: int = SPACING
+    spacing: int | None = None
     late: str = "ledger"
     failing: str = "skip"
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must lie between 0 (full speculation) and 1 (plain buffering), not {self.alpha}")
-        if self.spacing < 1:
+        if self.spacing is not None and self.spacing < 1:
             raise ValueError(f"spacing must be at least 1 event, not {self.spacing}")
         if self.late not in ("ledger", "error"):
             raise ValueError(f'late must be "ledger" or "error", not {self.late!r}')
@@ -98,6 +99,11 @@ class UnitStatistics(msgspec.Struct, frozen=True):
     snapshots: int
     failures: int
     keys: int
+    spacing: int
+    retraction: str
+    switches: int
+    spent: float
+    corrections: float
     inserted: int
     revised: int
     retracted: int
@@ -110,7 +116,9 @@ class Unit:
     ``final`` is its progress: what it derived from events at or below it never changes again.
     """
 
-    def __init__(self, name: str, detector: Detector, level: int = 1, policies: Policies | None = None) -> None:
+    def __init__(
+        self, name: str, detector: Detector, level: int = 1, policies: Policies | None = None, timer: Timer | None = None
+    ) -> None:
         self.name = name
         self.level = level
         self.detector = detector
@@ -123,8 +131,14 @@ class Unit:
         self.quarantine: list[Published] = []
         self._top = NEVER
         self._ticking = frozenset(detector.clock) or None
-        settings = Settings(self.policies.retraction, self.policies.spacing, self.policies.failing == "stop")
-        self._lanes = lanes_for(name, detector, level, settings)
+        self.costs = Costs(timer)
+        self._choice = RetractionChoice() if self.policies.retraction is Retraction.AUTO else None
+        self._settings = Settings(
+            Retraction.ON_DEMAND if self._choice else self.policies.retraction,
+            self.policies.spacing or SPACING,
+            self.policies.failing == "stop",
+        )
+        self._lanes = lanes_for(name, detector, level, self._settings)
         self._waiting: list[Event] = []
         self._received = self._emitted = self._unpurged = self._duplicates = 0
         self._inserted = self._revised = self._retracted = 0
@@ -134,7 +148,19 @@ class Unit:
         """No further change of what this unit publishes will have ts <= this."""
         return self.final if self.final in (NEVER, END) else self.final - self.detector.backdate
 
-    def push(self, delta: Delta, mark: int | None = None, promised: int = END, is_open: bool = True) -> list[Delta]:
+    @property
+    def received(self) -> int:
+        """Events taken in so far."""
+        return self._received
+
+    @property
+    def published(self) -> int:
+        """Changes given out so far."""
+        return self._inserted + self._revised + self._retracted
+
+    def push(
+        self, delta: Delta, mark: int | None = None, promised: int = END, is_open: bool = True, more: bool = False
+    ) -> list[Delta]:
         """Take what has arrived; return what changes downstream, in sequence.
 
         ``mark``
@@ -143,24 +169,24 @@ class Unit:
             smallest progress of the upstream streams that promise any; END if none does.
         ``is_open``
             whether some input comes without promises, so that clk - horizon bounds what is final.
+        ``more``
+            whether there is more of the same arrival to come: the clock stands still till then.
         """
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
-        arrived = self._admit(delta) if delta.inserts else _NOTHING
+        arrived = self._admit(delta, more) if delta.inserts else _NOTHING
+        if not more:
+            self.clock.release()
         if mark is not None and self._ticking is None:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
         deltas = self._emit(ready, removed, settled) if ready.ahead or ready.behind or removed else []
-        for out in deltas:
-            self._inserted += len(out.inserts)
-            self._revised += len(out.revises)
-            self._retracted += len(out.retracts)
         if self.final == END or self._unpurged >= _PURGE_EVERY:
             self._purge()
         return deltas
 
-    def _admit(self, delta: Delta) -> Ready:
+    def _admit(self, delta: Delta, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
         inserts = delta.inserts
         self._received += len(inserts)
@@ -168,9 +194,9 @@ class Unit:
         if ahead:
             self._top = ahead[-1].ts
         if delta.k_plus is None and self._ticking is None:
-            self._measure(inserts, ahead, behind)
+            self._measure(inserts, ahead, behind, more)
         else:
-            self._measure_singly(delta)
+            self._measure_singly(delta, more)
         earliest = ahead[0].ts if ahead else self._top
         if behind:
             earliest = min(earliest, min(behind, key=TS).ts)
@@ -180,7 +206,7 @@ class Unit:
             behind = [event for event in behind if event.ts > self.final]
         return Ready(ahead, behind)
 
-    def _measure(self, inserts: list[Event], ahead: list[Event], behind: list[Event]) -> None:
+    def _measure(self, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
         """Delays and clock where all events are in time or late by themselves: nothing is done per event in time."""
         clock = self.clock
         delayed = [event.ts for event in behind]
@@ -190,11 +216,12 @@ class Unit:
         if not ahead or ahead[-1].ts <= clock.clk:
             clock.pend(delayed)
             return
-        clock.tick(next(event.ts for event in ahead if event.ts > clock.clk), ahead[-1].ts)
+        clock.tick(next(event.ts for event in ahead if event.ts > clock.clk), ahead[-1].ts, hold)
         if behind and inserts[-1] is not ahead[-1]:
-            clock.pend([event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))])
+            after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
+            clock.arrive(after, 0)  # they came in the batch of the tick: it has measured them, the next one need not
 
-    def _measure_singly(self, delta: Delta) -> None:
+    def _measure_singly(self, delta: Delta, hold: bool) -> None:
         """Delays and clock where events carry a K+, or only some types move the clock."""
         clock, ticking = self.clock, self._ticking
         early = delta.k_plus or repeat(0)
@@ -207,9 +234,10 @@ class Unit:
         ]
         if ticks:
             last, place = max(ticks)
-            clock.tick(min(ticks)[0], last)
-            delayed = delayed[place + 1 :]
-        clock.pend(delayed)
+            clock.tick(min(ticks)[0], last, hold)
+            clock.arrive(delayed[place + 1 :], 0)
+        else:
+            clock.pend(delayed)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` to where the promises and the horizon allow; never back."""
@@ -246,10 +274,41 @@ class Unit:
         return Ready(ready, behind)
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
-        """Give the detector what is ready."""
-        self._emitted += len(ready.ahead) + len(ready.behind)
-        self._unpurged += len(ready.ahead) + len(ready.behind)
-        return self._lanes.emit(ready, removed, self.clock.clk, self.clock.k, settled)
+        """Give the detector what is ready, the way that costs least, and learn what it did cost."""
+        emitted = len(ready.ahead) + len(ready.behind)
+        self._emitted += emitted
+        self._unpurged += emitted
+        timer, counts, settings = self.costs.timer, self._lanes.counts, self._settings
+        if self._choice is not None and settings.retraction is not (mode := self._choice.choose()):
+            settings.retraction = mode
+            self._lanes.configure(settings)
+        rollbacks, executed = counts.rollbacks, counts.executed
+        start = timer() if timer is not None else 0
+        deltas = self._lanes.emit(ready, removed, self.clock.clk, self.clock.k, settled)
+        spent = timer() - start if timer is not None else None
+        if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
+            deltas = [consolidate(change for out in deltas for change in out.changes())]
+        corrected = self._count(deltas)
+        self._learn(Step(spent, emitted, counts.executed - executed, counts.rollbacks - rollbacks, corrected))
+        return deltas
+
+    def _count(self, deltas: list[Delta]) -> int:
+        """Count what goes out; returns how much of it corrects what went out before."""
+        before = self._revised + self._retracted
+        for out in deltas:
+            self._inserted += len(out.inserts)
+            self._revised += len(out.revises)
+            self._retracted += len(out.retracts)
+        return self._revised + self._retracted - before
+
+    def _learn(self, step: Step) -> None:
+        """Learn what a step did cost, in the mode in which it was made."""
+        cost = self.costs.learn(step)
+        if self._choice is not None and cost is not None:
+            mode = self._settings.retraction
+            # what full retraction publishes again is as much work downstream as what it withdraws
+            changes = step.affected * 2 if mode is Retraction.FULL else step.affected
+            self._choice.learn(mode, (cost + changes * self.costs.downstream) / step.rollbacks)
 
     def _withdraw(self, delta: Delta) -> tuple[list[Event], list[Event]]:
         """Take back what upstream withdraws or revises.
@@ -286,7 +345,17 @@ class Unit:
 
     def _purge(self) -> None:
         self._unpurged = 0
+        if self.policies.spacing is None and self.final != END:
+            self._space()
         self.quarantine += self._lanes.purge(self.final)
+
+    def _space(self) -> None:
+        """Put the snapshots as far apart as is cheapest."""
+        self.costs.measure_snapshot(self._lanes.snapshot)
+        best = self.costs.spacing()
+        if best is not None and not 0.7 < best / self._settings.spacing < 1.4:  # small moves are not worth it
+            self._settings.spacing = best
+            self._lanes.configure(self._settings)
 
     def statistics(self) -> UnitStatistics:
         """What the unit has done so far."""
@@ -312,6 +381,11 @@ class Unit:
             early_stops=counts.stops,
             snapshots=counts.snapshots,
             failures=counts.failures,
+            spacing=self._settings.spacing,
+            retraction=self._settings.retraction if self._choice is None else self._choice.mode,
+            switches=self._choice.switches if self._choice else 0,
+            spent=self.costs.total,
+            corrections=self.costs.correction,
         )
 
     def _check(self) -> None:

@@ -121,7 +121,7 @@ class Broker:
         self._clock: int | None = None
         self._clock_here = NEVER
         """Of local publishers only: a mark that came round by a third node could overtake the events it goes with."""
-        self._inbox = Inbox(self.subscriptions, self._codec, self.drops)
+        self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress.seen)
         self._effects = Effects()
         self._interest = Interest(0)
         self._interest_stale = True
@@ -330,6 +330,10 @@ class Broker:
         """
         self._now = now
         return self._inbox.take(self._elsewhere, self._clock, self._missing)
+
+    def wanted(self) -> frozenset[str]:
+        """Which of the types that the local detectors publish somebody else subscribes to."""
+        return frozenset(name for name in self.publications if self._table.route(name))
 
     def publish(self, batch: Batch, now: int) -> None:
         """Send what the local detectors made. They have passed it among themselves already: it is not given back to them.

@@ -9,14 +9,15 @@ from middleware.event import NEVER
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec
 from middleware.pubsub.merge import merged
 from middleware.pubsub.progress import Promises
+from middleware.pubsub.seen import SeenIds
 
 
 class Inbox:
     """Blocks that wait for the detectors. ``pending``: how many events they hold. ``taken``: how many were handed over."""
 
-    def __init__(self, subscriptions: frozenset[str], codec: EventCodec, drops: Drops) -> None:
+    def __init__(self, subscriptions: frozenset[str], codec: EventCodec, drops: Drops, seen: SeenIds) -> None:
         self.pending = self.taken = 0
-        self._subscriptions, self._codec, self._drops = subscriptions, codec, drops
+        self._subscriptions, self._codec, self._drops, self._seen = subscriptions, codec, drops, seen
         self._blocks: dict[str, list[tuple[BlockHead, bytes, Delta | None]]] = {}
         self._known: tuple[dict[str, int], int | None] = ({}, None)
 
@@ -35,10 +36,20 @@ class Inbox:
         blocks, self._blocks, self.pending, self._known = self._blocks, {}, 0, (progress, clock)
         deltas: dict[str, Delta] = {}
         for name, same in blocks.items():
-            if net := merged([delta or self._codec.decode(head, block, self._drops) for head, block, delta in same]):
+            if net := merged([delta or self._decoded(head, block) for head, block, delta in same]):
                 deltas[name] = net
                 self.taken += len(net)
         return Batch(deltas, dict(progress), clock)
+
+    def _decoded(self, head: BlockHead, block: bytes) -> Delta:
+        """What is in a block from another node. Raw events that came in here, too (their publisher moved), count once."""
+        delta = self._codec.decode(head, block, self._drops)
+        if not head.raw:
+            return delta
+        inserts = [event for event in delta.inserts if self._seen.add(event.source, event.id)]
+        if repeats := len(delta.inserts) - len(inserts):
+            self._drops["duplicate"] += repeats
+        return Delta(inserts, delta.revises, delta.retracts)
 
     def _progress(self, promises: Promises, missing: Collection[str]) -> dict[str, int]:
         values = promises.values

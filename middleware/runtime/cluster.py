@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
+import msgspec
+
 from middleware.runtime.report import NodeReport, read_report
 from middleware.runtime.scenario import Scenario
 
@@ -48,7 +50,9 @@ class Cluster:
 
     def start(self, name: str) -> None:
         """Start a node's process."""
-        command = [sys.executable, "-m", "middleware.cli.main", "node", str(self.scenario.file), name]
+        plan = Path(self._folder.name, "plan.json")  # the scenario as it is here, which may not be as its file has it
+        plan.write_bytes(msgspec.json.encode(self.scenario.plan))
+        command = [sys.executable, "-m", "middleware.cli.main", "node", str(self.scenario.file), name, "--plan", str(plan)]
         for pair in self.addresses.items():
             command += ["--address", "=".join(pair)]
         if self._alpha is not None:

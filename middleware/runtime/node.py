@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import FrameType
 from typing import Any, Protocol
 
@@ -45,8 +45,8 @@ class Processor(Protocol):
         """Take what has arrived; give what comes of it, in order."""
         ...
 
-    def adapt(self, busy: float) -> None:
-        """Told twice a second which part of the time ``process`` took, 0 to 1."""
+    def adapt(self, busy: float, wanted: Collection[str]) -> None:
+        """Told twice a second which part of the time ``process`` took, 0 to 1, and which publications others want."""
         ...
 
 
@@ -160,7 +160,7 @@ class Node:
             start = end
         passed = start - self._adapted_at
         if passed >= ADAPT_EVERY:
-            processor.adapt(min(1.0, self._busy_ns / passed))
+            processor.adapt(min(1.0, self._busy_ns / passed), self._broker.wanted())
             self._busy_ns, self._adapted_at = 0, start
 
     def _carry_out(self, effects: Effects) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -18,11 +18,24 @@ from middleware.pubsub.broker import BrokerStatistics
 
 
 class Adaptation(msgspec.Struct, frozen=True):
-    """One interval of alpha adaptation: Unix time (ns), busy factor, and alpha by detector afterwards."""
+    """One interval of alpha adaptation: Unix time (ns) of its end, busy factor, and alpha by detector afterwards.
+
+    ``cpu``
+        processor time per time (1: one core, all of the interval), as the operating system counts it.
+    ``memory``
+        resident size at its end, bytes.
+    ``k``, ``published``, ``corrected``
+        by detector: slack K (ns), and how many results it has published and revised or withdrawn since the start.
+    """
 
     time: int
     busy: float
     alpha: dict[str, float]
+    cpu: float = 0.0
+    memory: int = 0
+    k: dict[str, int] = {}
+    published: dict[str, int] = {}
+    corrected: dict[str, int] = {}
 
 
 class NodeReport(msgspec.Struct):
@@ -56,21 +69,34 @@ class Reporter:
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
         self._process = psutil.Process()
-        self._started = time.monotonic()
+        self._started = self._adapted = time.monotonic()
+        self._cpu = self._processor_time()
         self._memory = 0
 
     def process(self, batch: Batch) -> list[Batch]:
         return self.hierarchy.process(batch)
 
-    def adapt(self, busy: float) -> None:
-        self.hierarchy.adapt(busy)
-        alphas: Mapping[str, float] = {unit.name: unit.alpha for unit in self.hierarchy.units}
-        self.adaptation.append(Adaptation(time.time_ns(), busy, dict(alphas)))
-        self._memory = max(self._memory, self._process.memory_info().rss)
+    def adapt(self, busy: float, wanted: Collection[str]) -> None:
+        self.hierarchy.adapt(busy, wanted)
+        units = self.hierarchy.statistics()
+        now, cpu, memory = time.monotonic(), self._processor_time(), self._process.memory_info().rss
+        self.adaptation.append(
+            Adaptation(
+                time=time.time_ns(),
+                busy=busy,
+                alpha={unit.detector: unit.alpha for unit in units},
+                cpu=(cpu - self._cpu) / max(now - self._adapted, 1e-9),
+                memory=memory,
+                k={unit.detector: unit.k for unit in units},
+                published={unit.detector: unit.inserted for unit in units},
+                corrected={unit.detector: unit.revised + unit.retracted for unit in units},
+            )
+        )
+        self._adapted, self._cpu = now, cpu
+        self._memory = max(self._memory, memory)
 
     def report(self, node: str, broker: BrokerStatistics) -> NodeReport:
         """The report as of now."""
-        times = self._process.cpu_times()
         units = self.hierarchy.units
         return NodeReport(
             node=node,
@@ -79,10 +105,15 @@ class Reporter:
             failures={unit.name: [_last_line(failed.failure) for failed in unit.quarantine] for unit in units},
             adaptation=self.adaptation,
             broker=broker,
-            cpu=times.user + times.system,
+            cpu=self._processor_time(),
             seconds=time.monotonic() - self._started,
             memory=max(self._memory, self._process.memory_info().rss),
         )
+
+    def _processor_time(self) -> float:
+        """Seconds of processor time that this process has used so far."""
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
 
 
 def write_report(report: NodeReport, file: Path) -> None:

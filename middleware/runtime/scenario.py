@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from middleware.derivation import levels, named
 from middleware.detector import Detector
 from middleware.errors import ScenarioError, SlacklineError
 from middleware.event import EventTypes, stable_hash
+from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
@@ -22,6 +23,8 @@ from middleware.quantities import parse_duration
 
 FILE = "nodes.toml"
 """The name of a scenario's file in its folder."""
+
+_ADAPTATIONS = (Adaptation.EACH, Adaptation.WEIGHTED)
 
 DATA = "SLACKLINE_DATA"
 """Environment variable: the folder with real recordings."""
@@ -58,9 +61,12 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """How units behave; see ``middleware.ordering.unit.Policies``.
 
     ``alpha``
-        "adaptive", or a fixed number from 0 (full speculation) to 1 (plain buffering).
+        "adaptive" (each unit by Algorithm 3 of the paper), "weighted" (one budget, spent where it shortens what people
+        subscribe to), or a fixed number from 0 (full speculation) to 1 (plain buffering).
     ``slack``
         "max" as in the paper, a quantile such as "99.9%", or a fixed duration.
+    ``spacing``
+        events between snapshots, or "auto": what is cheapest, as measured.
     ``horizon``
         the least time for which results may change; it grows with twice the slack.
     """
@@ -69,19 +75,21 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     slack: str = "max"
     horizon: str = "1s"
     retraction: Retraction = Retraction.ON_DEMAND
+    spacing: int | Literal["auto"] = "auto"
     late: str = "ledger"
     failing: str = "skip"
 
     def policies(self, alpha: float | None = None) -> Policies:
         """The policies that this stands for; ``alpha`` overrides."""
-        start = alpha if alpha is not None else 1.0 if self.alpha == "adaptive" else self._alpha()
+        start = alpha if alpha is not None else 1.0 if self.alpha in _ADAPTATIONS else self._alpha()
         slack = _slack(self.slack)
         horizon = Horizon(floor=parse_duration(self.horizon))
-        return Policies(start, slack, horizon, self.retraction, late=self.late, failing=self.failing)
+        spacing = None if self.spacing == "auto" else self.spacing
+        return Policies(start, slack, horizon, self.retraction, spacing, self.late, self.failing)
 
     def _alpha(self) -> float:
         if isinstance(self.alpha, str):
-            raise ScenarioError(f'alpha is "adaptive" or a number from 0 to 1, not {self.alpha!r}')
+            raise ScenarioError(f'alpha is "adaptive", "weighted" or a number from 0 to 1, not {self.alpha!r}')
         return self.alpha
 
 
@@ -91,6 +99,25 @@ class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     name: str
     address: str = "tcp://127.0.0.1:*"
     detectors: tuple[str, ...] = ()
+
+
+class EvaluationPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What ``slackline evaluate`` looks at more closely.
+
+    ``latency``, ``corrections``
+        the detectors whose latency, and whose corrected results, are shown by themselves.
+    ``scorer``
+        module:function that gives the ``scores`` (F1, or None) by name; called with the final results by detector name,
+        and the recording's seed and seconds.
+    ``types``
+        module:function that gives the number of event types, counted as the paper does: per player, team and ball.
+    """
+
+    latency: str | None = None
+    corrections: str | None = None
+    scorer: str | None = None
+    scores: tuple[str, ...] = ()
+    types: str | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,6 +137,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     recording: RecordingPlan
     policies: PolicyPlan = PolicyPlan()
     policies_for: dict[str, PolicyPlan] = {}
+    evaluation: EvaluationPlan = EvaluationPlan()
     nodes: tuple[NodePlan, ...]
 
 
@@ -149,8 +177,10 @@ class Scenario:
         return sorted(name for name, event_type in self.types.items() if event_type in own)
 
     @property
-    def adaptive(self) -> bool:
-        return self.plan.policies.alpha == "adaptive"
+    def adaptation(self) -> Adaptation:
+        """How alpha is steered at run time."""
+        alpha = self.plan.policies.alpha
+        return Adaptation(alpha) if isinstance(alpha, str) and alpha in _ADAPTATIONS else Adaptation.NONE
 
     def policies(self, alpha: float | None = None) -> dict[str, Policies]:
         """Policies by detector name, "" for all others; ``alpha`` overrides what the file says."""
@@ -180,7 +210,7 @@ class Scenario:
 
     def files(self) -> list[Path]:
         """The recording's files: beside the scenario, or in the data folder. Raises ScenarioError if one is not there."""
-        return [_find(self.folder, file) for file in self.plan.recording.files]
+        return [find_file(self.folder, file) for file in self.plan.recording.files]
 
     def _check(self) -> None:
         plan = self.plan
@@ -193,6 +223,9 @@ class Scenario:
             raise ScenarioError(f"policies_for.{stray[0]}: there is no such detector; there are {_some(self.detectors)}")
         if unknown := sorted(set(plan.results) - set(self.derived)):
             raise ScenarioError(f"results: nobody publishes {unknown[0]}; what is published: {_some(self.derived)}")
+        focus = {plan.evaluation.latency, plan.evaluation.corrections} - {None, *self.detectors}
+        if focus:
+            raise ScenarioError(f"evaluation: there is no detector {focus.pop()!r}; there are {_some(self.detectors)}")
         recording = plan.recording
         if (recording.generate is None) == (not recording.files):
             raise ScenarioError("recording: give either generate (a function) or files (with a reader or a mapping)")
@@ -220,6 +253,15 @@ def load_scenario(where: str | Path) -> Scenario:
         return Scenario(plan, path)
     except SlacklineError as error:
         raise ScenarioError(f"{path}: {error}") from None
+
+
+def changed_plan(where: str | Path, file: Path) -> Scenario:
+    """The scenario at ``where`` with another plan: that in ``file``, as JSON. Raises ScenarioError."""
+    try:
+        plan = msgspec.json.decode(file.read_bytes(), type=Plan)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ScenarioError(f"{file} is no plan: {error}") from None
+    return Scenario(plan, _scenario_file(where))
 
 
 def _scenario_file(where: str | Path) -> Path:
@@ -295,7 +337,8 @@ def _slack(text: str) -> type[SlackPolicy] | Any:
     return lambda: FixedSlack(k)
 
 
-def _find(folder: Path, file: str) -> Path:
+def find_file(folder: Path, file: str) -> Path:
+    """A file of a recording: beside the scenario, or in the data folder. Raises ScenarioError if it is not there."""
     data = [Path(os.environ[DATA])] if DATA in os.environ else [Path("../shared/data"), Path("../../shared/data")]
     places = [folder, *data]
     for place in places:
@@ -311,4 +354,4 @@ def _some(names: Any) -> str:
     return ", ".join(ordered[:12]) + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "")
 
 
-__all__ = ["FILE", "Plan", "Scenario", "load_object", "load_scenario"]
+__all__ = ["FILE", "Plan", "Scenario", "find_file", "load_object", "load_scenario"]

@@ -54,7 +54,7 @@ class Echoes:
         progress = {"Echo": batch.progress["Hit"]} if "Hit" in batch.progress else {}
         return [Batch({"Echo": echoes} if echoes else {}, progress, batch.clock)]
 
-    def adapt(self, busy: float) -> None:
+    def adapt(self, busy: float, wanted: object) -> None:
         assert 0 <= busy <= 1
 
 

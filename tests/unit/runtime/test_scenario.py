@@ -62,7 +62,7 @@ def test_a_sound_scenario(write):
     assert scenario.places == {"edge": {"Peaks"}, "centre": {"Alarms"}}
     assert scenario.derived == ["Alarm", "Peak"]
     assert scenario.entry == "edge"
-    assert scenario.adaptive
+    assert scenario.adaptation == "adaptive"
     assert scenario.policies(0.0)[""].alpha == 0.0
     assert scenario.lasting(3.0, None).plan.recording.seconds == 3.0
 
@@ -89,7 +89,7 @@ def test_a_sound_scenario(write):
         (('"watch:Alarms"', '"watch"'), "write module:name"),
         (('generate = "watch:positions"', ""), "give either generate"),
         (('generate = "watch:positions"', 'generate = "watch:positions"\nto = "moon"'), "there is no node 'moon'"),
-        (("[recording]", '[policies]\nalpha = "much"\n[recording]'), 'alpha is "adaptive" or a number'),
+        (("[recording]", '[policies]\nalpha = "much"\n[recording]'), 'alpha is "adaptive", "weighted" or a number'),
         (("[recording]", "[policies]\nalpha = 2.0\n[recording]"), "alpha must lie between"),
         (("[recording]", '[policies]\nhorizon = "long"\n[recording]'), "'long' is no duration"),
         (("[recording]", '[policies]\nretraction = "never"\n[recording]'), r"policies.retraction: Invalid enum value"),

@@ -1,0 +1,101 @@
+//! Sorted buffers of events in Python lists. The twin of `middleware.ordering.buffer.merge`.
+
+use std::cmp::Ordering;
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::entry::Entry;
+use crate::search::partition;
+use crate::twins::Twins;
+
+/// Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this.
+const FEW: usize = 8;
+
+/// Merge `events` into `buffer`, both in strict total order.
+///
+/// Returns the events that went in, and the number of duplicates, which stay out: what is in the buffer came first.
+/// O(k log n) for few events, O(tail they fall into) for many.
+#[pyfunction]
+pub fn merge<'py>(buffer: &Bound<'py, PyList>, events: Bound<'py, PyList>) -> PyResult<(Bound<'py, PyList>, usize)> {
+    let py = buffer.py();
+    let twins = Twins::get(py)?;
+    if events.is_empty() {
+        return Ok((events, 0));
+    }
+    let start = place(buffer, &Entry::new(&events.get_item(0)?, twins)?, 0, twins)?.unwrap_or_else(|at| at);
+    if start == buffer.len() {
+        buffer.set_slice(start, start, &events)?;
+        return Ok((events, 0));
+    }
+    let few = events.len() * FEW < buffer.len() - start;
+    let came = if few { insert(buffer, &events, start, twins)? } else { merge_tail(buffer, &events, start, twins)? };
+    let duplicates = events.len() - came.len();
+    Ok((came, duplicates))
+}
+
+/// Insert few events, all at or behind `start`, each at its place; returns those that were not there.
+fn insert<'py>(
+    buffer: &Bound<'py, PyList>,
+    events: &Bound<'py, PyList>,
+    start: usize,
+    twins: &Twins,
+) -> PyResult<Bound<'py, PyList>> {
+    let came = PyList::empty(buffer.py());
+    let mut at = start;
+    for event in events {
+        match place(buffer, &Entry::new(&event, twins)?, at, twins)? {
+            Ok(there) => at = there,
+            Err(free) => {
+                buffer.insert(free, &event)?;
+                came.append(event)?;
+                at = free + 1;
+            }
+        }
+    }
+    Ok(came)
+}
+
+/// Merge many events with the tail of the buffer from `start` on; returns those that were not there.
+fn merge_tail<'py>(
+    buffer: &Bound<'py, PyList>,
+    events: &Bound<'py, PyList>,
+    start: usize,
+    twins: &Twins,
+) -> PyResult<Bound<'py, PyList>> {
+    let py = buffer.py();
+    let (tail, came) = (buffer.get_slice(start, buffer.len()), PyList::empty(py));
+    let mut merged = Vec::with_capacity(tail.len() + events.len());
+    let mut old = entries(&tail, twins)?.into_iter().peekable();
+    for entry in entries(events, twins)? {
+        let mut is_there = false;
+        while let Some(before) = old.peek() {
+            match before.compare(py, &entry, twins)? {
+                Ordering::Greater => break,
+                order => is_there = order == Ordering::Equal,
+            }
+            merged.extend(old.next().map(|before| before.event));
+        }
+        if !is_there {
+            came.append(&entry.event)?;
+            merged.push(entry.event);
+        }
+    }
+    merged.extend(old.map(|entry| entry.event));
+    let merged = PyList::new(py, merged)?;
+    buffer.set_slice(start, buffer.len(), &merged)?;
+    Ok(came)
+}
+
+fn entries(events: &Bound<'_, PyList>, twins: &Twins) -> PyResult<Vec<Entry>> {
+    events.iter().map(|event| Entry::new(&event, twins)).collect()
+}
+
+/// Where the event stands, or else where it would stand, in the buffer from `start` on.
+fn place(buffer: &Bound<'_, PyList>, sought: &Entry, start: usize, twins: &Twins) -> PyResult<Result<usize, usize>> {
+    let compare = |at: usize| Entry::new(&buffer.get_item(start + at)?, twins)?.compare(buffer.py(), sought, twins);
+    let length = buffer.len() - start;
+    let at = partition(length, |at| Ok::<_, PyErr>(compare(at)? == Ordering::Less))?;
+    let is_there = at < length && compare(at)? == Ordering::Equal;
+    Ok(if is_there { Ok(start + at) } else { Err(start + at) })
+}

@@ -1,0 +1,116 @@
+//! One detector: runs events, gives its state and returns to it.
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::entry::Entry;
+use crate::shared::Shared;
+use crate::state::{plain_copy, plain_restore};
+
+pub enum State {
+    Running(Py<PyAny>),
+    /// Of a detector that failed and is to stay stopped.
+    Stopped,
+}
+
+impl State {
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Running(state) => Self::Running(state.clone_ref(py)),
+            Self::Stopped => Self::Stopped,
+        }
+    }
+
+    /// Whether a detector goes the same way from both.
+    pub fn is_same(&self, py: Python<'_>, other: &Self, shared: &Shared) -> PyResult<bool> {
+        match (self, other) {
+            (Self::Running(one), Self::Running(other)) => shared.twins.same_state(one.bind(py), other.bind(py)),
+            (Self::Stopped, Self::Stopped) => Ok(true),
+            _ => Ok(false),
+        }
+    }
+}
+
+pub struct Detector {
+    instance: Py<PyAny>,
+    /// Turns what it returns into events with an identity.
+    derive: Py<PyAny>,
+    /// The bound method; None if the detector is stopped.
+    on_event: Option<Py<PyAny>>,
+}
+
+impl Detector {
+    pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>) -> PyResult<Self> {
+        let on_event = instance.getattr(intern!(instance.py(), "on_event"))?;
+        Ok(Self { instance: instance.unbind(), derive, on_event: Some(on_event.unbind()) })
+    }
+
+    /// Run an event; returns the events derived, in a list, if there are any.
+    #[inline]
+    pub fn run<'py>(&self, event: &Bound<'py, PyAny>, shared: &mut Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(result) = self.call(event, shared)? else {
+            return Ok(None);
+        };
+        let derived = self.derive.bind(event.py()).call1((event, result))?;
+        Ok(if derived.is_truthy()? { Some(derived) } else { None })
+    }
+
+    /// Run an event again whose results are known and stand.
+    pub fn rehearse(&self, py: Python<'_>, entry: &Entry, shared: &mut Shared) -> PyResult<()> {
+        let Some(result) = self.call(entry.event.bind(py), shared)? else {
+            return Ok(());
+        };
+        if !result.is_instance(shared.twins.event_type.bind(py))? {
+            for event in result.try_iter()? {
+                event?; // a generator runs only as it is gone through
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn call<'py>(&self, event: &Bound<'py, PyAny>, shared: &mut Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(on_event) = &self.on_event else {
+            return Ok(None);
+        };
+        shared.counts.get().executed.add(1);
+        let result = on_event.bind(event.py()).call1((event,))?;
+        Ok(if result.is_none() { None } else { Some(result) })
+    }
+
+    pub fn state(&self, py: Python<'_>, shared: &Shared) -> PyResult<State> {
+        if self.on_event.is_none() {
+            return Ok(State::Stopped);
+        }
+        let instance = self.instance.bind(py);
+        let plain = if shared.is_plain { plain_copy(&instance.getattr(intern!(py, "__dict__"))?) } else { None };
+        Ok(State::Running(match plain {
+            Some(copy) => copy.into_any().unbind(),
+            None => instance.call_method0(intern!(py, "snapshot"))?.unbind(),
+        }))
+    }
+
+    pub fn restore(&mut self, py: Python<'_>, state: &State, shared: &Shared) -> PyResult<()> {
+        self.on_event = None; // one that cannot be restored must not go on from who knows where
+        let State::Running(state) = state else {
+            return Ok(());
+        };
+        let (instance, state) = (self.instance.bind(py), state.bind(py));
+        if !(shared.is_plain && plain_restore(&instance.getattr(intern!(py, "__dict__"))?, state)?) {
+            instance.call_method1(intern!(py, "restore"), (state,))?;
+        }
+        self.on_event = Some(instance.getattr(intern!(py, "on_event"))?.unbind());
+        Ok(())
+    }
+
+    pub fn stop(&mut self) {
+        self.on_event = None;
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.instance)?;
+        visit.call(&self.derive)?;
+        visit.call(&self.on_event)
+    }
+}

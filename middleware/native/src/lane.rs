@@ -1,0 +1,246 @@
+//! A lane: one detector with the events it was given, what it published, and snapshots to go back to.
+//!
+//! Positions count in the history, which is in strict total order. The causes of records are events of the history, in its
+//! order. That holds at all times, whatever a detector raises.
+
+use std::cmp::Ordering;
+
+use pyo3::exceptions::PyException;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+
+use crate::detector::{Detector, State};
+use crate::entry::{Entry, NEVER};
+use crate::order::place_of;
+use crate::search::partition;
+use crate::shared::Shared;
+use crate::snapshots::Snapshots;
+
+/// What the detector derived from one event, or the failure at it.
+pub struct Record {
+    pub cause: Entry,
+    pub published: Py<PyAny>,
+    pub is_failure: bool,
+}
+
+pub struct Lane {
+    pub detector: Detector,
+    pub history: Vec<Entry>,
+    pub records: Vec<Record>,
+    pub snapshots: Snapshots<State>,
+    /// Why the detector's state could not be copied.
+    broken: Option<Py<PyAny>>,
+    /// Later events are in order: the time stamp of the last event, or the end of time where work is pending.
+    pub last: i64,
+    /// The number of the work that waits for this lane in the present call.
+    pub pending: Option<usize>,
+    /// The number of the call in which it last published in order.
+    pub published_in: u64,
+}
+
+impl Lane {
+    pub fn new(detector: Detector, initial: Py<PyAny>) -> Self {
+        Self {
+            detector,
+            history: Vec::new(),
+            records: Vec::new(),
+            snapshots: Snapshots::new(State::Running(initial)),
+            broken: None,
+            last: NEVER,
+            pending: None,
+            published_in: 0,
+        }
+    }
+
+    /// Take the next event in order; returns what is published, if anything is.
+    #[inline]
+    pub fn advance(&mut self, py: Python<'_>, entry: Entry, settled: i64, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
+        if self.history.len() - self.snapshots.newest().position >= shared.spacing {
+            self.renew(py, settled, shared)?;
+        }
+        let at = self.history.len();
+        self.last = entry.ts;
+        self.history.push(entry);
+        self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None))
+    }
+
+    /// Take a snapshot at the end, and forget what is final where it is much.
+    #[cold]
+    fn renew(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
+        self.snapshot(py, self.history.len(), shared)?;
+        if self.history.len() >= 2 * shared.spacing {
+            self.purge(py, settled, shared)?;
+        }
+        Ok(())
+    }
+
+    /// Run the events from `start` to `end`, with a snapshot before every so-manieth of them.
+    pub fn run(&mut self, py: Python<'_>, start: usize, end: usize, shared: &mut Shared) -> PyResult<()> {
+        for at in start..end {
+            if at - self.snapshots.newest().position >= shared.spacing {
+                self.snapshot(py, at, shared)?;
+            }
+            if let Err(error) = self.execute(py, at, shared) {
+                self.fail(py, at, error, shared)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Run the event at `at`; returns what is published, if anything is.
+    #[inline]
+    fn execute(&mut self, py: Python<'_>, at: usize, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
+        let event = self.history[at].event.bind(py);
+        let Some(derived) = self.detector.run(event, shared)? else {
+            return Ok(None);
+        };
+        let published = shared.twins.published.call1(py, (event, derived))?;
+        self.record(py, at, published.clone_ref(py), false);
+        Ok(Some(published))
+    }
+
+    fn record(&mut self, py: Python<'_>, at: usize, published: Py<PyAny>, is_failure: bool) {
+        let Entry { ts, event } = &self.history[at];
+        let cause = Entry { ts: *ts, event: event.clone_ref(py) };
+        self.records.push(Record { cause, published, is_failure });
+    }
+
+    /// Quarantine the event at `at`, at which the detector just raised: go on from the state before it.
+    #[cold]
+    fn fail(&mut self, py: Python<'_>, at: usize, error: PyErr, shared: &mut Shared) -> PyResult<()> {
+        if !error.is_instance_of::<PyException>(py) {
+            return Err(error); // such as KeyboardInterrupt
+        }
+        let traceback = shared.twins.traceback(py, error)?;
+        let failure = shared.twins.failure(py, &self.history[at].event, &traceback)?;
+        shared.counts.get().failures.add(1);
+        self.record(py, at, failure, true);
+        if shared.stop_on_error {
+            self.detector.stop();
+        } else {
+            let origin = self.restore_newest(py, shared)?;
+            self.rehearse(py, origin, at, shared).map_err(|(_, error)| error)?;
+        }
+        self.snapshot(py, at + 1, shared) // so that no stretch between snapshots ever holds an event that failed
+    }
+
+    /// Bring the detector to the state before the event at `position`, which is not before the newest snapshot.
+    pub fn rewind(&mut self, py: Python<'_>, position: usize, shared: &mut Shared) -> PyResult<()> {
+        let mut start = self.restore_newest(py, shared)?;
+        while let Err((at, error)) = self.rehearse(py, start, position, shared) {
+            self.fail(py, at, error, shared)?; // it did not fail here before: no pure function of its input
+            self.records.pop();
+            start = at + 1;
+        }
+        Ok(())
+    }
+
+    /// Run events again whose results are known and stand. An error comes with the position of its event.
+    fn rehearse(&self, py: Python<'_>, start: usize, end: usize, shared: &mut Shared) -> Result<(), (usize, PyErr)> {
+        (start..end).try_for_each(|at| self.detector.rehearse(py, &self.history[at], shared).map_err(|error| (at, error)))
+    }
+
+    /// Note the state before `position`; an unchanged state is stored once.
+    fn snapshot(&mut self, py: Python<'_>, position: usize, shared: &mut Shared) -> PyResult<()> {
+        let mut state = self.state(py, shared)?;
+        shared.counts.get().snapshots.add(1);
+        let before = &self.snapshots.newest().state;
+        if state.is_same(py, before, shared)? {
+            state = before.clone_ref(py);
+        }
+        self.snapshots.add(position, state);
+        Ok(())
+    }
+
+    /// The state of the detector. One whose state cannot be copied can never go back: it stops, and says so.
+    pub fn state(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<State> {
+        match self.detector.state(py, shared) {
+            Err(error) if error.is_instance_of::<PyException>(py) => {
+                shared.counts.get().failures.add(1);
+                self.broken = Some(shared.twins.traceback(py, error)?);
+                self.detector.stop();
+                Ok(State::Stopped)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Go back to the newest snapshot; returns its position.
+    fn restore_newest(&mut self, py: Python<'_>, shared: &Shared) -> PyResult<usize> {
+        let newest = self.snapshots.newest();
+        self.detector.restore(py, &newest.state, shared)?;
+        Ok(newest.position)
+    }
+
+    /// How many records have causes before `position`.
+    pub fn records_before(&self, py: Python<'_>, position: usize, shared: &Shared) -> PyResult<usize> {
+        let Some(before) = position.checked_sub(1) else {
+            return Ok(0);
+        };
+        partition(self.records.len(), |at| {
+            Ok(self.records[at].cause.compare(py, &self.history[before], shared.twins)? != Ordering::Greater)
+        })
+    }
+
+    /// Forget what lies at or below `settled`, as far as a snapshot allows. Failures among it are final.
+    pub fn purge(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
+        if let Some(event) = self.history.last().map(|entry| &entry.event)
+            && let Some(traceback) = self.broken.take()
+        {
+            shared.failures.push(shared.twins.failure(py, event, &traceback)?);
+        }
+        let count = self.history.partition_point(|entry| entry.ts <= settled);
+        if count > self.snapshots.newest().position && count == self.history.len() {
+            self.snapshot(py, count, shared)?;
+        }
+        let position = self.snapshots.last_until(count).position;
+        let cut = self.records_before(py, position, shared)?;
+        self.snapshots.forget(position);
+        self.history.drain(..position);
+        let failures = self.records.drain(..cut).filter(|record| record.is_failure);
+        shared.failures.extend(failures.map(|record| record.published));
+        Ok(())
+    }
+
+    /// Have later events wait for the pending work of this number.
+    pub fn wait_for(&mut self, pending: usize) {
+        self.pending = Some(pending);
+        self.last = i64::MAX;
+    }
+
+    /// Nothing is pending any more.
+    pub fn settle(&mut self) {
+        self.pending = None;
+        self.last = self.history.last().map_or(NEVER, |entry| entry.ts);
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.detector.traverse(visit)?;
+        for snapshot in self.snapshots.iter() {
+            if let State::Running(state) = &snapshot.state {
+                visit.call(state)?;
+            }
+        }
+        self.records.iter().try_for_each(|record| visit.call(&record.published))
+    }
+
+    /// Every invariant of a lane; returns what is wrong, if anything is.
+    pub fn fault(&self, py: Python<'_>, shared: &Shared) -> PyResult<Option<&'static str>> {
+        for pair in self.history.windows(2) {
+            if pair[0].compare(py, &pair[1], shared.twins)? != Ordering::Less {
+                return Ok(Some("history out of order"));
+            }
+        }
+        let mut free = 0;
+        for record in &self.records {
+            match place_of(py, &self.history[free..], &record.cause, shared.twins)? {
+                Ok(offset) => free += offset + 1,
+                Err(_) => return Ok(Some("results out of order, or of events that are gone")),
+            }
+        }
+        if self.pending.is_some() || self.history.last().is_some_and(|entry| entry.ts != self.last) {
+            return Ok(Some("last is not the last"));
+        }
+        Ok(self.snapshots.fault(self.history.len()))
+    }
+}

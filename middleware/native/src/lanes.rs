@@ -1,0 +1,262 @@
+//! A lane for each key, so that a late event replays its own key only. The twin of `middleware.ordering.lanes.KeyedLanes`.
+
+use pyo3::exceptions::{PyAssertionError, PyException};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::counts::Counts;
+use crate::detector::Detector;
+use crate::emission::{Emission, Pending, Rounds};
+use crate::entry::Entry;
+use crate::keyless::Keyless;
+use crate::keys::{Key, Numbers};
+use crate::lane::Lane;
+use crate::shared::Shared;
+
+/// What lies at or below it is all there is.
+const END: i64 = 1 << 62;
+
+/// How many lanes one purge looks at.
+const SWEEP: usize = 8;
+
+/// Holds a mutable borrow of itself while Python runs: a detector or a key that came back in would get a `RuntimeError`.
+#[pyclass(module = "middleware.native")]
+pub struct KeyedLanes {
+    name: Py<PyAny>,
+    level: Py<PyAny>,
+    key: Key,
+    /// In the initial state; each lane gets a copy.
+    detector: Py<PyAny>,
+    initial: Py<PyAny>,
+    /// The number of each key's lane.
+    numbers: Numbers,
+    lanes: Vec<Lane>,
+    shared: Shared,
+    keyless: Keyless,
+    /// The lane at which the next purge begins.
+    sweep: usize,
+    calls: u64,
+}
+
+#[pymethods]
+impl KeyedLanes {
+    #[new]
+    fn new(
+        name: Bound<'_, PyAny>,
+        detector: Bound<'_, PyAny>,
+        level: Bound<'_, PyAny>,
+        settings: Bound<'_, PyAny>,
+        key: Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let py = name.py();
+        let shared = Shared::new(&settings, &detector)?;
+        Ok(Self {
+            name: name.unbind(),
+            level: level.unbind(),
+            key: Key::new(&detector, key)?,
+            detector: shared.twins.fresh.call1(py, (&detector,))?,
+            initial: detector.call_method0("snapshot")?.unbind(),
+            numbers: Numbers::new(py),
+            lanes: Vec::new(),
+            keyless: Keyless::new(py),
+            shared,
+            sweep: 0,
+            calls: 0,
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// What the lanes have done so far.
+    #[getter]
+    fn counts(&self, py: Python<'_>) -> Py<Counts> {
+        self.shared.counts.clone_ref(py)
+    }
+
+    /// Take changed settings.
+    fn configure(&mut self, settings: Bound<'_, PyAny>) -> PyResult<()> {
+        self.shared.configure(&settings)
+    }
+
+    /// How many emitted events are kept, because they may still be disturbed or lie behind the last snapshot. O(keys).
+    #[getter]
+    fn held(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.history.len()).sum()
+    }
+
+    /// Take a snapshot of some lane and forget it, to see what it costs. If that fails, the lane will say so by itself.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<()> {
+        match self.lanes.first().map(|lane| lane.detector.state(py, &self.shared)) {
+            Some(Err(error)) if !error.is_instance_of::<PyException>(py) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Give each event to the lane of its key; then correct the lanes with something out of order.
+    ///
+    /// A lane that published in this call and is corrected by it does so in two deltas, in sequence.
+    fn emit<'py>(
+        &mut self,
+        ready: Bound<'py, PyAny>,
+        removed: Bound<'py, PyList>,
+        clk: Bound<'py, PyAny>,
+        k: Bound<'py, PyAny>,
+        settled: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let results = PyList::empty(ready.py());
+        let mut emission = Emission { clk, k, settled, results, pending: Vec::new() };
+        self.calls += 1;
+        let outcome = self.emit_all(&ready, &removed, &mut emission);
+        for work in emission.pending {
+            self.lanes[work.lane].settle(); // an error came before its turn
+        }
+        outcome
+    }
+
+    /// Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.
+    ///
+    /// Busy lanes purge themselves as they run; this sweep is for those that fell silent.
+    #[pyo3(name = "purge")]
+    fn purge_some(&mut self, py: Python<'_>, r#final: i64) -> PyResult<Vec<Py<PyAny>>> {
+        let count = if r#final == END { self.lanes.len() } else { SWEEP.min(self.lanes.len()) };
+        for _ in 0..count {
+            self.sweep = if self.sweep + 1 < self.lanes.len() { self.sweep + 1 } else { 0 };
+            let lane = &mut self.lanes[self.sweep];
+            if !lane.history.is_empty() && lane.last <= r#final {
+                lane.purge(py, r#final, &mut self.shared)?;
+            }
+        }
+        self.keyless.settle(py, r#final, &mut self.shared)?;
+        Ok(std::mem::take(&mut self.shared.failures))
+    }
+
+    /// Raise `AssertionError` if an invariant does not hold.
+    #[pyo3(name = "_check")]
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        for lane in &self.lanes {
+            if let Some(fault) = lane.fault(py, &self.shared)? {
+                return Err(PyAssertionError::new_err(fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Events are left out: they are leaves to the collector, which never sees inside them (`gc=False`).
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.key.traverse(&visit)?;
+        visit.call(&self.detector)?;
+        visit.call(&self.initial)?;
+        self.numbers.traverse(&visit)?;
+        self.lanes.iter().try_for_each(|lane| lane.traverse(&visit))
+    }
+
+    /// Whatever leads back here does so through a detector or a key function, and a function clears itself.
+    fn __clear__(&mut self, py: Python<'_>) {
+        self.numbers.clear(py);
+        self.lanes.clear();
+    }
+}
+
+impl KeyedLanes {
+    fn emit_all<'py>(
+        &mut self,
+        ready: &Bound<'py, PyAny>,
+        removed: &Bound<'py, PyList>,
+        emission: &mut Emission<'py>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = ready.py();
+        for event in removed {
+            self.withdraw(&event, emission)?;
+        }
+        for events in ["behind", "ahead"] {
+            for event in ready.getattr(events)?.cast::<PyList>()? {
+                self.give(&event, emission)?;
+            }
+        }
+        let mut rounds = Rounds::default();
+        if let Some(inserted) = emission.inserted(&emission.results, &self.shared)? {
+            rounds.add(0, inserted);
+        }
+        let pending = std::mem::take(&mut emission.pending);
+        for work in &pending {
+            self.lanes[work.lane].settle();
+        }
+        for work in pending {
+            let lane = &mut self.lanes[work.lane];
+            let first = usize::from(lane.published_in == self.calls);
+            for (index, delta) in lane.correct(emission, work, &mut self.shared)?.into_iter().enumerate() {
+                rounds.add(first + index, delta);
+            }
+        }
+        rounds.combined(py, &self.shared)
+    }
+
+    /// Give an event to the lane of its key if it is in order there; else it waits until all others were given.
+    #[inline]
+    fn give<'py>(&mut self, event: &Bound<'py, PyAny>, emission: &mut Emission<'py>) -> PyResult<()> {
+        let py = event.py();
+        let (number, entry) = match self.lane_of(event).and_then(|number| Ok((number, Entry::new(event, self.shared.twins)?))) {
+            Ok(found) => found,
+            Err(error) => return self.keyless.add(event, error, &mut self.shared),
+        };
+        let lane = &mut self.lanes[number];
+        if entry.ts > lane.last {
+            if let Some(published) = lane.advance(py, entry, emission.settled, &mut self.shared)? {
+                emission.results.append(published)?;
+                lane.published_in = self.calls;
+            }
+        } else {
+            self.pending(number, emission).behind.push(entry);
+        }
+        Ok(())
+    }
+
+    /// The number of an event's lane. The first event of a key makes it, from the detector's initial state.
+    #[inline]
+    fn lane_of(&mut self, event: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let key = self.key.of(event)?;
+        match self.numbers.get(&key)? {
+            Some(number) => Ok(number),
+            None => self.new_lane(key),
+        }
+    }
+
+    fn new_lane(&mut self, key: Bound<'_, PyAny>) -> PyResult<usize> {
+        let py = key.py();
+        let number = self.lanes.len();
+        let derive = self.shared.twins.derivation.call1(py, (&self.name, &self.detector, &self.level, &key))?;
+        let instance = self.shared.twins.fresh.bind(py).call1((&self.detector,))?;
+        let lane = Lane::new(Detector::new(instance, derive)?, self.initial.clone_ref(py));
+        self.numbers.add(key, number)?;
+        self.lanes.push(lane);
+        Ok(number)
+    }
+
+    /// The work that waits for a lane. Whatever else comes for the lane in this call must wait for its turn.
+    fn pending<'a>(&mut self, number: usize, emission: &'a mut Emission<'_>) -> &'a mut Pending {
+        let at = self.lanes[number].pending.unwrap_or_else(|| {
+            emission.pending.push(Pending { lane: number, behind: Vec::new(), gone: Vec::new() });
+            emission.pending.len() - 1
+        });
+        self.lanes[number].wait_for(at);
+        &mut emission.pending[at]
+    }
+
+    /// Note that an emitted event is withdrawn. One whose key cannot be found never went to a lane.
+    fn withdraw<'py>(&mut self, event: &Bound<'py, PyAny>, emission: &mut Emission<'py>) -> PyResult<()> {
+        let found = self.key.of(event).and_then(|key| {
+            let number = self.numbers.get(&key)?;
+            Ok((number, Entry::new(event, self.shared.twins)?))
+        });
+        match found {
+            Ok((Some(number), entry)) => self.pending(number, emission).gone.push(entry),
+            Err(error) if !error.is_instance_of::<PyException>(event.py()) => return Err(error),
+            _ if self.keyless.withdraw(event, &self.shared)? => {}
+            _ => self.shared.counts.get().unknown.add(1),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! The native core of Slackline: hot data structures, each of which has a twin in Python that serves where this is not built.
+//!
+//! It calls back into Python for all that is rare (results, failures, ties in the order, states that are not plain), so that
+//! there is one account of what those mean.
+
+mod buffer;
+mod counts;
+mod detector;
+mod disturbance;
+mod emission;
+mod entry;
+mod keyless;
+mod keys;
+mod lane;
+mod lanes;
+mod order;
+mod replay;
+mod search;
+mod shared;
+mod snapshots;
+mod splice;
+mod state;
+mod twins;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::buffer::merge;
+    #[pymodule_export]
+    use crate::counts::Counts;
+    #[pymodule_export]
+    use crate::lanes::KeyedLanes;
+}

@@ -1,0 +1,29 @@
+//! Events in strict total order: where one stands, and how many are put in order.
+
+use std::cmp::Ordering;
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::entry::Entry;
+use crate::search::partition;
+use crate::twins::Twins;
+
+/// Where the event with this order key stands, or else where it would stand. O(log n).
+pub fn place_of(py: Python<'_>, history: &[Entry], sought: &Entry, twins: &Twins) -> PyResult<Result<usize, usize>> {
+    let at = partition(history.len(), |at| Ok::<_, PyErr>(history[at].compare(py, sought, twins)? == Ordering::Less))?;
+    let there = at < history.len() && history[at].compare(py, sought, twins)? == Ordering::Equal;
+    Ok(if there { Ok(at) } else { Err(at) })
+}
+
+/// The events in strict total order, and how many repeats were left out. O(n log n).
+pub fn arranged(py: Python<'_>, mut events: Vec<Entry>, twins: &Twins) -> PyResult<(Vec<Entry>, u64)> {
+    events.sort_by_key(|entry| entry.ts);
+    if events.windows(2).all(|pair| pair[0].ts < pair[1].ts) {
+        return Ok((events, 0));
+    }
+    let list = PyList::new(py, events.iter().map(|entry| &entry.event))?;
+    let (unique, repeats): (Vec<Bound<'_, PyAny>>, u64) = twins.arranged.bind(py).call1((list,))?.extract()?;
+    let entries = unique.iter().map(|event| Entry::new(event, twins)).collect::<PyResult<_>>()?;
+    Ok((entries, repeats))
+}

@@ -1,0 +1,51 @@
+//! What all lanes of a unit have in common.
+
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+
+use crate::counts::Counts;
+use crate::twins::Twins;
+
+/// Keyed lanes go back often and by little: their snapshots are closer together by this.
+const KEYED: usize = 4;
+
+pub struct Shared {
+    pub twins: &'static Twins,
+    /// Events of a lane between two snapshots.
+    pub spacing: usize,
+    pub full_retraction: bool,
+    pub stop_on_error: bool,
+    /// Whether the detector leaves snapshots to the middleware: its state is its attributes.
+    pub is_plain: bool,
+    pub counts: Py<Counts>,
+    /// Failures that became final and were not reported yet.
+    pub failures: Vec<Py<PyAny>>,
+}
+
+impl Shared {
+    /// From the settings of the unit, `middleware.ordering.lane.Settings`.
+    pub fn new(settings: &Bound<'_, PyAny>, detector: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = settings.py();
+        let base = py.import("middleware.detector")?.getattr("Detector")?;
+        let inherits = |name: &str| Ok::<_, PyErr>(detector.get_type().getattr(name)?.is(&base.getattr(name)?));
+        let mut shared = Self {
+            twins: Twins::get(py)?,
+            spacing: 1,
+            full_retraction: false,
+            stop_on_error: false,
+            is_plain: inherits("snapshot")? && inherits("restore")?,
+            counts: Py::new(py, Counts::default())?,
+            failures: Vec::new(),
+        };
+        shared.configure(settings)?;
+        Ok(shared)
+    }
+
+    /// Take changed settings.
+    pub fn configure(&mut self, settings: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.spacing = (settings.getattr("spacing")?.extract::<usize>()? / KEYED).max(1);
+        self.full_retraction = settings.getattr("retraction")?.is(&self.twins.full_retraction);
+        self.stop_on_error = settings.getattr("stop_on_error")?.extract()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! The Python functions and classes that the core calls, so that their meaning is written down once.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use crate::state::plainly_same;
+
+pub struct Twins {
+    /// The name "ts".
+    pub ts: Py<PyString>,
+    /// The total order of events, as a key.
+    pub order: Py<PyAny>,
+    pub event_type: Py<PyAny>,
+    pub derivation: Py<PyAny>,
+    pub fresh: Py<PyAny>,
+    pub published: Py<PyAny>,
+    pub arranged: Py<PyAny>,
+    pub full_retraction: Py<PyAny>,
+    pub inserted: Py<PyAny>,
+    pub withdrawn: Py<PyAny>,
+    pub difference: Py<PyAny>,
+    pub combined: Py<PyAny>,
+    same_state: Py<PyAny>,
+    format_exception: Py<PyAny>,
+}
+
+impl Twins {
+    /// Imported when first needed: `middleware.ordering` imports the core, not the other way round.
+    pub fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        static TWINS: PyOnceLock<Twins> = PyOnceLock::new();
+        TWINS.get_or_try_init(py, || Self::import(py))
+    }
+
+    fn import(py: Python<'_>) -> PyResult<Self> {
+        let of = |module: &str, name: &str| Ok::<_, PyErr>(py.import(module)?.getattr(name)?.unbind());
+        let retraction = |name: &str| of("middleware.ordering.retraction", name);
+        Ok(Self {
+            ts: PyString::intern(py, "ts").unbind(),
+            order: of("middleware.event", "ORDER")?,
+            event_type: of("middleware.event", "Event")?,
+            derivation: of("middleware.derivation", "Derivation")?,
+            fresh: of("middleware.detector", "fresh")?,
+            published: retraction("Published")?,
+            arranged: of("middleware.ordering.buffer", "arranged")?,
+            full_retraction: retraction("Retraction")?.getattr(py, "FULL")?,
+            inserted: retraction("inserted")?,
+            withdrawn: retraction("withdrawn")?,
+            difference: retraction("difference")?,
+            combined: retraction("combined")?,
+            same_state: of("middleware.state", "same_state")?,
+            format_exception: of("traceback", "format_exception")?,
+        })
+    }
+
+    /// Whether no detector could tell the states apart.
+    pub fn same_state(&self, one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if let Some(same) = plainly_same(one, other) {
+            return Ok(same);
+        }
+        self.same_state.bind(one.py()).call1((one, other))?.extract()
+    }
+
+    /// The text of an error, where it was raised and by whose call.
+    pub fn traceback(&self, py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
+        let limit = PyDict::new(py);
+        limit.set_item("limit", -8)?;
+        let lines = self.format_exception.bind(py).call((error.into_value(py),), Some(&limit))?;
+        PyString::new(py, "").call_method1("join", (lines,)).map(Bound::unbind)
+    }
+
+    /// The record of an event with a failure.
+    pub fn failure(&self, py: Python<'_>, event: &Py<PyAny>, traceback: &Py<PyAny>) -> PyResult<Py<PyAny>> {
+        self.published.call1(py, (event, PyList::empty(py), traceback))
+    }
+}

@@ -1,0 +1,75 @@
+"""alpha beyond the paper: the busy budget goes where it shortens the results that people subscribe to.
+
+Algorithm 3 still steers how much is speculated in all. What it leaves open is where. Three observations say:
+
+- A unit from which no subscribed type can be reached wins nothing by speculating: it buffers (alpha = 1).
+- An event reaches the end of a path when the unit that waits longest, alpha_i * K_i, lets it go. Units on a path that wait
+  less than that pay for rollbacks and win nothing. So all wait the same time w: alpha_i = w / K_i.
+- Under pressure, before all back off, those go that cost most for the latency they win: K_i for each subscribed result that
+  hangs on the unit, per nanosecond spent on its corrections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from middleware.ordering.alpha import LOWER, UPPER, Alpha
+
+_POOR = 0.25
+"""A unit is poor if its share of all latency won is below this part of its share of all that corrections cost."""
+
+_RETURN = 4
+"""Intervals below the target zone after which a unit that was set aside may speculate again."""
+
+
+class Load(NamedTuple):
+    """A unit in the last interval.
+
+    ``k``
+        its slack, ns. ``corrections``: what it spent on corrections (ns, or detector calls).
+    ``results``
+        subscribed results in that interval that it published, or that units above published which hang on it.
+    """
+
+    name: str
+    k: int
+    corrections: float
+    results: float
+
+
+class Budget:
+    """Alphas for all units of a node, from the busy factor and their loads. Pure: its state changes in ``adapt`` only."""
+
+    def __init__(self) -> None:
+        self.control = Alpha()
+        self.aside: list[str] = []
+        self._calm = 0
+
+    def adapt(self, busy: float, loads: Sequence[Load], wanted: frozenset[str]) -> dict[str, float]:
+        """alpha by unit, after an interval with this busy factor; ``wanted`` are the units that subscribed results hang on."""
+        self._calm = self._calm + 1 if busy < LOWER else 0
+        poorest = self._poorest(loads, wanted) if busy > UPPER and self.control.alpha < 1.0 else None
+        if poorest is not None:
+            self.aside.append(poorest)
+        else:
+            self.control = self.control.adapted(busy)
+            if self._calm >= _RETURN and self.aside:
+                self.aside.pop()
+                self._calm = 0
+        speculating = [load for load in loads if load.name in wanted and load.name not in self.aside]
+        wait = self.control.alpha * max((load.k for load in speculating), default=0)
+        alphas = dict.fromkeys((load.name for load in loads), 1.0)
+        alphas |= {load.name: min(1.0, wait / load.k) if load.k else self.control.alpha for load in speculating}
+        return alphas
+
+    def _poorest(self, loads: Sequence[Load], wanted: frozenset[str]) -> str | None:
+        """The unit that wins least for what it costs, if any is so poor that it should go before all back off."""
+        able = [load for load in loads if load.name in wanted and load.name not in self.aside and load.corrections > 0]
+        cost = sum(load.corrections for load in able)
+        won = sum(load.k * load.results for load in able)
+        if len(able) < 2 or not won:
+            return None
+        share = {load.name: (load.k * load.results / won) / (load.corrections / cost) for load in able}
+        name = min(share, key=lambda name: (share[name], name))
+        return name if share[name] < _POOR else None

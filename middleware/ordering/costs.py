@@ -1,0 +1,145 @@
+"""What a unit's work costs, measured as it goes, and the two choices that rest on it: retraction mode and snapshot spacing.
+
+The cores read no clock: a timer may be handed in (``runtime`` does). Without one, calls of the detector count instead of
+nanoseconds, which keeps simulations and tests deterministic. Whatever is chosen, results are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from middleware.ordering.retraction import Retraction
+
+Timer = Callable[[], int]
+"""Nanoseconds of a clock that only goes forward."""
+
+_SMOOTH = 1 / 16
+_EXPLORE = 16
+"""Every so-manieth correction is made the other way, so that its cost stays known."""
+
+_BETTER = 0.95
+"""The other way must cost less than this share of the present one before the choice changes."""
+
+_CLOSEST, _WIDEST = 8, 512
+_MEMORY = 16_384
+"""Events over which rollbacks are counted; older ones count half."""
+
+_UNKNOWN_SNAPSHOT = 24.0
+"""Without a timer a snapshot is taken to cost as much as this many calls of the detector."""
+
+
+def smoothed(before: float | None, value: float) -> float:
+    """Exponential mean with weight 1/16 for the new value."""
+    return value if before is None else before + (value - before) * _SMOOTH
+
+
+class Step:
+    """What one push did, in counts."""
+
+    __slots__ = ("affected", "emitted", "executed", "rollbacks", "spent")
+
+    def __init__(self, spent: int | None, emitted: int, executed: int, rollbacks: int, affected: int) -> None:
+        self.spent = spent
+        self.emitted = emitted
+        self.executed = executed
+        self.rollbacks = rollbacks
+        self.affected = affected
+
+
+class Costs:
+    """Running estimates for one unit, in nanoseconds if there is a timer, else in detector calls.
+
+    ``event``, ``snapshot``
+        of one call of the detector with all that goes with it, and of one snapshot.
+    ``correction``
+        spent on corrections altogether; ``total`` on everything.
+    ``downstream``
+        what one changed result costs those who read it; set from outside.
+    """
+
+    def __init__(self, timer: Timer | None) -> None:
+        self.timer = timer
+        self.event: float | None = None if timer else 1.0
+        self.snapshot: float | None = None if timer else _UNKNOWN_SNAPSHOT
+        self._rollbacks = 0.0
+        self._emitted = 0.0
+        self.sending = 5_000.0 if timer else 2.0  # a change on its way to a subscriber elsewhere
+        self.downstream = self.sending
+        self.correction = 0.0
+        self.total = 0.0
+
+    def learn(self, step: Step) -> float | None:
+        """Take a step into account; returns what its corrections cost here, or None if it had none."""
+        self._rollbacks += step.rollbacks
+        self._emitted += step.emitted
+        if self._emitted > _MEMORY:
+            self._rollbacks, self._emitted = self._rollbacks / 2, self._emitted / 2
+        if step.spent is None:
+            replayed = float(max(0, step.executed - step.emitted))
+            self.total += step.executed
+            self.correction += replayed
+            return replayed if step.rollbacks else None
+        self.total += step.spent
+        if not step.rollbacks:
+            if step.emitted:
+                self.event = smoothed(self.event, step.spent / step.emitted)
+            return None
+        spent = max(0.0, step.spent - (self.event or 0.0) * step.emitted)
+        self.correction += spent
+        return spent
+
+    def measure_snapshot(self, take: Callable[[], Any]) -> None:
+        """Measure one snapshot. A state that cannot be copied tells nothing; its lane finds out for itself."""
+        if self.timer is not None:
+            start = self.timer()
+            with suppress(Exception):
+                take()
+                self.snapshot = smoothed(self.snapshot, self.timer() - start)
+
+    def spacing(self) -> int | None:
+        """Events between snapshots at which snapshots and re-execution together cost least; None while too little is known.
+
+        A snapshot every n events costs s/n an event, a rollback re-executes n/2 events on average: with p rollbacks an
+        event, n = sqrt(2 s / (p e)) is best (Time Warp's checkpoint interval: Lin and Lazowska 1990, Ronngren and Ayani 1994).
+        """
+        if self.event is None or self.snapshot is None or not self._emitted:
+            return None
+        if not self._rollbacks:
+            return _WIDEST
+        best = math.sqrt(2 * self.snapshot / (self._rollbacks / self._emitted * max(self.event, 1e-9)))
+        return int(min(_WIDEST, max(_CLOSEST, best)))
+
+
+class RetractionChoice:
+    """Picks full or on-demand retraction by what corrections have cost lately, here and downstream; changes its mind.
+
+    Answers what DEBS'13, section 5.4, left open. Every sixteenth correction is made the other way, which keeps both costs
+    known at a sixteenth of the difference.
+    """
+
+    def __init__(self) -> None:
+        self.mode = Retraction.ON_DEMAND
+        self.switches = 0
+        self._costs: dict[Retraction, float | None] = {Retraction.ON_DEMAND: None, Retraction.FULL: None}
+        self._corrections = 0
+
+    def choose(self) -> Retraction:
+        """The mode for the next step."""
+        if self._corrections % _EXPLORE == _EXPLORE - 1:
+            return _OTHER[self.mode]
+        return self.mode
+
+    def learn(self, mode: Retraction, cost: float) -> None:
+        """What one correction in ``mode`` has cost."""
+        self._corrections += 1
+        self._costs[mode] = smoothed(self._costs[mode], cost)
+        here, there = self._costs[self.mode], self._costs[_OTHER[self.mode]]
+        if here is not None and there is not None and there < _BETTER * here:
+            self.mode = _OTHER[self.mode]
+            self.switches += 1
+
+
+_OTHER = {Retraction.ON_DEMAND: Retraction.FULL, Retraction.FULL: Retraction.ON_DEMAND}

@@ -1,0 +1,49 @@
+"""The merge in Rust against the one in Python, and both against a plain sort."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from middleware.event import ORDER
+from middleware.ordering import buffer as plain
+from tests.property.ordering.streams import Reading
+
+core = pytest.importorskip("middleware.native._core", reason="the native core is not built")
+
+events = st.builds(
+    Reading, sensor=st.just(0), value=st.just(0), ts=st.integers(0, 60), id=st.integers(0, 3), source=st.sampled_from("ab")
+)
+some = st.lists(events, max_size=12).map(lambda drawn: plain.arranged(drawn)[0])
+many = st.lists(events, max_size=200).map(lambda drawn: plain.arranged(drawn)[0])
+
+
+def identical(one, other):
+    return list(map(id, one)) == list(map(id, other))
+
+
+@given(old=many, new=st.one_of(some, many))
+def test_merges_like_its_twin(old, new):
+    one, other = old.copy(), old.copy()
+    came, duplicates = core.merge(one, new)
+    expected, repeats = plain.merge(other, new)
+    assert identical(one, other)
+    assert identical(came, expected)
+    assert duplicates == repeats
+    known = set(map(ORDER, old))
+    assert identical(came, [event for event in new if ORDER(event) not in known])
+    assert identical(one, sorted(old + came, key=ORDER))
+
+
+def test_appends_what_comes_behind_everything():
+    old = [Reading(0, 0, ts=1), Reading(0, 0, ts=2)]
+    new = [Reading(0, 0, ts=2, id=1), Reading(0, 0, ts=3)]
+    assert core.merge(old, new) == (new, 0)
+    assert [(event.ts, event.id) for event in old] == [(1, 0), (2, 0), (2, 1), (3, 0)]
+
+
+def test_an_event_that_cannot_be_placed_leaves_the_buffer_alone():
+    old = [Reading(0, 0, ts=ts) for ts in range(4)]
+    buffer = old.copy()
+    with pytest.raises(TypeError):
+        core.merge(buffer, [Reading(0, 0, ts=2, id=7), Reading(0, 0, ts="soon")])
+    assert identical(buffer, old)

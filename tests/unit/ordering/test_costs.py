@@ -1,0 +1,117 @@
+import random
+
+import pytest
+
+from middleware.change import Delta
+from middleware.detector import Detector
+from middleware.event import END, Event
+from middleware.ordering.costs import Costs, RetractionChoice, Step
+from middleware.ordering.retraction import Retraction
+from middleware.ordering.unit import Policies, Unit
+
+
+class Reading(Event):
+    value: int
+
+
+class Result(Event):
+    value: int
+
+
+class Relay(Detector):
+    """Publishes what it reads: a late event changes one result, and full retraction withdraws them all."""
+
+    subscribes, publishes = (Reading,), (Result,)
+
+    def on_event(self, event):
+        return Result(event.value, ts=event.ts)
+
+
+class Chain(Detector):
+    """Every result depends on all before: a late event changes all that follow, in either mode."""
+
+    subscribes, publishes = (Reading,), (Result,)
+
+    def __init__(self):
+        self.sum = 0
+
+    def on_event(self, event):
+        self.sum += event.value + 1
+        return Result(self.sum, ts=event.ts)
+
+
+def disordered(count, late, seed=1):
+    rng = random.Random(seed)
+    events = [Reading(rng.randrange(9), ts=n, id=n, source="s") for n in range(count)]
+    return sorted(events, key=lambda event: event.ts + (rng.randrange(60) if rng.random() < late else 0))
+
+
+def run(detector, late, **settings):
+    unit = Unit("unit", detector, 1, Policies(alpha=0.0, **settings))
+    arrived = disordered(6_000, late)
+    for at in range(0, len(arrived), 10):
+        unit.push(Delta(arrived[at : at + 10]))
+    unit.push(Delta(), promised=END, is_open=False)
+    return unit.statistics()
+
+
+def test_auto_keeps_to_on_demand_where_little_changes():
+    auto = run(Relay(), 0.05, retraction=Retraction.AUTO)
+    assert auto.retraction == "on-demand"
+    full = run(Relay(), 0.05, retraction=Retraction.FULL)
+    on_demand = run(Relay(), 0.05)
+    assert on_demand.revised + on_demand.retracted == 0
+    assert 0 < auto.retracted < full.retracted / 5, "only what exploration withdraws"
+
+
+def test_the_choice_follows_the_costs_and_changes_back():
+    choice = RetractionChoice()
+    cost = {Retraction.ON_DEMAND: 10.0, Retraction.FULL: 5.0}
+
+    def work(corrections):
+        for _ in range(corrections):
+            mode = choice.choose()
+            choice.learn(mode, cost[mode])
+
+    work(40)
+    assert choice.mode is Retraction.FULL
+    cost[Retraction.FULL] = 30.0
+    work(400)
+    assert choice.mode is Retraction.ON_DEMAND
+    assert choice.switches == 2
+
+
+def test_equal_costs_do_not_make_it_flutter():
+    choice = RetractionChoice()
+    rng = random.Random(3)
+    for _ in range(1_000):
+        choice.learn(choice.choose(), 100 + rng.random())
+    assert choice.switches == 0
+
+
+@pytest.mark.parametrize(("late", "least", "most"), [(0.0, 512, 512), (0.002, 80, 400), (0.3, 8, 32)])
+def test_spacing_follows_the_rate_of_rollbacks(late, least, most):
+    assert least <= run(Chain(), late).spacing <= most
+
+
+def test_spacing_follows_the_cost_of_snapshots():
+    time = iter(range(0, 10**9, 1000))
+    cheap, dear = Costs(lambda: next(time)), Costs(lambda: next(time) * 64)
+    for costs in (cheap, dear):
+        assert costs.spacing() is None, "nothing is known yet"
+        costs.measure_snapshot(lambda: None)
+        for _ in range(50):
+            costs.learn(Step(1_000, 10, 10, 0, 0))
+            costs.learn(Step(3_000, 10, 20, 1, 1))
+    assert dear.spacing() == pytest.approx(8 * cheap.spacing(), rel=0.2)
+
+
+def test_corrections_are_told_from_ordinary_work():
+    costs = Costs(lambda: 0)
+    assert costs.learn(Step(1_000, 10, 10, 0, 0)) is None
+    assert costs.learn(Step(5_000, 10, 60, 1, 3)) == 4_000
+    assert (costs.total, costs.correction, costs.event) == (6_000, 4_000, 100)
+
+
+def test_a_fixed_spacing_stays():
+    assert run(Chain(), 0.3, spacing=77).spacing == 77
