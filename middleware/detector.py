@@ -56,13 +56,14 @@ class Detector:
 
     def snapshot(self) -> Any:
         """The state as a value that later changes of the detector leave alone. Override both this and ``restore``."""
-        return copy_state(vars(self))
+        return copy_state(vars(self), self)
 
     def restore(self, state: Any) -> None:
         """Return to a state that ``snapshot`` gave; the same one may be restored again."""
+        restored = restored_state(state, self)
         attributes = vars(self)
         attributes.clear()
-        attributes.update(restored_state(state))
+        attributes.update(restored)
 
 
 def detector_name(detector: Detector) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections import deque
+from io import BytesIO
 from typing import Any
 
 import cloudpickle
@@ -21,15 +22,18 @@ _all_atoms = _ATOMS.issuperset
 
 
 class Pickled:
-    """A state that is not plain, kept as its pickle."""
+    """A state that is not plain, kept as its pickle. Where it refers to its owner (a bound method does), it will again."""
 
     __slots__ = ("data",)
 
-    def __init__(self, value: Any) -> None:
-        self.data: bytes = cloudpickle.dumps(value)
+    def __init__(self, value: Any, owner: object = None) -> None:
+        data = BytesIO()
+        _Pickler(data, owner).dump(value)
+        self.data = data.getvalue()
 
-    def value(self) -> Any:
-        return pickle.loads(self.data)
+    def value(self, owner: object = None) -> Any:
+        """The state anew, for ``owner``."""
+        return _Unpickler(BytesIO(self.data), owner).load()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pickled) and self.data == other.data
@@ -38,12 +42,30 @@ class Pickled:
         return hash(self.data)
 
 
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, file: BytesIO, owner: object) -> None:
+        super().__init__(file)
+        self._owner = owner
+
+    def persistent_id(self, item: Any) -> str | None:
+        return "owner" if item is self._owner and item is not None else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BytesIO, owner: object) -> None:
+        super().__init__(file)
+        self._owner = owner
+
+    def persistent_load(self, name: Any) -> Any:
+        return self._owner
+
+
 class _NotPlainError(Exception):
     """The state holds something that is no plain value, or one mutable value in two places."""
 
 
-def copy_state(state: dict[str, Any]) -> dict[str, Any] | Pickled:
-    """A copy of a detector's attributes that shares nothing mutable with it. O(size of the state).
+def copy_state(state: dict[str, Any], owner: object = None) -> dict[str, Any] | Pickled:
+    """A copy of the attributes of ``owner`` that shares nothing mutable with it. O(size of the state).
 
     A state that is not plain is pickled as a whole, so that what is one object in it stays one object.
     """
@@ -53,13 +75,13 @@ def copy_state(state: dict[str, Any]) -> dict[str, Any] | Pickled:
     try:
         return {name: _frozen(value, met) for name, value in state.items()}
     except _NotPlainError:
-        return Pickled(state)
+        return Pickled(state, owner)
 
 
-def restored_state(copy: dict[str, Any] | Pickled) -> dict[str, Any]:
-    """Attributes made from a copy, which stays good for another time. O(size of the state)."""
+def restored_state(copy: dict[str, Any] | Pickled, owner: object = None) -> dict[str, Any]:
+    """Attributes for ``owner`` made from a copy, which stays good for another time. O(size of the state)."""
     if isinstance(copy, Pickled):
-        return copy.value()  # type: ignore[no-any-return]
+        return copy.value(owner)  # type: ignore[no-any-return]
     if _all_atoms(map(type, copy.values())):
         return copy.copy()
     return {name: _thawed(value) for name, value in copy.items()}
