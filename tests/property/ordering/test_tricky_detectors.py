@@ -1,4 +1,4 @@
-"""Detectors that once came out wrong, found by a hunt for counter-examples: each equals the in-order run in any arrival order."""
+"""Detectors that once came out wrong, found by a hunt for counter-examples: each equals the in-order run whatever arrives when."""
 
 from itertools import permutations
 
