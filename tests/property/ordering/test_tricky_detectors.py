@@ -1,4 +1,4 @@
-"""Detectors that once came out wrong, found by a hunt for counter-examples: each equals the in-order run whatever arrives when."""
+"""Detectors that once came out wrong, found by a hunt for counter-examples: whatever arrives when, they equal the plain run."""
 
 from itertools import permutations
 
