@@ -156,14 +156,15 @@ class PlayerHits(Detector):
         return None
 
     def _hit(self, hit: BallHit) -> PlayerHitsBall | None:
-        if hit.ball != self.ball or self.nearest not in self.near or _bounce(hit):
+        if hit.ball != self.ball or self.nearest not in self.near or is_bounce(hit):
             return None
         return PlayerHitsBall(
             self.nearest, self.near[self.nearest], hit.ball, hit.acceleration, hit.x, hit.y, ts=hit.ts
         )  # fmt: skip
 
 
-def _bounce(hit: BallHit) -> bool:
+def is_bounce(hit: BallHit) -> bool:
+    """Whether a hit is the ball bouncing off the ground: near it, and all but straight upwards."""
     return hit.z < 0.8 and hit.az > 0.85 * hit.acceleration
 
 

@@ -11,13 +11,13 @@ from typing import ClassVar
 from middleware.event import Event
 
 
-class SoccerEvent(Event):
+class SoccerEvent(Event, frozen=True):
     """Base of all event types here."""
 
     namespace: ClassVar[str] = "soccer"
 
 
-class Position(SoccerEvent):
+class Position(SoccerEvent, frozen=True):
     """Raw: where a transmitter is, how fast it moves, and how its motion changes."""
 
     sensor: int
@@ -35,7 +35,7 @@ class Position(SoccerEvent):
 # Motion
 
 
-class LimbMotion(SoccerEvent):
+class LimbMotion(SoccerEvent, frozen=True):
     """Smoothed motion of one transmitter of a player."""
 
     sensor: int
@@ -49,7 +49,7 @@ class LimbMotion(SoccerEvent):
     vz: float
 
 
-class BallMotion(SoccerEvent):
+class BallMotion(SoccerEvent, frozen=True):
     """Smoothed motion of a ball."""
 
     ball: int
@@ -61,7 +61,7 @@ class BallMotion(SoccerEvent):
     vz: float
 
 
-class PlayerMotion(SoccerEvent):
+class PlayerMotion(SoccerEvent, frozen=True):
     """Smoothed motion of a player: the middle of his limbs, on the ground."""
 
     player: int
@@ -75,7 +75,7 @@ class PlayerMotion(SoccerEvent):
 # The ball
 
 
-class BallHit(SoccerEvent):
+class BallHit(SoccerEvent, frozen=True):
     """Something struck a ball: its acceleration rose above the threshold. The rest is the ball's at that moment."""
 
     ball: int
@@ -88,7 +88,7 @@ class BallHit(SoccerEvent):
     az: float
 
 
-class BallInPlay(SoccerEvent):
+class BallInPlay(SoccerEvent, frozen=True):
     """A ball is on the pitch, and it is the one that counts."""
 
     ball: int
@@ -96,7 +96,7 @@ class BallInPlay(SoccerEvent):
     y: float
 
 
-class BallOutOfPlay(SoccerEvent):
+class BallOutOfPlay(SoccerEvent, frozen=True):
     """The whole of the ball that counted has crossed a line of the pitch; position and velocity when that was seen."""
 
     ball: int
@@ -108,7 +108,7 @@ class BallOutOfPlay(SoccerEvent):
     vz: float
 
 
-class BallInGoal(SoccerEvent):
+class BallInGoal(SoccerEvent, frozen=True):
     """The ball crossed the goal line between the posts and under the bar of the goal that ``team`` defends."""
 
     ball: int
@@ -118,7 +118,7 @@ class BallInGoal(SoccerEvent):
     z: float
 
 
-class BallOverGoalLine(SoccerEvent):
+class BallOverGoalLine(SoccerEvent, frozen=True):
     """The ball crossed the goal line outside the goal that ``team`` defends."""
 
     ball: int
@@ -127,7 +127,7 @@ class BallOverGoalLine(SoccerEvent):
     y: float
 
 
-class BallOverTouchLine(SoccerEvent):
+class BallOverTouchLine(SoccerEvent, frozen=True):
     """The ball crossed one of the long sides."""
 
     ball: int
@@ -138,7 +138,7 @@ class BallOverTouchLine(SoccerEvent):
 # Players and the ball
 
 
-class Near(SoccerEvent):
+class Near(SoccerEvent, frozen=True):
     """A player has come near the ball in play."""
 
     player: int
@@ -147,7 +147,7 @@ class Near(SoccerEvent):
     distance: float
 
 
-class NotNear(SoccerEvent):
+class NotNear(SoccerEvent, frozen=True):
     """A player who was near the ball no longer is."""
 
     player: int
@@ -155,7 +155,7 @@ class NotNear(SoccerEvent):
     ball: int
 
 
-class Nearest(SoccerEvent):
+class Nearest(SoccerEvent, frozen=True):
     """Of the players near the ball this one is now the nearest."""
 
     player: int
@@ -164,7 +164,7 @@ class Nearest(SoccerEvent):
     distance: float
 
 
-class PlayerHitsBall(SoccerEvent):
+class PlayerHitsBall(SoccerEvent, frozen=True):
     """A player touched the ball."""
 
     player: int
@@ -175,7 +175,7 @@ class PlayerHitsBall(SoccerEvent):
     y: float
 
 
-class Kick(SoccerEvent):
+class Kick(SoccerEvent, frozen=True):
     """A player's touch together with what came of it: the ball's velocity just afterwards, and its position then."""
 
     player: int
@@ -190,7 +190,7 @@ class Kick(SoccerEvent):
     vz: float
 
 
-class Possession(SoccerEvent):
+class Possession(SoccerEvent, frozen=True):
     """Another player has the ball now; ``previous`` had it before (0: nobody, the ball was dead)."""
 
     player: int
@@ -199,7 +199,7 @@ class Possession(SoccerEvent):
     previous: int
 
 
-class TeamPossession(SoccerEvent):
+class TeamPossession(SoccerEvent, frozen=True):
     """The other team has the ball now, by this player; ``lasted`` is how long the opponents had it."""
 
     team: str
@@ -211,7 +211,7 @@ class TeamPossession(SoccerEvent):
 # Passing
 
 
-class Pass(SoccerEvent):
+class Pass(SoccerEvent, frozen=True):
     """The ball went from a player to a team-mate; the occurrence time is the receiver's first touch.
 
     ``kicked`` is the time of the kick, ``distance`` that between kick and first touch.
@@ -225,7 +225,7 @@ class Pass(SoccerEvent):
     kicked: int
 
 
-class FailedPass(SoccerEvent):
+class FailedPass(SoccerEvent, frozen=True):
     """A kick that was no shot ended with an opponent (``receiver``), or out of play (receiver 0)."""
 
     player: int
@@ -237,7 +237,7 @@ class FailedPass(SoccerEvent):
     kicked: int
 
 
-class Interception(SoccerEvent):
+class Interception(SoccerEvent, frozen=True):
     """A player took the ball from an opponent's pass, and his team kept it for another touch at least."""
 
     player: int
@@ -246,7 +246,7 @@ class Interception(SoccerEvent):
     ball: int
 
 
-class DoublePass(SoccerEvent):
+class DoublePass(SoccerEvent, frozen=True):
     """One player passed to another and had the ball back at once."""
 
     player: int
@@ -255,7 +255,7 @@ class DoublePass(SoccerEvent):
     ball: int
 
 
-class PassSequence(SoccerEvent):
+class PassSequence(SoccerEvent, frozen=True):
     """A team has played this many passes in a row (from three on, at each further one)."""
 
     team: str
@@ -267,7 +267,7 @@ class PassSequence(SoccerEvent):
 # Shooting
 
 
-class ShotOnGoal(SoccerEvent):
+class ShotOnGoal(SoccerEvent, frozen=True):
     """A hard kick that will reach the opponents' goal line at the goal or close by it.
 
     ``offset`` is how far from the middle of the goal, ``height`` how high, the ball is expected there; ``on_target``
@@ -284,7 +284,7 @@ class ShotOnGoal(SoccerEvent):
     on_target: bool
 
 
-class BlockedShot(SoccerEvent):
+class BlockedShot(SoccerEvent, frozen=True):
     """An opponent in the field got in the way of a shot."""
 
     player: int
@@ -293,7 +293,7 @@ class BlockedShot(SoccerEvent):
     ball: int
 
 
-class Save(SoccerEvent):
+class Save(SoccerEvent, frozen=True):
     """The keeper stopped a shot."""
 
     player: int
@@ -302,7 +302,7 @@ class Save(SoccerEvent):
     ball: int
 
 
-class MissedShot(SoccerEvent):
+class MissedShot(SoccerEvent, frozen=True):
     """A shot went out of play beside or above the goal."""
 
     player: int
@@ -310,7 +310,7 @@ class MissedShot(SoccerEvent):
     ball: int
 
 
-class Goal(SoccerEvent):
+class Goal(SoccerEvent, frozen=True):
     """``team`` scored; ``player`` touched the ball last (one of the other team, if it is an own goal)."""
 
     team: str
@@ -322,7 +322,7 @@ class Goal(SoccerEvent):
 # Dead ball
 
 
-class DeadBall(SoccerEvent):
+class DeadBall(SoccerEvent, frozen=True):
     """Play stopped. ``restart``: throw-in, goal kick, corner kick or kick-off, by ``team``; the ball left at x, y."""
 
     restart: str
@@ -332,7 +332,7 @@ class DeadBall(SoccerEvent):
     y: float
 
 
-class Restart(SoccerEvent):
+class Restart(SoccerEvent, frozen=True):
     """Play goes on: the first touch after a dead ball. ``stopped`` is how long it had stood still."""
 
     restart: str

@@ -135,12 +135,33 @@ def _debs2013(name: str, first: str, second: str) -> Setup:
     )
 
 
+TRACAB_AWAY = 100
+"""Added to the numbers of the away team's players, so that all differ."""
+
+TRACAB_BALL = 200
+"""The number that stands for the ball in optical tracking."""
+
+
+def _tracab() -> Setup:
+    """Optical tracking of a real match: one point a player (``home_7`` is player 7, ``away_7`` player 107), one ball."""
+    numbers = range(1, 22)
+    teams = (("home", 0), ("away", TRACAB_AWAY))
+    return Setup(
+        name="tracab",
+        pitch=Pitch(-52.45, 52.45, -33.9, 33.9),
+        goals=(GoalMouth("home", "y", -52.45, -3.66, 3.66), GoalMouth("away", "y", 52.45, -3.66, 3.66)),
+        players=tuple(Player(add + n, team, (add + n,), keeper=n == 1) for team, add in teams for n in numbers),
+        balls=(TRACAB_BALL,),
+    )
+
+
 SETUPS = {
     setup.name: setup
     for setup in (
         _generated(),
         _debs2013("debs2013", "A", "B"),
         _debs2013("debs2013-second-half", "B", "A"),
+        _tracab(),
     )
 }
 """Setups by name."""

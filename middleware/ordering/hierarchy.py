@@ -21,6 +21,9 @@ Parts = dict[str, list[Delta]]
 """Changes of one round by type name."""
 
 
+_NOTHING = Delta()
+
+
 class Adaptation(StrEnum):
     """How alpha is steered at run time."""
 
@@ -124,7 +127,7 @@ class Hierarchy:
             outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)
         promises = [self._promise(name, outside) for name in placed.reads]
         known = [promise for promise in promises if promise is not None]
-        last = inputs[-1] if inputs else Delta()
+        last = inputs[-1] if inputs else _NOTHING
         outputs += unit.push(last, self.clock, min(known, default=END), len(known) < len(promises))
         return outputs
 

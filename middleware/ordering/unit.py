@@ -172,6 +172,9 @@ class Unit:
         ``more``
             whether there is more of the same arrival to come: the clock stands still till then.
         """
+        if not self._waiting and not delta and not more:
+            self._pass_time(mark, promised, is_open)
+            return []
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
         arrived = self._admit(delta, more) if delta.inserts else _NOTHING
@@ -185,6 +188,16 @@ class Unit:
         if self.final == END or self._unpurged >= _PURGE_EVERY:
             self._purge()
         return deltas
+
+    def _pass_time(self, mark: int | None, promised: int, is_open: bool) -> None:
+        """Nothing has come and nothing waits: only the clock and what is final move. Most units of a node, most of the time."""
+        self.clock.release()
+        if mark is not None and self._ticking is None:
+            self.clock.mark(mark)
+        self._settle(promised, is_open)
+        self.emitted = max(self.emitted, self.final)
+        if self.final == END:
+            self._purge()
 
     def _admit(self, delta: Delta, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
