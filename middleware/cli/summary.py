@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ from middleware.testing.oracle import first_arrivals, oracle
 if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
     from middleware.spark.feed import FeedReport
+
+_ROWS = 24
+"""How many units a table shows; the JSON has all."""
 
 _STYLES = {"early": "yellow", "revised": "magenta", "withdrawn": "red strike", "final": "green"}
 
@@ -77,7 +81,7 @@ class RunSummary(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """The whole: ``latency_ms`` is over the scenario's results, by mode."""
+    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode."""
 
     scenario: str
     trace: str
@@ -85,6 +89,7 @@ class Summary(msgspec.Struct):
     finals: int
     oracle_equal: bool
     latency_ms: dict[str, Latency]
+    results: list[str]
     runs: dict[str, RunSummary]
 
 
@@ -137,6 +142,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
         events=len(raw),
         finals=min(one.finals for one in runs.values()),
         oracle_equal=all(one.oracle_equal for one in runs.values()),
+        results=list(results),
         latency_ms={mode: latency for mode, latency in latencies.items() if latency is not None},
         runs=runs,
     )
@@ -236,10 +242,12 @@ def show(result: Summary, screen: Console) -> None:
 
 
 def _units_table(mode: str, one: RunSummary) -> Table:
-    table = Table(title=f"{mode}: units")
+    busiest = sorted(one.units, key=lambda unit: -unit.received)[:_ROWS]
+    rest = len(one.units) - len(busiest)
+    table = Table(title=f"{mode}: units", caption=f"and {rest} less busy ones (all of them: --json FILE)" if rest else None)
     for heading in ("level", "detector", "node", "received", "K (ms)", "alpha", "late", "rollbacks", "published", "corrected"):
         table.add_column(heading, justify="left" if heading in ("detector", "node") else "right")
-    for unit in sorted(one.units, key=lambda unit: (unit.level, unit.detector)):
+    for unit in sorted(busiest, key=lambda unit: (unit.level, unit.detector)):
         cells = [
             f"{unit.k:,.1f}",
             f"{unit.alpha:.2f}",
@@ -256,8 +264,11 @@ def _latency_table(result: Summary) -> Table:
     modes = list(result.runs)
     for mode in modes:
         table.add_column(mode, justify="right")
-    names = sorted({name for one in result.runs.values() for name in one.latency_by_type})
-    for name in names:
+    counts = Counter({name: latency.count for one in result.runs.values() for name, latency in one.latency_by_type.items()})
+    chosen = {name for name, _ in counts.most_common(_ROWS // 2)} | {name for name in result.results if name in counts}
+    if rest := len(counts) - len(chosen):
+        table.caption = f"and {rest} rarer types (all of them: --json FILE)"
+    for name in sorted(chosen):
         each = [result.runs[mode].latency_by_type.get(name) for mode in modes]
         cells = [f"{latency.mean:,.0f} / {latency.p99:,.0f}" if latency else "" for latency in each]
         table.add_row(name, f"{max(latency.count if latency else 0 for latency in each):,}", *cells)

@@ -1,0 +1,104 @@
+"""``slackline evaluate``: the paper's evaluation from runs made now, as a report with figures."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from middleware.cli.output import ExitCode, JsonFile, console, write_json
+from middleware.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from middleware.evaluation.measures import Results
+
+SECONDS = 65.0
+"""The paper's snippet: 2.2 million positions."""
+
+QUICK_SECONDS = 8.0
+
+
+def evaluate(
+    *,
+    scenario: Annotated[str, typer.Option(help="Name or folder of the scenario.")] = "soccer",
+    seconds: Annotated[float | None, typer.Option(min=1.0, help="Length of the snippet (65; with --quick 8).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the recording and its delays, instead of the scenario's.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few modes and a short snippet: checks structure, not times.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html and the figures.")] = Path("out/evaluation"),
+    traces: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for prepared traces.")] = Path("out"),
+    json: JsonFile = None,
+) -> None:
+    """Replay a snippet of the match in every mode through a real node, and report latency, CPU, memory and corrections.
+
+    Everything runs on one node process, fed at real speed by a process of its own; let nothing else run on the machine.
+    Ends with 0 if the finals of every mode equal the in-order oracle's, and with 1 if they do not.
+
+    Examples:
+
+      [bold]slackline evaluate[/]                       the whole evaluation, half an hour or so
+
+      [bold]slackline evaluate --quick --json -[/]      its structure, in three minutes
+
+      [bold]slackline evaluate --seconds 20 --seed 3 --out out/seed3[/]
+    """
+    from middleware.cli.run import prepared
+    from middleware.evaluation.evaluation import SHORT, WHOLE, Evaluation
+    from middleware.runtime.scenario import load_scenario
+
+    length = seconds if seconds is not None else QUICK_SECONDS if quick else SECONDS
+    plan = load_scenario(scenario)
+    if plan.plan.recording.generate is None:
+        raise ScenarioError(f"{plan.file}: evaluate needs a generated recording, such as that of the scenario soccer")
+    plan = plan.lasting(length, seed)
+    screen = console(json)
+    screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
+    trace = prepared(plan, traces, screen)
+    with screen.status("...") as status:
+
+        def say(text: str) -> None:
+            status.update(f"{text} ...")
+            if not screen.is_terminal:
+                screen.print(text)
+
+        results = Evaluation(plan, trace, SHORT if quick else WHOLE, _command(), say).run(out)
+    _show(results, screen, out)
+    if json:
+        write_json(results, json)
+    if not results.oracle_equal:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _command() -> str:
+    return shlex.join(["slackline", *sys.argv[1:]])
+
+
+def _show(results: Results, screen: Console, out: Path) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{results.seconds:g} s, seed {results.seed}: all detections")
+    for heading in ("mode", "mean (ms)", "p99 (ms)", "ratio", "CPU", "busy", "alpha", "corrected", "finals", "oracle"):
+        table.add_column(heading, justify="left" if heading == "mode" else "right")
+    for mode in results.modes:
+        latency, ratio = mode["latency"], mode["ratios"].get("all")
+        numbers = [
+            f"{latency['mean']:,.0f}",
+            f"{latency['p99']:,.0f}",
+            "" if ratio is None else f"{ratio:.2f}",
+            f"{mode['cpu']:.0%}",
+        ]
+        numbers += [f"{mode['busy']:.2f}", f"{mode['alpha']:.2f}", f"{mode['corrections']['corrected_at_all']:,}"]
+        equal = "[green]equal[/]" if mode["oracle_equal"] else "[red]differs[/]"
+        table.add_row(mode["mode"]["title"], *numbers, f"{mode['finals']:,}", equal)
+    screen.print(table)
+    given = {**{f"latency {name}": value for name, value in results.latency_ratio.items()}}
+    given |= {"corrected, on-demand to full": results.retraction_ratio, "real-time factor": results.real_time_factor}
+    given |= {f"F1 {name}": value for name, value in results.f1.items()}
+    screen.print(" · ".join(f"{name} {'-' if value is None else f'{value:.3g}'}" for name, value in given.items()))
+    for what, why in results.left_out.items():
+        screen.print(f"left out: {what}: {why}", style="yellow")
+    screen.print(f"report: {out / 'report.html'}")
