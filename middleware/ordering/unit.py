@@ -25,7 +25,7 @@ from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import Ready, lanes_for
 from middleware.ordering.retraction import Published, Retraction
 
-_PURGE_EVERY = 512
+_PURGE_EVERY = 1024
 """How many events an unkeyed unit emits between two purges."""
 
 _NOTHING = Ready([], [])
@@ -301,8 +301,11 @@ class Unit:
         spent = timer() - start if timer is not None else None
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
             deltas = [consolidate(change for out in deltas for change in out.changes())]
-        corrected = self._count(deltas)
-        self._learn(Step(spent, emitted, counts.executed - executed, counts.rollbacks - rollbacks, corrected))
+        corrected = self._count(deltas) if deltas else 0
+        if spent is None and counts.rollbacks == rollbacks:
+            self.costs.calm(emitted)
+        else:
+            self._learn(Step(spent, emitted, counts.executed - executed, counts.rollbacks - rollbacks, corrected))
         return deltas
 
     def _count(self, deltas: list[Delta]) -> int:
