@@ -1,0 +1,181 @@
+"""The evaluation as a whole: run every mode, hold it against the oracle, count corrections, score, draw, report."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from middleware.errors import ScenarioError, TraceError
+from middleware.evaluation.corrections import Affected, affected, retraction_ratios
+from middleware.evaluation.figures import Figures
+from middleware.evaluation.measures import Measured, Results, in_zone, measure, plain, ratios
+from middleware.evaluation.modes import (
+    AUTO,
+    BUFFERING,
+    DYNAMIC,
+    EVERY,
+    FULL,
+    MODES,
+    QUICK,
+    SPARSE,
+    UNKEYED,
+    Mode,
+)
+from middleware.evaluation.report import write_report
+from middleware.evaluation.runs import Counted, counted, replay
+from middleware.evaluation.setting import line, setting
+from middleware.event import ORDER, Event, Identity
+from middleware.runtime.report import NodeReport
+from middleware.runtime.scenario import Scenario, load_object
+from middleware.spark.traces import read_trace
+from middleware.testing.oracle import first_arrivals, oracle
+
+Say = Callable[[str], None]
+
+_RETRACTION = (DYNAMIC, FULL, AUTO)
+_COUNTED = (*_RETRACTION, EVERY, SPARSE)
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """How much is run: the modes, and the seconds of the recording and rounds that counted runs take.
+
+    ``unkeyed_seconds``
+        of the run without keys, which costs many times as much.
+    """
+
+    modes: tuple[Mode, ...]
+    counted: tuple[Mode, ...]
+    counted_seconds: float
+    rounds: int
+    unkeyed_seconds: float
+
+
+WHOLE = Extent(MODES, _COUNTED, 30.0, 3, 5.0)
+SHORT = Extent(QUICK, _RETRACTION, 2.0, 1, 1.0)
+
+
+class Evaluation:
+    """One evaluation of a scenario whose trace is prepared; ``say`` is told what is being done."""
+
+    def __init__(self, scenario: Scenario, trace: Path, extent: Extent, command: str, say: Say) -> None:
+        self._scenario = scenario
+        self._trace = trace
+        self._extent = extent
+        self._say = say
+        self._seconds = scenario.plan.recording.seconds
+        self._setting = setting(scenario.plan.recording.seed, self._seconds, command)
+        self._left_out: dict[str, str] = {}
+        self._expected: dict[str, list[Event]] = {}
+
+    def run(self, out: Path) -> Results:
+        """Run everything and write report and figures into ``out``. Raises RunError, ScenarioError, TraceError."""
+        figures = Figures(_folder(out), line(self._setting), self._scenario.plan.evaluation)
+        replays = []
+        for mode in self._extent.modes:
+            self._say(f"{mode.title}: {self._seconds:g} s at real speed")
+            replays.append(replay(self._scenario, self._trace, mode, self._seconds))
+        self._say("reading the recording")
+        arrivals = list(itertools.chain.from_iterable(read_trace(self._trace, self._scenario.types)))
+        raw = first_arrivals(arrivals)
+        measured = {}
+        for one in replays:
+            self._say(f"{one.mode.title}: holding the finals against the in-order oracle")
+            measured[one.mode.name] = measure(one, self._scenario, self._oracle(raw, one.report))
+        touched = self._count(arrivals)
+        self._say("scoring")
+        results = self._results(measured, touched, replays[0].finals)
+        self._say("drawing")
+        table = list(touched.values())
+        drawn = figures.draw(measured, table, _RETRACTION)
+        write_report(out / "report.html", results, measured, table, drawn)
+        return results
+
+    def _oracle(self, raw: list[Event], report: NodeReport) -> list[Event]:
+        """The in-order results in total order, without what the run lists as late; computed once for equal ledgers."""
+        late: dict[str, set[Identity]] = {name: set(ids) for name, ids in report.late.items() if ids}
+        key = repr(sorted((name, sorted(ids)) for name, ids in late.items()))
+        if key not in self._expected:
+            finals = oracle(raw, self._scenario.detectors, late)
+            self._expected[key] = sorted(itertools.chain.from_iterable(finals.values()), key=ORDER)
+        return self._expected[key]
+
+    def _count(self, arrivals: list[Event]) -> dict[str, Affected]:
+        """Runs in this process: pure buffering over everything, the others at alpha = 0 over the first seconds.
+
+        Modes take turns, since the machine may slow down; of several rounds the one with the median CPU time counts.
+        """
+        runs = [self._counted(BUFFERING, arrivals, 1.0, self._seconds)]
+        rounds: dict[str, list[Counted]] = {mode.name: [] for mode in self._extent.counted}
+        for number, mode in itertools.product(range(self._extent.rounds), self._extent.counted):
+            rounds[mode.name].append(self._counted(mode, arrivals, 0.0, self._extent.counted_seconds, f", round {number + 1}"))
+        runs += [sorted(each, key=lambda run: run.cpu)[len(each) // 2] for each in rounds.values()]
+        runs.append(self._counted(UNKEYED, arrivals, 0.0, self._extent.unkeyed_seconds))
+        return {one.mode.name: affected(one, self._scenario) for one in runs}
+
+    def _counted(self, mode: Mode, arrivals: list[Event], alpha: float, seconds: float, which: str = "") -> Counted:
+        """One run in this process over the first seconds."""
+        seconds = min(seconds, self._seconds)
+        self._say(f"{mode.title}: counting {seconds:g} s in one process, alpha = {alpha:g}{which}")
+        return counted(self._scenario, arrivals[: round(len(arrivals) * seconds / self._seconds)], mode, alpha, seconds)
+
+    def _results(self, measured: dict[str, Measured], touched: dict[str, Affected], finals: list[Event]) -> Results:
+        corrections = retraction_ratios(touched)
+        factors = {name: one.real_time_factor for name, one in touched.items()}
+        return Results(
+            scenario=self._scenario.plan.name,
+            seconds=self._seconds,
+            seed=self._scenario.plan.recording.seed,
+            detectors=len(self._scenario.detectors),
+            levels=max(self._scenario.levels.values()),
+            event_types=self._event_types(),
+            latency_of=self._scenario.plan.evaluation.latency,
+            corrections_of=self._scenario.plan.evaluation.corrections,
+            latency_ratio=ratios(measured),
+            retraction_ratio=corrections["cascade"],
+            retraction_ratios=corrections,
+            real_time_factor=factors[BUFFERING.name],
+            real_time_factors=factors,
+            oracle_equal=all(one.oracle_equal for one in measured.values()),
+            cpu_in_zone=in_zone(measured[DYNAMIC.name]),
+            f1=self._scores(finals),
+            setting=self._setting,
+            modes=[plain(one) for one in measured.values()],
+            retraction=[msgspec.to_builtins(one) for one in touched.values()],
+            left_out=self._left_out,
+        )
+
+    def _event_types(self) -> int:
+        """Event types that occur in the scenario: as its own function counts them, else its classes."""
+        target = self._scenario.plan.evaluation.types
+        return int(load_object(target, self._scenario.folder)()) if target else len(self._scenario.types)
+
+    def _scores(self, finals: list[Event]) -> dict[str, float | None]:
+        """F1 by name as the scenario's scorer gives it; None where scorer or data are missing."""
+        plan = self._scenario.plan
+        scores: dict[str, float | None] = dict.fromkeys(plan.evaluation.scores)
+        if plan.evaluation.scorer is None:
+            return scores
+        try:
+            scorer = load_object(plan.evaluation.scorer, self._scenario.folder)
+            by_detector: dict[str, list[Event]] = {name: [] for name in self._scenario.detectors}
+            for event in finals:
+                by_detector[event.source].append(event)
+            given = scorer(by_detector, seed=plan.recording.seed, seconds=self._seconds)
+        except (ScenarioError, TraceError, FileNotFoundError) as error:
+            self._left_out["scores"] = str(error)
+            return scores
+        why = "no such thing in this recording, or its data are not here, or not looked for in so short a run"
+        self._left_out |= {f"F1 {name}": why for name in scores if given.get(name) is None}
+        return {**scores, **given}
+
+
+def _folder(out: Path) -> Path:
+    """The folder for the report, there before anything has been run for nothing."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ScenarioError(f"{out} cannot be written: {error.strerror}; name another folder with --out") from None
+    return out

@@ -1,0 +1,98 @@
+"""A process that feeds a trace to a node on time: one plain publisher, steadier on few cores than executors of Spark.
+
+Its command line is ``python -m middleware.evaluation.feeder TRACE ADDRESS SPEED``; it prints its ``Fed`` as JSON.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from middleware.clock import MILLISECOND
+from middleware.errors import RunError
+from middleware.event import END
+from middleware.spark.publishing import PACED_WINDOW, Pace, earliest, publish
+from middleware.spark.rows import RowStream
+from middleware.spark.traces import load_trace
+
+_LEAD = 200 * MILLISECOND
+_FLUSH = 600.0
+"""Seconds within which the node must have taken everything, however far it has fallen behind."""
+
+
+class Fed(msgspec.Struct, frozen=True):
+    """What was fed, and when: an event with arrival ``a`` was due at start + (a - first_arrival) / speed.
+
+    ``start``, ``first_arrival``
+        Unix time and arrival time of the first event, ns.
+    ``behind``
+        how far (ns) feeding fell behind its timetable at most, because the node had no room.
+    """
+
+    start: int
+    first_arrival: int
+    speed: float
+    events: int
+    seconds: float
+    behind: int
+
+
+def feed(trace: Path, address: str, speed: float) -> Fed:
+    """Publish a trace in arrival order, at ``speed`` times the pace of its arrivals; then say that it has ended."""
+    from middleware.runtime.clients import Publisher
+
+    description = load_trace(trace)
+    streams = [RowStream(trace, description, name) for name in description.types]
+    first, events = description.first_arrival, 0
+    window = max(1, int(PACED_WINDOW * speed))
+    with Publisher(address, name="feeder", types=list(description.types)) as publisher:
+        start = time.time_ns() + _LEAD
+        began = time.monotonic_ns() + _LEAD
+        pace = Pace(start, first, speed)
+        while (following := earliest(streams)) != END:
+            taken = [some for stream in streams if (some := stream.take(following + window))]
+            pace.wait(max(some.last for some in taken))
+            publish(publisher, taken)
+            events += sum(some.events for some in taken)
+        publisher.advance(list(description.types), END)
+        publisher.flush(_FLUSH)
+    return Fed(start, first, speed, events, (time.monotonic_ns() - began) / 1e9, pace.behind)
+
+
+class Feeder:
+    """The process, seen from the one who starts it."""
+
+    def __init__(self, trace: Path, address: str, speed: float) -> None:
+        # A session of its own: Ctrl-C in the terminal reaches the one who started it, who ends it in order.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "middleware.evaluation.feeder", str(trace), address, repr(speed)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def result(self, timeout: float) -> Fed:
+        """Wait for the end. Raises RunError if the feed failed or takes longer than ``timeout`` seconds."""
+        try:
+            out, said = self._process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise RunError(f"the feed has not ended after {timeout:.0f} s: the nodes are too slow, or stuck") from None
+        if self._process.returncode:
+            last = said.decode(errors="replace").strip().rpartition("\n")[2]
+            raise RunError(f"the feed ended with exit code {self._process.returncode}: {last}")
+        return msgspec.json.decode(out, type=Fed)
+
+    def close(self) -> None:
+        """End the process if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(msgspec.json.encode(feed(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))).decode())

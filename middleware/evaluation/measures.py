@@ -1,0 +1,259 @@
+"""From what runs left behind to numbers: latencies, courses over time, CPU, memory, corrections, and the ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from middleware.errors import RunError
+from middleware.evaluation.corrections import Corrected, corrected
+from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
+from middleware.evaluation.runs import Replay
+from middleware.event import IDENTITY, Event, type_name
+from middleware.ordering.alpha import UPPER
+from middleware.runtime.scenario import Scenario
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """Milliseconds from the replayed moment of an event to the delivery of the content that stayed."""
+
+    mean: float
+    p50: float
+    p99: float
+    count: int
+
+
+class Detection(msgspec.Struct, frozen=True):
+    """A final result: seconds into the recording, and its latency (ms)."""
+
+    at: float
+    latency: float
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A node in one interval of adaptation, ``at`` its end (seconds from the first arrival).
+
+    ``alpha``
+        mean over units, with ``least`` and ``most``.
+    ``busy``, ``cpu``
+        busy factor and processor time, each per time.
+    ``memory``
+        resident bytes beyond those before the first event.
+    ``k``
+        slack of the unit looked at, or the largest of all, ms.
+    """
+
+    at: float
+    alpha: float
+    least: float
+    most: float
+    busy: float
+    cpu: float
+    memory: int
+    k: float
+
+
+class Measured(msgspec.Struct):
+    """A mode's run in numbers.
+
+    ``latency``
+        over all detections that are subscribed to; ``results`` over the scenario's results, ``focus`` over those of the
+        detector looked at. ``ratios``: their means per those of pure buffering.
+    ``cpu``, ``busy``, ``alpha``
+        means over the run; ``cpu_seconds`` altogether.
+    ``memory``, ``peak``
+        mean and largest growth of the resident size, bytes.
+    ``behind``
+        how far (ms) the feed was held back at most; ``seconds`` until all was taken.
+    """
+
+    mode: Mode
+    latency: Latency
+    results: Latency | None
+    focus: Latency | None
+    by_detector: dict[str, Latency]
+    detections: list[Detection]
+    focus_detections: list[Detection]
+    intervals: list[Interval]
+    corrections: Corrected
+    cpu: float
+    busy: float
+    alpha: float
+    cpu_seconds: float
+    memory: float
+    peak: float
+    behind: float
+    seconds: float
+    events: int
+    finals: int
+    late: int
+    oracle_equal: bool
+    ratios: dict[str, float] = {}
+
+
+def measure(replay: Replay, scenario: Scenario, expected: list[Event]) -> Measured:
+    """A run in numbers; ``expected`` are the oracle's results in total order, without those the run lists as late."""
+    plan = scenario.plan
+    focus, results = plan.evaluation.latency, frozenset(plan.results)
+    by_detector: dict[str, list[Detection]] = {}
+    waited: list[Detection] = []
+    for event in replay.finals:
+        detection = _detection(replay, event)
+        by_detector.setdefault(event.source, []).append(detection)
+        if type_name(event.__class__) in results:
+            waited.append(detection)
+    everything = [detection for some in by_detector.values() for detection in some]
+    wanted = [event for event in expected if type_name(event.__class__) in replay.types]
+    chosen = by_detector.get(focus or "", [])
+    latency = latency_of(everything)
+    if latency is None:
+        raise RunError(f"the run in mode {replay.mode.name} found nothing: give it a longer recording (--seconds)")
+    intervals = _intervals(replay, focus)
+    report = replay.report
+    return Measured(
+        mode=replay.mode,
+        latency=latency,
+        results=latency_of(waited),
+        focus=latency_of(chosen),
+        by_detector={name: one for name, some in by_detector.items() if (one := latency_of(some))},
+        detections=sorted(everything, key=lambda detection: detection.at),
+        focus_detections=sorted(chosen, key=lambda detection: detection.at),
+        intervals=intervals,
+        corrections=corrected(report.units, scenario),
+        cpu=_mean([one.cpu for one in intervals]),
+        busy=_mean([one.busy for one in intervals]),
+        alpha=_mean([one.alpha for one in intervals]),
+        cpu_seconds=report.cpu,
+        memory=_mean([one.memory for one in intervals]),
+        peak=max((one.memory for one in intervals), default=0),
+        behind=replay.fed.behind / 1e6,
+        seconds=replay.fed.seconds,
+        events=replay.fed.events,
+        finals=len(replay.finals),
+        late=sum(map(len, report.late.values())),
+        oracle_equal=replay.finals == wanted and not replay.violations,
+    )
+
+
+def _detection(replay: Replay, event: Event) -> Detection:
+    fed = replay.fed
+    at = event.ts - fed.first_arrival
+    return Detection(at / 1e9, (replay.delivered[IDENTITY(event)] - fed.start - at / fed.speed) / 1e6)
+
+
+def latency_of(detections: Sequence[Detection]) -> Latency | None:
+    """Mean, median and 99th percentile; None if there is nothing to tell of. O(n log n)."""
+    if not detections:
+        return None
+    ranked = sorted(detection.latency for detection in detections)
+    last = len(ranked) - 1
+    return Latency(fmean(ranked), ranked[last // 2], ranked[min(last, int(len(ranked) * 0.99))], len(ranked))
+
+
+def _intervals(replay: Replay, focus: str | None) -> list[Interval]:
+    """The intervals from the first arrival to the end of the feed: what comes before or after is not the run."""
+    fed = replay.fed
+    end = fed.start + round(fed.seconds * 1e9)
+    during = [entry for entry in replay.report.adaptation if fed.start < entry.time <= end]
+    if not during:
+        return []
+    idle = [entry.memory for entry in replay.report.adaptation if entry.time <= fed.start]
+    base = idle[-1] if idle else during[0].memory
+    return [
+        Interval(
+            at=(entry.time - fed.start) / 1e9,
+            alpha=_mean(list(entry.alpha.values())),
+            least=min(entry.alpha.values()),
+            most=max(entry.alpha.values()),
+            busy=entry.busy,
+            cpu=entry.cpu,
+            memory=entry.memory - base,
+            k=(entry.k[focus] if focus in entry.k else max(entry.k.values())) / 1e6,
+        )
+        for entry in during
+    ]
+
+
+class Results(msgspec.Struct):
+    """Everything that ``--json`` holds: the ratios first, then what they come from.
+
+    ``latency_of``, ``corrections_of``
+        the detectors looked at.
+    ``latency_ratio``
+        dynamic speculation to pure buffering: ``all`` over all detections, ``pass`` over those of the detector looked at,
+        ``results`` over the scenario's results, ``detectors`` over the means of the detectors.
+    ``retraction_ratio``
+        events that on-demand retraction corrects in the cascade to those that full retraction does, same arrivals;
+        ``retraction_ratios`` at the detector looked at, in its cascade, and in the whole hierarchy.
+    ``real_time_factor``
+        seconds of the recording per second of processing on one core, with pure buffering, which adaptation falls back
+        to; ``real_time_factors`` for each counted run.
+    ``cpu_in_zone``
+        whether the mean busy factor of the dynamic mode lies below the upper end of the target zone.
+    """
+
+    scenario: str
+    seconds: float
+    seed: int
+    detectors: int
+    levels: int
+    event_types: int
+    latency_of: str | None
+    corrections_of: str | None
+    latency_ratio: dict[str, float | None]
+    retraction_ratio: float | None
+    retraction_ratios: dict[str, float | None]
+    real_time_factor: float | None
+    real_time_factors: dict[str, float]
+    oracle_equal: bool
+    cpu_in_zone: bool
+    f1: dict[str, float | None]
+    setting: dict[str, str]
+    modes: list[dict[str, Any]]
+    retraction: list[dict[str, Any]]
+    left_out: dict[str, str]
+
+
+def ratios(measured: Mapping[str, Measured]) -> dict[str, float | None]:
+    """Mean latency of dynamic speculation per mean latency of pure buffering; sets each mode's own ratios too."""
+    plain = measured[BUFFERING.name]
+    for one in measured.values():
+        if one.mode.speed != plain.mode.speed:
+            continue
+        pairs = {"all": (one.latency, plain.latency), "results": (one.results, plain.results), "pass": (one.focus, plain.focus)}
+        if one.mode.results_only:
+            del pairs["all"]  # fewer types: not the same detections
+        one.ratios = {what: mine.mean / base.mean for what, (mine, base) in pairs.items() if mine and base}
+    dynamic = measured[DYNAMIC.name]
+    both = dynamic.by_detector.keys() & plain.by_detector.keys()
+    means = [_mean([side.by_detector[name].mean for name in both]) for side in (dynamic, plain)]
+    return {"pass": None, "results": None, **dynamic.ratios, "detectors": means[0] / means[1]}
+
+
+def in_zone(measured: Measured) -> bool:
+    """Whether the mean busy factor lies below the upper end of the target zone."""
+    return measured.busy <= UPPER
+
+
+def plain(measured: Measured) -> dict[str, Any]:
+    """A mode for ``--json``: all but the single detections."""
+    fields = msgspec.to_builtins(measured)
+    for name in ("detections", "focus_detections"):
+        del fields[name]
+    return fields  # type: ignore[no-any-return]
+
+
+def rolling(detections: Sequence[Detection], width: float = 1.0) -> tuple[list[float], list[float]]:
+    """Mean latency of the detections of each ``width`` seconds: middles and means; seconds without any are left out."""
+    bins: dict[int, list[float]] = {}
+    for detection in detections:
+        bins.setdefault(int(detection.at // width), []).append(detection.latency)
+    places = sorted(bins)
+    return [(place + 0.5) * width for place in places], [fmean(bins[place]) for place in places]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0

@@ -1,0 +1,118 @@
+"""Runs: the snippet replayed at its own pace through a real node process, and counted in this process."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from middleware.errors import NetworkError, RunError
+from middleware.evaluation.feeder import Fed, Feeder
+from middleware.evaluation.modes import NODE, Mode, in_mode
+from middleware.evaluation.unkeyed import unkeyed
+from middleware.event import Event, Identity
+from middleware.ordering.unit import UnitStatistics
+from middleware.runtime.cluster import Cluster
+from middleware.runtime.collector import Collector
+from middleware.runtime.engine import run
+from middleware.runtime.report import NodeReport
+from middleware.runtime.scenario import Scenario
+
+_READY = 60.0
+_PATIENCE = 120.0
+_OVERLOAD = 20.0
+"""A run may last so many times the snippet (and patience) before it counts as stuck: full speculation overloads a node."""
+
+BATCH = 170
+"""Events that the counted runs take at once: what arrives within 5 ms, the step of a paced feed."""
+
+
+class Replay(msgspec.Struct):
+    """What a run at real speed left behind.
+
+    ``types``
+        the event types subscribed to.
+    ``delivered``
+        when (Unix time, ns) the content that stayed came, by identity.
+    """
+
+    mode: Mode
+    types: frozenset[str]
+    fed: Fed
+    finals: list[Event]
+    delivered: dict[Identity, int]
+    violations: dict[str, int]
+    report: NodeReport
+
+
+class Counted(msgspec.Struct):
+    """What a run in this process came to: the same arrivals in the same batches for all modes, whatever the machine does.
+
+    ``seconds``
+        of the recording; ``cpu``: processor seconds that it took.
+    """
+
+    mode: Mode
+    alpha: float
+    seconds: float
+    cpu: float
+    published: int
+    corrected: int
+    units: list[UnitStatistics]
+
+
+def replay(scenario: Scenario, trace: Path, mode: Mode, seconds: float) -> Replay:
+    """Run a mode through a node process, fed by a process of its own. Raises RunError if it does not come to its end."""
+    plan = in_mode(scenario, mode)
+    wanted = frozenset(plan.plan.results if mode.results_only and plan.plan.results else plan.derived)
+    limit = _PATIENCE + _OVERLOAD * seconds
+    with Cluster(plan) as cluster:
+        collector = Collector(cluster.addresses[NODE], wanted, plan.types, ())
+        with closing(collector):
+            _start(collector, cluster)
+            with closing(Feeder(trace, cluster.addresses[NODE], mode.speed)) as feeder:
+                fed = feeder.result(limit)
+            ended = collector.join(limit)
+        dead = cluster.dead()
+        cluster.end()
+    if not ended or NODE not in cluster.reports:
+        why = collector.failure or (f"its node ended with {dead[NODE]}" if dead else f"nothing was final after {limit:.0f} s")
+        raise RunError(f"the run in mode {mode.name} did not come to its end: {why}")
+    return Replay(mode, wanted, fed, collector.finals, collector.delivered, collector.violations, cluster.reports[NODE])
+
+
+def _start(collector: Collector, cluster: Cluster) -> None:
+    """Wait until the node knows the collector; if it has died instead, say what it said last."""
+    deadline = time.monotonic() + _READY
+    while True:
+        try:
+            collector.start(1.0)
+            return
+        except NetworkError as error:
+            if NODE in cluster.dead():
+                said = cluster.log(NODE).read_text(errors="replace").strip().splitlines()[-8:]
+                raise RunError("the node has ended; its last words:\n" + "\n".join(said)) from None
+            if time.monotonic() > deadline:
+                raise RunError(f"the node is not ready after {_READY:.0f} s: {error}") from None
+
+
+def counted(
+    scenario: Scenario,
+    arrivals: Sequence[Event],
+    mode: Mode,
+    alpha: float,
+    seconds: float,
+    clock: Callable[[], float] = time.process_time,
+) -> Counted:
+    """Run a mode with ``alpha`` fixed in this process, over events in their order of arrival; ``clock`` tells CPU seconds."""
+    plan = in_mode(scenario, mode)
+    detectors = plan.detectors if mode.keyed else unkeyed(plan.detectors)
+    gc.collect()
+    began = clock()
+    result = run(arrivals, detectors, policies=plan.policies(alpha), batch=BATCH)
+    cpu = clock() - began
+    return Counted(mode, alpha, seconds, cpu, result.published, result.corrected, result.statistics)

@@ -1,0 +1,55 @@
+"""Detectors without their keys, to see what keys are worth: one state for all keys, as in the paper."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from middleware.detector import Detector, Key, Result, fresh, key_function
+
+
+class Unkeyed(Detector):
+    """Does what a keyed detector does, with one state: a late event replays all keys. Base of one class for each detector.
+
+    What it derives has the same content, but other ids: identities hang on the key.
+    """
+
+    def __init__(self, inner: Detector, key: Key) -> None:
+        self.inner = inner
+        self.key_of = key
+        self.parts: dict[Any, Detector] = {}
+
+    def on_event(self, event: Any) -> Result:
+        key = self.key_of(event)
+        part = self.parts.get(key)
+        if part is None:
+            part = self.parts[key] = fresh(self.inner)
+        return part.on_event(event)
+
+    def snapshot(self) -> dict[Any, Any]:
+        return {key: part.snapshot() for key, part in self.parts.items()}
+
+    def restore(self, state: dict[Any, Any]) -> None:
+        self.parts = {key: _restored(self.inner, each) for key, each in state.items()}
+
+
+def unkeyed(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+    """The same detectors, by the same names, none of them keyed."""
+    return {name: _without_key(detector) for name, detector in detectors.items()}
+
+
+def _without_key(detector: Detector) -> Detector:
+    key = key_function(detector)
+    if key is None:
+        return detector
+    declared = ("subscribes", "publishes", "clock", "backdate")
+    kind = type(f"Unkeyed{type(detector).__name__}", (Unkeyed,), {name: getattr(detector, name) for name in declared})
+    made: Detector = kind(detector, key)
+    return made
+
+
+def _restored(inner: Detector, state: Any) -> Detector:
+    part = copy.copy(inner)
+    part.restore(state)
+    return part

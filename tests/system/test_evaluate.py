@@ -1,0 +1,92 @@
+"""The evaluation from end to end: real node processes, a real feed, figures, report and JSON; and Ctrl-C in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("matplotlib")
+
+pytestmark = [pytest.mark.system, pytest.mark.spark]
+
+COMMAND = [sys.executable, "-m", "middleware.cli.main", "evaluate", "--quick", "--seconds", "4"]
+DEADLINE = 240.0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Where the evaluation was run, so that its trace is prepared once."""
+    return tmp_path_factory.mktemp("evaluate")
+
+
+def test_quick(folder):
+    command = [*COMMAND, "--json", "result.json", "--out", "report"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((folder / "result.json").read_text())
+    assert result["oracle_equal"] is True
+    assert result["latency_ratio"].keys() >= {"all", "pass"}
+    assert result["latency_ratio"]["all"] > 0
+    assert result["retraction_ratio"] > 0
+    assert result["real_time_factor"] > 0
+    assert result["f1"].keys() == {"tracab_pass", "generated_pass", "generated_shot", "generated_goal"}
+    assert result["detectors"] >= 18
+    assert result["levels"] >= 8
+    assert result["event_types"] >= result["detectors"]
+    assert result["left_out"].keys() <= {"scores", *(f"F1 {name}" for name in result["f1"])}
+    modes = {mode["mode"]["name"]: mode for mode in result["modes"]}
+    assert modes.keys() == {"buffering", "dynamic", "speculation", "auto-retraction"}
+    for mode in modes.values():
+        assert mode["oracle_equal"] is True
+        assert mode["events"] > 130_000
+        assert mode["finals"] == modes["buffering"]["finals"] > 5_000
+        assert len(mode["intervals"]) > 2
+        assert any(interval["cpu"] > 0 and interval["memory"] > 0 for interval in mode["intervals"])
+    assert {interval["alpha"] for interval in modes["buffering"]["intervals"]} == {1.0}
+    assert {interval["alpha"] for interval in modes["speculation"]["intervals"]} == {0.0}
+    page = (folder / "report" / "report.html").read_text()
+    figures = sorted(file.stem for file in (folder / "report").glob("*.png"))
+    assert figures == ["alpha", "cost", "cpu", "detectors", "latency", "memory", "modes", "retraction"]
+    assert page.count("data:image/png;base64,") == len(figures)
+    assert "evaluate --quick --seconds 4" in page
+
+
+def test_interrupted(folder):
+    """Ctrl-C while nodes and feed are running: the command says so by its exit code and leaves no process behind."""
+    with (folder / "log").open("wb") as log:
+        running = subprocess.Popen(COMMAND, cwd=folder, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + DEADLINE
+        children: list[psutil.Process] = []
+        while not any("middleware.evaluation.feeder" in _line(child) for child in children):
+            assert running.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.02)
+            children = psutil.Process(running.pid).children(recursive=True)
+        os.kill(running.pid, signal.SIGINT)
+        assert running.wait(DEADLINE) == 130, (folder / "log").read_text()
+        _, alive = psutil.wait_procs(children, 30)
+        assert not alive
+    finally:
+        running.kill()
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def test_a_recorded_scenario_cannot_be_evaluated():
+    command = [*COMMAND[:4], "--scenario", "debs2013"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "needs a generated recording" in done.stderr

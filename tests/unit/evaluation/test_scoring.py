@@ -1,0 +1,38 @@
+"""The scenario's scorer: totals over matches, and only what is needed is run."""
+
+import pytest
+
+from detectors.soccer.hierarchy import soccer
+from detectors.soccer.match import events, truth
+from detectors.soccer.scores import Accuracy
+from middleware.testing.oracle import oracle
+from scenarios.soccer import scoring
+
+
+def test_matches_count_as_one():
+    one, other = Accuracy(1.0, 0.5, 0.67, 2, 4, 2), Accuracy(0.5, 1.0, 0.67, 4, 2, 2)
+    assert scoring._total([one, other]) == pytest.approx(8 / 12)
+    assert scoring._total([Accuracy(0.0, 0.0, 0.0, 0, 0, 0)]) is None, "nothing there, nothing found: no figure"
+    assert scoring._total([Accuracy(0.0, 0.0, 0.0, 0, 3, 0)]) == 0.0
+
+
+def test_needed_is_what_the_scored_detectors_rest_on():
+    detectors = soccer()
+    needed = scoring._needed(detectors)
+    assert {"Passes", "Shots", "Goals", "PlayerHits", "Motions", "BallHits"} <= needed.keys() < detectors.keys()
+    for detector in needed.values():
+        for name, other in detectors.items():
+            if not set(detector.subscribes).isdisjoint(other.publishes):
+                assert name in needed
+
+
+def test_a_short_recording_is_scored_by_itself():
+    seconds = 10.0
+    finals = oracle(events(7, seconds), scoring._needed(soccer()))
+    assert any(happening.kind == "pass" for happening in truth(7, seconds))
+    found = scoring.scores(finals, 7, seconds)
+    assert found.keys() == {"tracab_pass", "generated_pass", "generated_shot", "generated_goal"}
+    assert found["generated_pass"] is not None and found["generated_pass"] >= 0.9
+    assert found["tracab_pass"] is None
+    nothing = scoring.scores({**finals, "Passes": []}, 7, seconds)
+    assert nothing["generated_pass"] == 0.0
