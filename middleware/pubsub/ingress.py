@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from middleware.change import Delta
-from middleware.event import MAX_TS, MIN_TS, EventTypes, Identity
+from middleware.event import MAX_TS, MIN_TS, EventTypes
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode, encode_delta
 from middleware.pubsub.seen import SeenIds
 
@@ -89,25 +89,34 @@ class Ingress:
                 return []
         if rows is None:
             return [(head, block, None)]  # revisions and retractions are checked by who knows the type
-        kept = [row for row in rows if self._admit_row(row)]
+        kept = self._admit_rows(rows)
         if not kept:
             return []
         head.inserts = len(kept)
         return [(head, block if len(kept) == len(rows) else encode(kept), None)]
 
-    def _admit_row(self, row: list[Any]) -> bool:
-        identity = _row_identity(row)
-        if identity is None:
-            self._drops["malformed event"] += 1
-        elif not self.seen.add(*identity):
-            self._drops["duplicate"] += 1
-        else:
-            return True
-        return False
-
-
-def _row_identity(row: list[Any]) -> Identity | None:
-    match row[-4:]:
-        case [int(ts), int(number), str(source), 0] if MIN_TS < ts < MAX_TS and source:
-            return source, number
-    return None
+    def _admit_rows(self, rows: list[list[Any]]) -> list[list[Any]]:
+        """The rows that are events, each for the first time: (..., ts, id, source, level) with level 0."""
+        kept = []
+        malformed = 0
+        add = self.seen.add
+        for row in rows:
+            if len(row) >= 4:
+                ts, number, source, level = row[-4:]
+                if (
+                    source.__class__ is str
+                    and source
+                    and number.__class__ is ts.__class__ is int
+                    and MIN_TS < ts < MAX_TS
+                    and level.__class__ is int
+                    and not level
+                ):
+                    if add(source, number):
+                        kept.append(row)
+                    continue
+            malformed += 1
+        if malformed:
+            self._drops["malformed event"] += malformed
+        if repeats := len(rows) - len(kept) - malformed:
+            self._drops["duplicate"] += repeats
+        return kept

@@ -36,12 +36,17 @@ class Intervals:
 
     def add(self, number: int) -> bool:
         """Add a number; False if it was there."""
-        stops = self._stops
+        starts, stops = self._starts, self._stops
         if stops and stops[-1] == number:
             stops[-1] = number + 1
             return True
-        if number in self:
-            return False
+        at = bisect_right(starts, number)
+        if at:
+            if number < stops[at - 1]:
+                return False
+            if number == stops[at - 1] and (at == len(starts) or starts[at] != number + 1):
+                stops[at - 1] = number + 1  # the commonest: it comes next behind an interval, and closes no gap
+                return True
         self.add_run(number, number)
         return True
 

@@ -96,7 +96,7 @@ class Node:
             peers=peers or (),
             owner=self._transport.owner,
         )
-        self._busy_ns, self._adapted_at = 0, now
+        self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
 
     def run(self) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye."""
@@ -137,8 +137,10 @@ class Node:
     def _receive(self, timeout: float) -> None:
         """Everything that has arrived, so that batches grow with the load, up to what makes a step long."""
         broker = self._broker
+        start = time.monotonic_ns()
         sockets = self._transport.poll(timeout)
         now = time.monotonic_ns()
+        self._idle_ns += now - start
         for socket in sockets:
             for channel, parts in self._transport.messages(socket):
                 broker.receive(channel, parts, now)
@@ -160,8 +162,13 @@ class Node:
             start = end
         passed = start - self._adapted_at
         if passed >= ADAPT_EVERY:
-            processor.adapt(min(1.0, self._busy_ns / passed), self._broker.wanted())
-            self._busy_ns, self._adapted_at = 0, start
+            processor.adapt(self._busy(), self._broker.wanted())
+            self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, start
+
+    def _busy(self) -> float:
+        """Time in detectors by the time available to them: what the broker needs to receive and send is not available."""
+        available = self._busy_ns + self._idle_ns
+        return self._busy_ns / available if available else 0.0
 
     def _carry_out(self, effects: Effects) -> None:
         for channel, parts in effects.sends:
