@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from bisect import bisect_left, bisect_right
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -100,15 +100,16 @@ class Lane:
             history += ahead
             self.last = ahead[-1].ts
             return self._publish(end, clk, k)
-        later = self._snapshots_after(max(event.ts for event in chain(behind, removed)))
+        late, repeats = arranged(behind)
+        later = self._snapshots_after(max(event.ts for event in (*removed, *late[-1:])))
         gone = self._remove(removed)
         end -= len(gone)
         edge = ORDER(history[-1]) if end else _FIRST
         history += ahead
-        late, repeats = arranged(behind)
         came, duplicates = merge(history, late)
         self.counts.duplicates += repeats + duplicates
-        came = [event for event in came if ORDER(event) < edge]
+        edge_ts = edge[0]
+        came = [event for event in came if event.ts < edge_ts or (event.ts == edge_ts and ORDER(event) < edge)]
         self.last = history[-1].ts if history else NEVER
         if not gone and not came:
             return self._publish(end, clk, k)
