@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -99,7 +100,7 @@ class Ingress:
         """The rows that are events, each for the first time: (..., ts, id, source, level) with level 0."""
         kept = []
         malformed = 0
-        add = self.seen.add
+        adders: dict[str, Callable[[int], bool]] = {}
         for row in rows:
             if len(row) >= 4:
                 ts, number, source, level = row[-4:]
@@ -111,7 +112,10 @@ class Ingress:
                     and level.__class__ is int
                     and not level
                 ):
-                    if add(source, number):
+                    add = adders.get(source)
+                    if add is None:
+                        add = adders[source] = self.seen.of(source).add
+                    if add(number):
                         kept.append(row)
                     continue
             malformed += 1

@@ -87,10 +87,14 @@ class SeenIds:
 
     def add(self, source: str, number: int) -> bool:
         """Add an identity; False if it had been seen."""
+        return self.of(source).add(number)
+
+    def of(self, source: str) -> Intervals:
+        """The ids of one source that have been seen."""
         intervals = self._sources.get(source)
         if intervals is None:
             intervals = self._sources[source] = Intervals()
-        return intervals.add(number)
+        return intervals
 
     def add_runs(self, runs: list[Run]) -> bool:
         """Add all of these, or, if any had been seen or they are not sound, none: then False."""
