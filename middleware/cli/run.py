@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
-from middleware.errors import NetworkError, RunError, ScenarioError
+from middleware.errors import RunError, ScenarioError
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.collector import Collector
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from middleware.cli.summary import Outcome
     from middleware.runtime.scenario import Scenario
 
-_READY = 60.0
 _PATIENCE = 120.0
 """Seconds that the nodes may take, after the last event was fed, to make everything final."""
 
@@ -123,21 +121,6 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     return folder
 
 
-def _start(collector: Collector, cluster: Cluster) -> None:
-    """Wait until all nodes know the collector; if one has died instead, say what it said last."""
-    deadline = time.monotonic() + _READY
-    while True:
-        try:
-            collector.start(1.0)
-            return
-        except NetworkError as error:
-            for name, code in cluster.dead().items():
-                said = cluster.log(name).read_text(errors="replace").strip().splitlines()[-8:]
-                raise RunError(f"node {name} ended with exit code {code}; its last words:\n" + "\n".join(said)) from None
-            if time.monotonic() > deadline:
-                raise RunError(f"the nodes are not ready after {_READY:.0f} s: {error}") from None
-
-
 def _run(plan: Scenario, trace: Path, mode: str, speed: float | None, screen: Console) -> Outcome:
     """One run: nodes, collector, feed; until everything is final."""
     from rich.live import Live
@@ -153,7 +136,7 @@ def _run(plan: Scenario, trace: Path, mode: str, speed: float | None, screen: Co
         collector = Collector(cluster.addresses[sink], plan.derived, plan.types, plan.plan.results or plan.derived)
         fed = [0]
         try:
-            _start(collector, cluster)
+            cluster.await_ready(collector.start)
 
             def table() -> object:
                 return live_table(mode, fed[0], total, collector, cluster.dead())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from middleware.errors import NetworkError, RunError
+from middleware.errors import RunError
 from middleware.evaluation.feeder import Fed, Feeder
 from middleware.evaluation.modes import NODE, Mode, in_mode
 from middleware.evaluation.unkeyed import unkeyed
@@ -22,7 +22,6 @@ from middleware.runtime.engine import run
 from middleware.runtime.report import NodeReport
 from middleware.runtime.scenario import Scenario
 
-_READY = 60.0
 _PATIENCE = 120.0
 _OVERLOAD = 20.0
 """A run may last so many times the snippet (and patience) before it counts as stuck: full speculation overloads a node."""
@@ -73,7 +72,7 @@ def replay(scenario: Scenario, trace: Path, mode: Mode, seconds: float) -> Repla
     with Cluster(plan) as cluster:
         collector = Collector(cluster.addresses[NODE], wanted, plan.types, ())
         with closing(collector):
-            _start(collector, cluster)
+            cluster.await_ready(collector.start)
             with closing(Feeder(trace, cluster.addresses[NODE], mode.speed)) as feeder:
                 fed = feeder.result(limit)
             ended = collector.join(limit)
@@ -83,21 +82,6 @@ def replay(scenario: Scenario, trace: Path, mode: Mode, seconds: float) -> Repla
         why = collector.failure or (f"its node ended with {dead[NODE]}" if dead else f"nothing was final after {limit:.0f} s")
         raise RunError(f"the run in mode {mode.name} did not come to its end: {why}")
     return Replay(mode, wanted, fed, collector.finals, collector.delivered, collector.violations, cluster.reports[NODE])
-
-
-def _start(collector: Collector, cluster: Cluster) -> None:
-    """Wait until the node knows the collector; if it has died instead, say what it said last."""
-    deadline = time.monotonic() + _READY
-    while True:
-        try:
-            collector.start(1.0)
-            return
-        except NetworkError as error:
-            if NODE in cluster.dead():
-                said = cluster.log(NODE).read_text(errors="replace").strip().splitlines()[-8:]
-                raise RunError("the node has ended; its last words:\n" + "\n".join(said)) from None
-            if time.monotonic() > deadline:
-                raise RunError(f"the node is not ready after {_READY:.0f} s: {error}") from None
 
 
 def counted(

@@ -8,14 +8,19 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
+from middleware.errors import NetworkError, RunError
 from middleware.runtime.report import NodeReport, read_report
 from middleware.runtime.scenario import Scenario
+
+_READY = 60.0
+"""Seconds that the nodes may take to find each other."""
 
 _END = 15.0
 """Seconds that a node may take to end before it is killed."""
@@ -67,6 +72,23 @@ class Cluster:
     def log(self, name: str) -> Path:
         """The file with what a node has printed."""
         return Path(self._folder.name, f"{name}.log")
+
+    def await_ready(self, attach: Callable[[float], None]) -> None:
+        """Call ``attach`` (with a timeout) until it finds all nodes ready; if one has died instead, say what it said last.
+
+        Raises RunError if a node has ended, or if they take too long.
+        """
+        deadline = time.monotonic() + _READY
+        while True:
+            try:
+                attach(1.0)
+                return
+            except NetworkError as error:
+                for name, code in self.dead().items():
+                    said = self.log(name).read_text(errors="replace").strip().splitlines()[-8:]
+                    raise RunError(f"node {name} ended with exit code {code}; its last words:\n" + "\n".join(said)) from None
+                if time.monotonic() > deadline:
+                    raise RunError(f"the nodes are not ready after {_READY:.0f} s: {error}") from None
 
     def dead(self) -> dict[str, int]:
         """Nodes that have ended by themselves, with their exit codes (negative: the signal that killed them)."""

@@ -45,7 +45,6 @@ class Collector:
         self.changes: dict[str, Counter[str]] = {}
         self.shown: deque[Shown] = deque(maxlen=_SHOWN)
         self.failure: str | None = None
-        self.progress = 0
         self._results = frozenset(results)
         self._barrier = Barrier(derived)
         self._latest: dict[Identity, Shown] = {}
@@ -100,7 +99,6 @@ class Collector:
             self.finals.append(event)
             if type_name(event.__class__) in self._results and (shown := self._latest.pop(IDENTITY(event), None)):
                 shown.state = "final"
-        self.progress = self._barrier.progress
 
     def _show(self, delta: Delta) -> None:
         for event in delta.retracts:

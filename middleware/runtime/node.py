@@ -14,12 +14,10 @@ import structlog
 from middleware.change import Batch
 from middleware.clock import MILLISECOND, SECOND
 from middleware.event import EventTypes
+from middleware.ordering.alpha import INTERVAL
 from middleware.pubsub.broker import Broker, BrokerStatistics, Effects
 from middleware.runtime.keys import Keys
 from middleware.runtime.zeromq import Transport
-
-ADAPT_EVERY = SECOND // 2
-"""How often the processor is told how busy it was."""
 
 _IDLE_POLL = 20 * MILLISECOND
 _EVENTS_A_STEP = 8_192
@@ -161,7 +159,7 @@ class Node:
                 self._broker.publish(result, end)
             start = end
         passed = start - self._adapted_at
-        if passed >= ADAPT_EVERY:
+        if passed >= INTERVAL:
             processor.adapt(self._busy(), self._broker.wanted())
             self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, start
 
