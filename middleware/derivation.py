@@ -9,6 +9,7 @@ from typing import Any
 from middleware.detector import Detector, check_declaration, detector_name
 from middleware.errors import DetectorError
 from middleware.event import MAX_TS, MIN_TS, Event, EventType, derived_id, stable_hash, stamped, type_name
+from middleware.operator import Operator
 
 
 class Derivation:
@@ -25,7 +26,7 @@ class Derivation:
         self._level = level
         self._publishes = frozenset(detector.publishes)
         self._backdate = detector.backdate
-        self._origin = stable_hash(name if key is None else f"{name}\0{_canonical(key)!r}")
+        self._origin = stable_hash(name if key is None else f"{name}\0{canonical(key)!r}")
 
     def __call__(self, cause: Event, result: Event | Iterable[Event]) -> list[Event]:
         """The events derived from ``cause``, in the order in which the detector gave them."""
@@ -52,15 +53,15 @@ class Derivation:
         return stamped(event, derived_id(self._origin, cause, ordinal), self._name, self._level)  # type: ignore[no-any-return]
 
 
-def _canonical(key: Any) -> Any:
+def canonical(key: Any) -> Any:
     """A key as something whose ``repr`` is the same wherever the key is equal: 1, 1.0 and True are one key, and so one origin.
 
     Raises DetectorError for keys of which that cannot be said.
     """
     if isinstance(key, tuple):
-        return tuple(map(_canonical, key))
+        return tuple(map(canonical, key))
     if isinstance(key, frozenset):
-        return ("frozenset", *sorted(repr(_canonical(item)) for item in key))
+        return ("frozenset", *sorted(repr(canonical(item)) for item in key))
     if isinstance(key, Enum):
         return (type(key).__name__, key.name)
     if isinstance(key, bool | float) and key == key // 1:
@@ -73,14 +74,18 @@ def _canonical(key: Any) -> Any:
 
 
 def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, Detector]:
-    """Detectors by the name they publish under: as given, else their class names. Checks each declaration."""
+    """Detectors by the name they publish under: as given, else their own (operators), else their class names.
+
+    Checks each declaration.
+    """
     if isinstance(detectors, Mapping):
         by_name = dict(detectors)
     else:
         by_name = {}
         for detector in detectors:
-            if by_name.setdefault(detector_name(detector), detector) is not detector:
-                raise DetectorError(f"two detectors are named {detector_name(detector)}: pass a dict {{name: detector}}")
+            name = (isinstance(detector, Operator) and detector.name) or detector_name(detector)
+            if by_name.setdefault(name, detector) is not detector:
+                raise DetectorError(f"two detectors are named {name}: pass a dict {{name: detector}}")
     for detector in by_name.values():
         check_declaration(detector)
     return by_name

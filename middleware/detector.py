@@ -44,11 +44,11 @@ class Detector:
     ...         return Contact(event.player, self.count, ts=event.ts)
     """
 
-    subscribes: ClassVar[tuple[EventType, ...]] = ()
-    publishes: ClassVar[tuple[EventType, ...]] = ()
+    subscribes: tuple[EventType, ...] = ()
+    publishes: tuple[EventType, ...] = ()
     key: ClassVar[str | tuple[str, ...] | Key | None] = None
-    clock: ClassVar[tuple[EventType, ...]] = ()
-    backdate: ClassVar[int] = 0
+    clock: tuple[EventType, ...] = ()
+    backdate: int = 0
 
     def on_event(self, event: Any) -> Result:
         """Take the next event in order; return None, an event, or an iterable of events."""
@@ -94,7 +94,7 @@ def check_declaration(detector: Detector) -> None:
     """Raise DetectorError where a detector's declarations make no sense."""
     name = detector_name(detector)
     for attribute in ("subscribes", "publishes", "clock"):
-        types = getattr(type(detector), attribute)
+        types = getattr(detector, attribute)
         if not isinstance(types, tuple) or not all(isinstance(t, type) and issubclass(t, Event) for t in types):
             raise DetectorError(f"{name}.{attribute} must be a tuple of event types, not {types!r}")
     if not detector.subscribes:

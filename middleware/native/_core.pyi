@@ -2,7 +2,7 @@ from middleware.change import Delta
 from middleware.detector import Detector, Key
 from middleware.event import Event
 from middleware.ordering.lane import Settings
-from middleware.ordering.lanes import Ready
+from middleware.ordering.operation import Ready
 from middleware.ordering.retraction import Published
 
 class Counts:

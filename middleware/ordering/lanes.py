@@ -5,14 +5,16 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from middleware import native
 from middleware.change import Delta
 from middleware.derivation import Derivation
 from middleware.detector import Detector, Key, fresh, key_function
 from middleware.event import END, ORDER, Event, Order
+from middleware.operator import Operator
 from middleware.ordering.lane import Counts, Lane, Settings
+from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, combined, inserted
 
 _KEYED = 4
@@ -22,18 +24,12 @@ _SWEEP = 8
 """How many lanes one purge looks at."""
 
 
-class Ready(NamedTuple):
-    """Events to emit.
-
-    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order.
-    """
-
-    ahead: list[Event]
-    behind: list[Event]
-
-
-def lanes_for(name: str, detector: Detector, level: int, settings: Settings) -> SingleLane | KeyedLanes | native.KeyedLanes:
+def lanes_for(
+    name: str, detector: Detector, level: int, settings: Settings
+) -> SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane:
     """The lanes that a detector needs; those for keys from the native core, where it is there."""
+    if isinstance(detector, Operator):
+        return OperatorLane(name, detector, level)
     key = key_function(detector)
     if key is None:
         return SingleLane(name, detector, level, settings)

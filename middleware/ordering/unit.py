@@ -22,7 +22,8 @@ from middleware.ordering.buffer import arranged, count_until, merge, position_of
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
-from middleware.ordering.lanes import Ready, lanes_for
+from middleware.ordering.lanes import lanes_for
+from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, Retraction
 
 _PURGE_EVERY = 1024
@@ -139,6 +140,7 @@ class Unit:
             self.policies.failing == "stop",
         )
         self._lanes = lanes_for(name, detector, level, self._settings)
+        self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._waiting: list[Event] = []
         self._received = self._emitted = self._unpurged = self._duplicates = 0
         self._inserted = self._revised = self._retracted = 0
@@ -174,20 +176,29 @@ class Unit:
         """
         if not self._waiting and not delta and not more:
             self._pass_time(mark, promised, is_open)
-            return []
+            return self._emit(_NOTHING, [], self.final) if self._is_due() else []
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
-        arrived = self._admit(delta, more) if delta.inserts else _NOTHING
+        arrived = self._admit(delta, mark, more) if delta.inserts else _NOTHING
         if not more:
             self.clock.release()
         if mark is not None and self._ticking is None:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
-        deltas = self._emit(ready, removed, settled) if ready.ahead or ready.behind or removed else []
+        due = self._is_due() or ready.ahead or ready.behind or removed
+        deltas = self._emit(ready, removed, settled) if due else []
         if self.final == END or self._unpurged >= _PURGE_EVERY:
             self._purge()
         return deltas
+
+    def _is_due(self) -> bool:
+        """Tell an operator how far time is; whether it has yet to act on that. Detectors know no time."""
+        if self._operator is None:
+            return False
+        self._reach()
+        self._operator.advance(self.emitted, self.final)
+        return self._operator.is_due
 
     def _pass_time(self, mark: int | None, promised: int, is_open: bool) -> None:
         """Nothing has come and nothing waits: only the clock and what is final move. Most units of a node, most of the time."""
@@ -199,17 +210,18 @@ class Unit:
         if self.final == END:
             self._purge()
 
-    def _admit(self, delta: Delta, more: bool) -> Ready:
+    def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
         inserts = delta.inserts
         self._received += len(inserts)
         ahead, behind = split(inserts, self._top)
         if ahead:
             self._top = ahead[-1].ts
-        if delta.k_plus is None and self._ticking is None:
+        foretold = mark is not None and ahead and ahead[-1].ts > mark and ahead[-1].level > 0
+        if delta.k_plus is None and self._ticking is None and not foretold:
             self._measure(inserts, ahead, behind, more)
         else:
-            self._measure_singly(delta, more)
+            self._measure_singly(delta, mark, more)
         earliest = ahead[0].ts if ahead else self._top
         if behind:
             earliest = min(earliest, min(behind, key=TS).ts)
@@ -234,8 +246,13 @@ class Unit:
             after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
             clock.arrive(after, 0)  # they came in the batch of the tick: it has measured them, the next one need not
 
-    def _measure_singly(self, delta: Delta, hold: bool) -> None:
-        """Delays and clock where events carry a K+, or only some types move the clock."""
+    def _measure_singly(self, delta: Delta, mark: int | None, hold: bool) -> None:
+        """Delays and clock where events carry a K+, or only some types move the clock.
+
+        A result stamped with a time that is still to come (the end of an open window) tells no time: nothing has happened
+        beyond the clock mark.
+        """
+        limit = END if mark is None else mark
         clock, ticking = self.clock, self._ticking
         early = delta.k_plus or repeat(0)
         delayed = [event.ts - ahead for event, ahead in zip(delta.inserts, early, strict=False)]
@@ -243,7 +260,9 @@ class Unit:
         ticks = [
             (event.ts, place)
             for place, event in enumerate(delta.inserts)
-            if event.ts > clock.clk and (ticking is None or event.__class__ in ticking)
+            if event.ts > clock.clk
+            and (ticking is None or event.__class__ in ticking)
+            and (event.ts <= limit or event.level == 0)
         ]
         if ticks:
             last, place = max(ticks)
@@ -261,12 +280,16 @@ class Unit:
         else:
             self.final = max(self.final, promised)
 
+    def _reach(self) -> None:
+        """Move the AEP to where e.ts + alpha * K <= clk, and at least to what is final."""
+        if self.clock.clk != NEVER:
+            self.emitted = max(self.emitted, self.clock.clk - math.ceil(self.alpha * self.clock.k))
+        self.emitted = max(self.emitted, self.final)
+
     def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
         """The events to emit now: e.ts + alpha * K <= clk, or final, or behind the AEP. The rest waits."""
-        clk, before = self.clock.clk, self.emitted
-        if clk != NEVER:
-            self.emitted = max(self.emitted, clk - math.ceil(self.alpha * self.clock.k))
-        self.emitted = max(self.emitted, self.final)
+        before = self.emitted
+        self._reach()
         ahead, behind = arrived
         if again:
             behind = behind + again
@@ -361,7 +384,7 @@ class Unit:
 
     def _purge(self) -> None:
         self._unpurged = 0
-        if self.policies.spacing is None and self.final != END:
+        if self.policies.spacing is None and self.final != END and self._operator is None:
             self._space()
         self.quarantine += self._lanes.purge(self.final)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from middleware.change import Delta
 from middleware.derivation import Derivation, levels, named
 from middleware.detector import Detector, fresh, key_function
-from middleware.event import IDENTITY, ORDER, Event, Identity
+from middleware.event import END, IDENTITY, ORDER, Event, Identity
+from middleware.operator import Operator
 
 
 def first_arrivals(events: Iterable[Event]) -> list[Event]:
@@ -19,7 +21,12 @@ def first_arrivals(events: Iterable[Event]) -> list[Event]:
 
 
 def in_order(name: str, detector: Detector, level: int, events: Iterable[Event]) -> list[Event]:
-    """What one detector derives from ``events`` in total order; an event at which it raises is skipped (quarantined)."""
+    """What one detector derives from ``events`` in total order; an event at which it raises is skipped (quarantined).
+
+    An operator is given all of them at once, in order, with the end: its own tests hold it against an oracle of its own.
+    """
+    if isinstance(detector, Operator):
+        return detector.start(name, level).apply(Delta(sorted(events, key=ORDER)), END, END).inserts
     key = key_function(detector)
     lanes: dict[Any, _Plain] = {}
     derived: list[Event] = []

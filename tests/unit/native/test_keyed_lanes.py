@@ -14,7 +14,7 @@ from middleware.change import Delta
 from middleware.detector import Detector, key_function
 from middleware.event import END
 from middleware.ordering.lane import Settings
-from middleware.ordering.lanes import Ready
+from middleware.ordering.operation import Ready
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit
 from tests.property.ordering.streams import Beat, Reading

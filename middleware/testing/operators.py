@@ -1,0 +1,147 @@
+"""The conformance suite of incremental operators: any history of the same events must come to the same results (design 6.2).
+
+A history is how events came to be what they are in the end: in what order and batches they arrived, what was there for a
+while and withdrawn, what was revised, and how time went on meanwhile. ``play`` runs one and checks every promise of
+``middleware.operator.Operation`` on the way; what it returns is to be held against an oracle, or against another history.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterable
+from random import Random
+from typing import NamedTuple
+
+from middleware.change import Delta
+from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Identity
+from middleware.operator import Operation, Operator
+
+
+class Moment(NamedTuple):
+    """What an operation is told at once: see ``Operation.apply``."""
+
+    delta: Delta
+    emitted: int
+    final: int
+
+
+def in_order(events: Iterable[Event]) -> list[Moment]:
+    """The plainest history: everything at once, in total order, and the end."""
+    return [Moment(Delta(sorted(events, key=ORDER)), END, END)]
+
+
+def history(
+    events: Iterable[Event],
+    generator: Random,
+    passing: Iterable[Event] = (),
+    revised: Iterable[tuple[Event, Event]] = (),
+    batch: int = 4,
+) -> list[Moment]:
+    """A history at whose end just ``events`` are there, and the new content of what was ``revised``.
+
+    ``passing``
+        events that come and are withdrawn again.
+    ``revised``
+        (old, new) pairs of one identity.
+    ``batch``
+        how many changes come at once, on average.
+    """
+    placed: list[tuple[float, list[Event], list[Event]]] = []  # when; what is withdrawn; what is inserted
+    for event in events:
+        placed.append((generator.random(), [], [event]))
+    for event in passing:
+        start, end = sorted((generator.random(), generator.random()))
+        placed += [(start, [], [event]), (end, [event], [])]
+    for old, new in revised:
+        start, end = sorted((generator.random(), generator.random()))
+        placed += [(start, [], [old]), (end, [old], [new])]
+    placed.sort(key=lambda each: each[0])
+    return _timed(_batched([(gone, come) for _, gone, come in placed], generator, batch), generator)
+
+
+def _batched(actions: list[tuple[list[Event], list[Event]]], generator: Random, batch: int) -> list[Delta]:
+    """Consolidated deltas: an identity that comes and goes within one is not in it."""
+    deltas = []
+    while actions:
+        count = generator.randint(1, 2 * batch - 1)
+        there: dict[Identity, Event] = {}
+        gone: dict[Identity, Event] = {}
+        for withdrawn, inserted in actions[:count]:
+            for event in withdrawn:
+                if there.pop(IDENTITY(event), None) is None:
+                    gone[IDENTITY(event)] = event
+            there.update((IDENTITY(event), event) for event in inserted)
+        unchanged = [identity for identity, event in there.items() if gone.get(identity) == event]
+        for identity in unchanged:
+            del there[identity], gone[identity]
+        arrived = list(there.values())
+        generator.shuffle(arrived)
+        deltas.append(Delta(arrived, [], list(gone.values())))
+        actions = actions[count:]
+    return deltas
+
+
+def _timed(deltas: list[Delta], generator: Random) -> list[Moment]:
+    """Deltas with times that keep what a unit promises: nothing comes at or below ``final``, or above ``emitted``."""
+    bounds = []  # the earliest that is still to come
+    earliest = END
+    for delta in reversed(deltas):
+        bounds.append(earliest)
+        earliest = min([earliest, *(event.ts for event in delta.inserts + delta.retracts)])
+    emitted = final = NEVER
+    moments = []
+    for delta, bound in zip(deltas, reversed(bounds), strict=True):
+        latest = max(event.ts for event in delta.inserts + delta.retracts) if delta else emitted
+        emitted = max(emitted, latest + generator.choice((0, 0, 1, 5)))
+        if bound != END and generator.random() < 0.5:
+            final = max(final, min(bound - 1 - generator.choice((0, 0, 1, 5)), emitted))
+        moments.append(Moment(delta, emitted, final))
+    return [*moments, Moment(Delta(), END, END)]
+
+
+def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int] = (), level: int = 1) -> list[Event]:
+    """Run an operator through a history; returns its results in total order.
+
+    At the moments in ``restarts`` it is replaced by a new one in the restored state. Raises AssertionError where a promise
+    is broken: a result changed that was final, a change that does not name what was published last, no stamp.
+    """
+    operation = operator.start("Tested", level)
+    published: dict[Identity, Event] = {}
+    promised = NEVER
+    for number, moment in enumerate(moments):
+        if number in restarts:
+            operation = _restarted(operator, operation, level)
+        given = Delta(list(moment.delta.inserts), [], list(moment.delta.retracts))
+        out = operation.apply(given, moment.emitted, moment.final)
+        assert given == moment.delta, "the operation changed its input"
+        _check(out, promised, operator, level)
+        for event in out.retracts:
+            assert published.pop(IDENTITY(event), None) == event, f"withdrawn, but not as published last: {event}"
+        for old, new in out.revises:
+            assert IDENTITY(old) == IDENTITY(new), f"revised into another identity: {old}, {new}"
+            assert published.get(IDENTITY(old)) == old, f"revised, but not as published last: {old}"
+            assert old != new, f"revised into itself: {new}"
+            published[IDENTITY(new)] = new
+        for event in out.inserts:
+            assert IDENTITY(event) not in published, f"published twice: {event}"
+            published[IDENTITY(event)] = event
+        promised = moment.final
+    return sorted(published.values(), key=ORDER)
+
+
+def _restarted(operator: Operator, operation: Operation, level: int) -> Operation:
+    state = pickle.loads(pickle.dumps(operation.snapshot()))
+    fresh = operator.start("Tested", level)
+    fresh.restore(state)
+    return fresh
+
+
+def _check(out: Delta, promised: int, operator: Operator, level: int) -> None:
+    """What each change must be by itself."""
+    events = [*out.inserts, *out.retracts, *(event for pair in out.revises for event in pair)]
+    for event in events:
+        assert event.ts > promised, f"changed after it was final (progress {promised}): {event}"
+        assert event.__class__ in operator.publishes, f"of a type that is not declared: {event}"
+        assert (event.source, event.level) == ("Tested", level), f"not stamped: {event}"
+    inserted = [IDENTITY(event) for event in out.inserts] + [IDENTITY(new) for _, new in out.revises]
+    assert len(set(inserted)) == len(inserted), "two changes of one result at once"
