@@ -1,9 +1,10 @@
-"""``slackline check module:Class``: does a detector keep its contract?"""
+"""``slackline check module:Class``: does a detector, or an operator, keep its contract?"""
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +15,16 @@ import typer
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.detector import Detector
 from middleware.errors import DetectorError
+from middleware.operator import Operator
 from middleware.testing.checks import Verdict, check_detector
+from middleware.testing.operator_checks import check_operator
 
 
-def find_class(target: str) -> type[Detector]:
-    """The class that ``module:Class`` names; modules in the current folder count. Raises DetectorError."""
+def find(target: str) -> Callable[..., Any] | Operator:
+    """The class, function or operator that ``module:name`` stands for; modules in the current folder count.
+
+    Raises DetectorError.
+    """
     module_name, _, class_name = target.partition(":")
     if not module_name or not class_name:
         raise DetectorError(f"{target!r} does not name a detector: write module:Class, such as detectors.soccer.hits:BallHit")
@@ -30,13 +36,13 @@ def find_class(target: str) -> type[Detector]:
     except ImportError as error:
         raise DetectorError(f"cannot import {module_name}: {error}; run from the folder it lies in, or install it") from error
     found = getattr(module, class_name, None)
-    if not isinstance(found, type):
+    if not (callable(found) or isinstance(found, Operator)):
         classes = [name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Detector)]
         raise DetectorError(f"{module_name} has no class {class_name}; its detectors: {', '.join(sorted(classes)) or 'none'}")
     return found
 
 
-def settings(detector_class: type, given: list[str]) -> dict[str, Any]:
+def settings(detector_class: Callable[..., Any], given: list[str]) -> dict[str, Any]:
     """Arguments for a detector from ``name=value`` texts; a value is read as JSON where it is JSON, else as text.
 
     Raises DetectorError where the class does not take them.
@@ -60,12 +66,15 @@ def settings(detector_class: type, given: list[str]) -> dict[str, Any]:
     try:
         signature.bind(**values)
     except TypeError as error:
-        raise DetectorError(f"{detector_class.__name__}{signature}: {error}; use --set name=value") from None
+        name = getattr(detector_class, "__name__", repr(detector_class))
+        raise DetectorError(f"{name}{signature}: {error}; use --set name=value") from None
     return values
 
 
 def check(
-    target: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="The detector class.")],
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:NAME", help="A detector class; or an operator, or a function that makes one.")
+    ],
     *,
     given: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument for the class; repeat for more.")
@@ -77,6 +86,8 @@ def check(
 ) -> None:
     """Check that a detector keeps its contract: pure, copied whole by its snapshots, indifferent to arrival order.
 
+    An operator must come to the same results by any history: disorder, revisions, withdrawals, restarts.
+
     Events are drawn from the types the detector subscribes to, or taken from its class method [bold]examples()[/].
     Exit code 0 if it passes, 1 if it fails a check, 2 if it cannot be checked.
 
@@ -86,14 +97,24 @@ def check(
 
       [bold]slackline check my.module:Detector --set limit=2.5 --set team=red --json -[/]
     """
-    detector_class = find_class(target)
-    arguments = settings(detector_class, given or [])
-    verdicts = check_detector(detector_class, arguments, count=count, length=length, seed=seed)
+    verdicts = _verdicts(find(target), target, given or [], count, length, seed)
     if json_file is not None:
         write_json(verdicts, json_file)
     _report(target, verdicts, json_file)
     if any(verdict.state == "fail" for verdict in verdicts):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _verdicts(
+    found: Callable[..., Any] | Operator, target: str, given: list[str], count: int, length: int, seed: int
+) -> list[Verdict]:
+    if isinstance(found, type) and not issubclass(found, Operator):
+        detector_class: Any = found  # that it is one is the first thing checked
+        return check_detector(detector_class, settings(found, given), count=count, length=length, seed=seed)
+    operator = found if isinstance(found, Operator) else found(**settings(found, given))
+    if not isinstance(operator, Operator):
+        raise DetectorError(f"{target} gives {operator!r}: name a detector class, an operator, or a function that makes one")
+    return check_operator(operator, count=count, length=length, seed=seed)
 
 
 def _report(target: str, verdicts: list[Verdict], json_file: str | None) -> None:
