@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,33 +11,11 @@ import msgspec
 import typer
 
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
-from middleware.detector import Detector
 from middleware.errors import DetectorError
 from middleware.operator import Operator
+from middleware.runtime.scenario import load_object
 from middleware.testing.checks import Verdict, check_detector
 from middleware.testing.operator_checks import check_operator
-
-
-def find(target: str) -> Callable[..., Any] | Operator:
-    """The class, function or operator that ``module:name`` stands for; modules in the current folder count.
-
-    Raises DetectorError.
-    """
-    module_name, _, class_name = target.partition(":")
-    if not module_name or not class_name:
-        raise DetectorError(f"{target!r} does not name a detector: write module:Class, such as detectors.soccer.hits:BallHit")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = import_module(module_name)
-    except ImportError as error:
-        raise DetectorError(f"cannot import {module_name}: {error}; run from the folder it lies in, or install it") from error
-    found = getattr(module, class_name, None)
-    if not (callable(found) or isinstance(found, Operator)):
-        classes = [name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Detector)]
-        raise DetectorError(f"{module_name} has no class {class_name}; its detectors: {', '.join(sorted(classes)) or 'none'}")
-    return found
 
 
 def settings(detector_class: Callable[..., Any], given: list[str]) -> dict[str, Any]:
@@ -97,7 +73,7 @@ def check(
 
       [bold]slackline check my.module:Detector --set limit=2.5 --set team=red --json -[/]
     """
-    verdicts = _verdicts(find(target), target, given or [], count, length, seed)
+    verdicts = _verdicts(load_object(target, Path.cwd()), target, given or [], count, length, seed)
     if json_file is not None:
         write_json(verdicts, json_file)
     _report(target, verdicts, json_file)

@@ -15,6 +15,7 @@ from middleware.derivation import levels, named
 from middleware.detector import Detector
 from middleware.errors import ScenarioError, SlacklineError
 from middleware.event import EventTypes, stable_hash
+from middleware.operator import Operator
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.retraction import Retraction
@@ -124,7 +125,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The whole file.
 
     ``detectors``
-        a function that returns them, or a list of classes, each as module:name; ``settings`` are its arguments.
+        a function that returns them, or a list of classes, operators, and functions that make one, each as module:name;
+        ``settings`` are its arguments, or theirs by name.
     ``results``
         the event types that people wait for: shown live, their latency summarised.
     """
@@ -286,17 +288,26 @@ def _package_folder(name: str) -> Path | None:
 
 def load_object(target: str, folder: Path | None = None) -> Any:
     """What ``module:name`` stands for; modules beside the scenario are found too. Raises ScenarioError."""
-    module, colon, name = target.partition(":")
-    if not colon:
-        raise ScenarioError(f"{target!r}: write module:name")
+    module_name, colon, name = target.partition(":")
+    if not (module_name and colon and name):
+        raise ScenarioError(f"{target!r}: write module:name, such as detectors.soccer.ball:BallHits")
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))
     try:
-        return getattr(import_module(module), name)
+        module = import_module(module_name)
     except ImportError as error:
-        raise ScenarioError(f"{target}: cannot import {module}: {error}") from None
-    except AttributeError:
-        raise ScenarioError(f"{target}: {module} has no {name}") from None
+        raise ScenarioError(f"{target}: cannot import {module_name}: {error}") from None
+    if not hasattr(module, name):
+        there = sorted(each for each, value in vars(module).items() if _is_detector(value, module_name))
+        raise ScenarioError(f"{target}: {module_name} has no {name}; its detectors: {', '.join(there) or 'none'}")
+    return getattr(module, name)
+
+
+def _is_detector(value: Any, module: str) -> bool:
+    """Whether it is an operator, or a detector class of this module."""
+    if isinstance(value, type):
+        return issubclass(value, Detector) and value.__module__ == module
+    return isinstance(value, Operator)
 
 
 def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
@@ -305,7 +316,21 @@ def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
             return named(load_object(plan.detectors, folder)(**plan.settings))
         except TypeError as error:
             raise ScenarioError(f"settings: {plan.detectors}: {error}") from None
-    return named([load_object(target, folder)(**plan.settings.get(target.partition(":")[2], {})) for target in plan.detectors])
+    return named([_made(target, plan.settings.get(target.partition(":")[2], {}), folder) for target in plan.detectors])
+
+
+def _made(target: str, settings: dict[str, Any], folder: Path) -> Detector:
+    """A detector of the class, or what the function makes, with their settings; an operator is there already."""
+    found = load_object(target, folder)
+    if isinstance(found, Operator):
+        return found
+    try:
+        made = found(**settings)
+    except TypeError as error:
+        raise ScenarioError(f"settings: {target}: {error}") from None
+    if not isinstance(made, Detector):
+        raise ScenarioError(f"detectors: {target} gives {made!r}, which is no detector")
+    return made
 
 
 def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozenset[str]]:

@@ -22,6 +22,7 @@ detectors = ["*"]
 
 CODE = """
 from middleware import Detector, Event
+from middleware.operator import Operator
 
 class Reading(Event):
     value: float
@@ -41,6 +42,15 @@ class Alarms(Detector):
     subscribes, publishes = (Peak,), (Alarm,)
     def on_event(self, event):
         return Alarm(event.value, ts=event.ts)
+
+class Query(Operator):
+    def __init__(self, name, reads=Peak):
+        self.name, self.subscribes = name, (reads,)
+
+query = Query("Fixed")
+
+def make(name):
+    return Query(name, Alarm)
 """
 
 
@@ -65,6 +75,14 @@ def test_a_sound_scenario(write):
     assert scenario.adaptation == "adaptive"
     assert scenario.policies(0.0)[""].alpha == 0.0
     assert scenario.lasting(3.0, None).plan.recording.seconds == 3.0
+
+
+def test_operators_stand_beside_detectors(write):
+    plan = GOOD.replace(
+        '"watch:Alarms"]', '"watch:Alarms", "watch:query", "watch:make"]\nsettings = { make = { name = "Made" } }'
+    )
+    scenario = load_scenario(write(plan))
+    assert scenario.levels == {"Peaks": 1, "Alarms": 2, "Fixed": 2, "Made": 3}
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_command_shows_problem_example_and_advice() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sample_detectors"], "write module:Class"),
+        (["sample_detectors"], "write module:name"),
         (["no_such_module:X"], "cannot import no_such_module"),
         (["sample_detectors:Goood"], "its detectors: "),
         (["sample_detectors:Good", "--set", "size=3"], "unexpected keyword argument 'size'"),

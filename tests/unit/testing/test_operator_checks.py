@@ -51,4 +51,4 @@ def test_the_command_takes_operators_and_functions_that_make_them():
     assert {verdict["state"] for verdict in json.loads(result.stdout)} == {"pass"}
     result = runner.invoke(app, ["check", "sample_operators:HERE"])
     assert result.exit_code == 2
-    assert "is not a detector" in result.output or "no class" in result.output
+    assert "has no HERE; its detectors: Good" in result.output
