@@ -1,0 +1,45 @@
+"""Typed expressions of query languages: parsed by one grammar, checked, and compiled to Python functions.
+
+>>> expression = parse_expression("price * quantity > 1000 AND symbol LIKE 'I%'")
+>>> reads = Attributes({"price": Code("e.price", Kind(Type.DOUBLE)), "quantity": Code("e.quantity", Kind(Type.INT)),
+...                     "symbol": Code("e.symbol", Kind(Type.STRING, nullable=True))})
+>>> frame = Frame()
+>>> is_large = frame.function("e", condition(expression, reads, frame).holds)
+>>> from types import SimpleNamespace as Tick
+>>> is_large(Tick(price=81.37, quantity=30, symbol="IBM")), bool(is_large(Tick(price=81.37, quantity=30, symbol=None)))
+(True, False)
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark
+
+from detectors.expressions.analysis import Attributes, Scope, analyse, condition
+from detectors.expressions.builder import ExpressionBuilder, parse
+from detectors.expressions.code import Code, Frame
+from detectors.expressions.errors import QueryError
+from detectors.expressions.tree import Node
+from detectors.expressions.types import Kind, Type
+
+__all__ = ["Attributes", "Code", "Frame", "Kind", "Node", "QueryError", "Scope", "Type", "analyse", "condition",
+           "grammar", "parse_expression"]  # fmt: skip
+
+
+@cache
+def grammar() -> str:
+    """The rules and terminals of expressions, for grammars that contain them."""
+    return files("detectors.expressions").joinpath("grammar.lark").read_text(encoding="utf-8")
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(grammar(), parser="lalr", start="expression", maybe_placeholders=True, transformer=ExpressionBuilder())
+
+
+def parse_expression(text: str) -> Node:
+    """The tree of an expression. Raises QueryError with its place in the text."""
+    node: Node = parse(_parser(), text)
+    return node

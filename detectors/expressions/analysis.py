@@ -1,0 +1,422 @@
+"""From trees to code: names and types are resolved, conversions made, three-valued logic compiled away where it can be."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, Protocol
+
+from detectors.expressions import tree, values
+from detectors.expressions.builder import check_depth
+from detectors.expressions.code import Code, Frame, constant_value, converted, literal
+from detectors.expressions.errors import QueryError, Span, listed, nearest
+from detectors.expressions.functions import FUNCTIONS, NUMBER, SAME, SYNONYMS, Function
+from detectors.expressions.tree import Node
+from detectors.expressions.types import INTEGERS, LIMITS, NAMES, NUMBERS, Kind, Type, common, converts
+
+
+class Scope(Protocol):
+    """What names mean where an expression stands."""
+
+    def attribute(self, name: tree.Name) -> Code:
+        """The code of an attribute. Raises QueryError if there is none of that name."""
+
+    def call(self, call: tree.Call) -> Code | None:
+        """The code of a call that means something only here (an aggregate), or None."""
+
+
+class Attributes:
+    """The plainest scope: attributes of one kind of event, by name in any case, and no functions of its own."""
+
+    def __init__(self, codes: Mapping[str, Code], what: str = "the stream") -> None:
+        self._codes = {name.lower(): code for name, code in codes.items()}
+        self._names = list(codes)
+        self._what = what
+
+    def attribute(self, name: tree.Name) -> Code:
+        code = self._codes.get(name.name.lower())
+        if code is None:
+            known = f"{self._what} has {listed(self._names)}"
+            raise QueryError(f"unknown attribute {name.name!r}{nearest(name.name, self._names)} ({known})", name.span)
+        return code
+
+    def call(self, call: tree.Call) -> Code | None:
+        return None
+
+
+def analyse(node: Node, scope: Scope, frame: Frame) -> Code:
+    """The code of an expression. Raises QueryError where it has no meaning."""
+    check_depth(node)
+    return Analysis(scope, frame).visit(node)
+
+
+def condition(node: Node, scope: Scope, frame: Frame, what: str = "WHERE") -> Code:
+    """The code of an expression that must be a Boolean."""
+    code = analyse(node, scope, frame)
+    if code.type not in (Type.BOOLEAN, Type.NULL):
+        raise QueryError(f"{what} needs a condition, and this is a {code.type}: compare it with something", node.span)
+    return code
+
+
+class Analysis:
+    """Visits an expression bottom-up."""
+
+    def __init__(self, scope: Scope, frame: Frame) -> None:
+        self.scope = scope
+        self.frame = frame
+        frame.globals.update(_HELPERS)
+
+    def visit(self, node: Node) -> Code:  # noqa: PLR0912
+        """The code of an expression."""
+        match node:
+            case tree.Literal(value, kind):
+                return literal(self.frame, value, kind)
+            case tree.Name():
+                return self.scope.attribute(node)
+            case tree.Unary():
+                return self._unary(node)
+            case tree.Binary("=" | "<>" | "<" | "<=" | ">" | ">="):
+                return self._comparison(node.operator, node.left, node.right, node.span)
+            case tree.Binary("||"):
+                return self._concatenation(node)
+            case tree.Binary():
+                return self._arithmetic(node)
+            case tree.Junction():
+                return self._junction(node.operator, [self._boolean(each, node.operator) for each in node.operands])
+            case tree.Between(operand, low, high, negated):
+                both = [self._comparison(">=", operand, low, node.span), self._comparison("<=", operand, high, node.span)]
+                return self._maybe_not(self._junction("AND", both), negated)
+            case tree.In():
+                return self._maybe_not(self._in(node), node.negated)
+            case tree.Match():
+                return self._maybe_not(self._match(node), node.negated)
+            case tree.IsNull(operand, negated):
+                test = "is not" if negated else "is"
+                code = self.frame.sealed(self.visit(operand))
+                return Code(f"({code.value} {test} None)", Kind(Type.BOOLEAN), constant=code.constant)
+            case tree.Call():
+                return self._call(node)
+            case tree.Cast(operand, target):
+                return self._cast(self.visit(operand), target, node.span)
+            case tree.Case():
+                return self._case(node)
+        raise QueryError(f"{type(node).__name__} is no expression", node.span)
+
+    def _boolean(self, node: Node, operator: str) -> Code:
+        return condition(node, self.scope, self.frame, operator)
+
+    # logic: NOT swaps true and false; AND is true where all are, and false where one is
+
+    def _maybe_not(self, code: Code, negated: bool) -> Code:
+        if not negated:
+            return code
+        value = self.frame.strict([code], lambda name: f"not {name}")
+        return Code(value, Kind(Type.BOOLEAN, code.nullable), code.fails, code.holds, code.constant)
+
+    def _junction(self, operator: str, codes: list[Code]) -> Code:
+        word, helper = ("and", "both") if operator == "AND" else ("or", "either")
+        opposite = "or" if word == "and" else "and"
+        nullable = any(code.nullable for code in codes)
+        value = codes[0].value
+        for code in codes[1:]:
+            value = f"{helper}({value}, {code.value})" if nullable else f"({value} {word} {code.value})"
+        true = f"({f' {word} '.join(code.holds for code in codes)})"
+        false = f"({f' {opposite} '.join(code.fails for code in codes)})"
+        return Code(value, Kind(Type.BOOLEAN, nullable), true, false, all(code.constant for code in codes))
+
+    def _comparison(self, operator: str, one: Node, other: Node, span: Span) -> Code:
+        left, right = self._alike(self.visit(one), one, self.visit(other), other, span, operator)
+        if left.type is Type.BOOLEAN and operator not in ("=", "<>"):
+            raise QueryError(f"Booleans have no order: {operator} cannot compare them; use = or <>", span)
+        python = {"=": "==", "<>": "!="}.get(operator, operator)
+        opposite = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}[python]
+        kind = Kind(Type.BOOLEAN, left.nullable or right.nullable)
+        value = self.frame.strict([left, right], lambda a, b: f"{a} {python} {b}")
+        true, false = (self._known([left, right], sign) for sign in (python, opposite))
+        return Code(value, kind, true, false, left.constant and right.constant)
+
+    def _known(self, operands: list[Code], sign: str) -> str:
+        """A comparison that fails where an operand is NULL."""
+        tests, names = [], []
+        for operand in operands:
+            if operand.nullable:
+                name = self.frame.temporary()
+                tests.append(f"({name} := {operand.value}) is not None")
+                names.append(name)
+            else:
+                names.append(operand.value)
+        return f"({' and '.join([*tests, f'{names[0]} {sign} {names[1]}'])})"
+
+    def _alike(self, one: Code, at: Node, other: Code, at_other: Node, span: Span, what: str) -> tuple[Code, Code]:
+        """Both brought to the type they have in common."""
+        one, other = self._adapted(one, at, other.type), self._adapted(other, at_other, one.type)
+        target = common(one.type, other.type)
+        if target is None:
+            raise QueryError(f"{what} cannot bring {one.type} and {other.type} together: CAST one of them", span)
+        if {one.type, other.type} <= NUMBERS:  # Python compares numbers of any kind
+            return one, other
+        return converted(self.frame, one, target), converted(self.frame, other, target)
+
+    def _adapted(self, code: Code, node: Node, target: Type) -> Code:
+        """A literal text where a Char or a Datetime is needed is one; a Char where a String is needed is a sequence of one."""
+        if code.type is Type.CHAR and target is Type.STRING:
+            return Code(code.value, Kind(Type.STRING, code.nullable), constant=code.constant)
+        if not isinstance(node, tree.Literal) or not isinstance(node.value, str):
+            return code
+        if target is Type.CHAR and len(node.value) == 1:
+            return Code(code.value, Kind(Type.CHAR), constant=True)
+        if target is Type.DATETIME:
+            seconds = values.to_datetime(node.value)
+            if seconds is None:
+                raise QueryError(f"{node.value!r} is no Datetime: write 'YYYY-MM-DD HH:MM:SS'", node.span)
+            return literal(self.frame, seconds, Type.DATETIME)
+        return code
+
+    # numbers and texts
+
+    def _unary(self, node: tree.Unary) -> Code:
+        if node.operator == "NOT":
+            return self._maybe_not(self._boolean(node.operand, "NOT"), True)
+        if node.operator == "-" and isinstance(node.operand, tree.Literal) and node.operand.type in NUMBERS:
+            return literal(self.frame, -node.operand.value, node.operand.type)  # type: ignore[operator]
+        code = self._number(self.visit(node.operand), node.operator, node.operand.span, node.operator == "~")
+        value = self.frame.strict([code], lambda name: f"{node.operator}{name}")
+        return Code(value, code.kind, constant=code.constant, is_loose=node.operator == "-" and code.type in INTEGERS)
+
+    def _number(self, code: Code, operator: str, span: Span, is_bitwise: bool) -> Code:
+        if code.type is Type.CHAR:
+            code = converted(self.frame, code, Type.INT)
+        if code.type is Type.NULL:
+            return Code(code.value, Kind(Type.INT, True), constant=True)
+        if code.type not in (INTEGERS if is_bitwise else NUMBERS):
+            what = "whole numbers" if is_bitwise else "numbers"
+            raise QueryError(f"{operator} works on {what}, and this is a {code.type}: CAST it", span)
+        return code
+
+    def _arithmetic(self, node: tree.Binary) -> Code:
+        operator = node.operator
+        is_bitwise = operator in ("&", "|", "^", "<<", ">>")
+        left = self._number(self.visit(node.left), operator, node.left.span, is_bitwise)
+        right = self._number(self.visit(node.right), operator, node.right.span, is_bitwise)
+        wider = common(left.type, right.type) or Type.DOUBLE
+        target = wider if wider is Type.LONG else Type.INT if wider in INTEGERS else Type.DOUBLE
+        if target is Type.DOUBLE:
+            left, right = converted(self.frame, left, target), converted(self.frame, right, target)
+        else:
+            left, right = (Code(c.value, Kind(target, c.nullable), constant=c.constant) for c in (left, right))
+        nullable = left.nullable or right.nullable
+        helper = _HELPED.get((operator, target is Type.DOUBLE))
+        if helper is not None:
+            value = self.frame.strict([left, right], lambda a, b: f"{helper}({a}, {b})")
+            return Code(value, Kind(target, True), constant=left.constant and right.constant, is_loose=operator == "<<")
+        value = self.frame.strict([left, right], lambda a, b: f"{a} {operator} {b}")
+        return Code(value, Kind(target, nullable), constant=left.constant and right.constant, is_loose=not is_bitwise)
+
+    def _concatenation(self, node: tree.Binary) -> Code:
+        parts = [self._text(self.visit(each), each) for each in (node.left, node.right)]
+        value = self.frame.strict(parts, lambda a, b: f"{a} + {b}")
+        return Code(value, Kind(Type.STRING, any(p.nullable for p in parts)), constant=all(p.constant for p in parts))
+
+    def _text(self, code: Code, node: Node) -> Code:
+        return self._argument(code, node, Type.STRING, "||")
+
+    # IN, LIKE, REGEX
+
+    def _in(self, node: tree.In) -> Code:
+        operand = self.visit(node.operand)
+        items = [self._alike(operand, node.operand, self.visit(item), item, node.span, "IN") for item in node.items]
+        operand = items[0][0] if len({one.type for one, _ in items}) == 1 else operand
+        codes = [self.frame.sealed(other) for _, other in items]
+        nullable = operand.nullable or any(code.nullable for code in codes)
+        if all(code.constant for code in codes):
+            known = tuple(constant_value(self.frame, code) for code in codes)
+            name = self.frame.constant(known if None in known else frozenset(known))
+        else:
+            name = f"({', '.join(code.value for code in codes)},)"
+        if nullable:
+            return Code(f"is_in({operand.value}, {name})", Kind(Type.BOOLEAN, True))
+        return Code(f"({operand.value} in {name})", Kind(Type.BOOLEAN), false=f"({operand.value} not in {name})")
+
+    def _match(self, node: tree.Match) -> Code:
+        text = self._argument(self.visit(node.operand), node.operand, Type.STRING, node.operator)
+        pattern = self._argument(self.visit(node.pattern), node.pattern, Type.STRING, node.operator)
+        if isinstance(node.pattern, tree.Literal) and isinstance(node.pattern.value, str):
+            name = self.frame.constant(self._compiled(node.operator, node.pattern.value, node.pattern.span))
+            value = self.frame.strict([text], lambda a: f"{name}({a}) is not None")
+            return Code(value, Kind(Type.BOOLEAN, text.nullable))
+        helper = "matches_like" if node.operator == "LIKE" else "matches_regex"
+        value = self.frame.strict([text, pattern], lambda a, b: f"{helper}({a}, {b})")
+        nullable = text.nullable or pattern.nullable or node.operator == "REGEX"
+        return Code(value, Kind(Type.BOOLEAN, nullable))
+
+    @staticmethod
+    def _compiled(operator: str, pattern: str, span: Span) -> Callable[[str], Any]:
+        if operator == "LIKE":
+            return values.like(pattern)
+        try:
+            return re.compile(pattern).search
+        except (re.error, OverflowError, RecursionError) as error:
+            raise QueryError(f"this is no regular expression: {error}", span) from None
+
+    # functions, conversions, CASE
+
+    def _call(self, node: tree.Call) -> Code:
+        own = self.scope.call(node)
+        if own is not None:
+            return own
+        name = SYNONYMS.get(node.name, node.name)
+        if name.startswith("to_") and name[3:] in NAMES and len(node.arguments) == 1:
+            return self._cast(self.visit(node.arguments[0]), NAMES[name[3:]], node.span)
+        function = FUNCTIONS.get(name)
+        if function is None or node.is_star:
+            known = [*FUNCTIONS, *SYNONYMS, *(f"to_{each}" for each in NAMES)]
+            raise QueryError(f"unknown function {node.name!r}{nearest(node.name, known)}", node.span)
+        arguments = self._arguments(node, function)
+        result = self._result(function, arguments)
+        called = self.frame.constant(function.call)
+        if function.is_lenient:
+            value = f"{called}({', '.join(code.value for code in arguments)})"
+            return Code(value, Kind(result, True))
+        value = self.frame.strict(arguments, lambda *given: f"{called}({', '.join(given)})")
+        nullable = function.is_partial or any(code.nullable for code in arguments)
+        return Code(value, Kind(result, nullable), is_loose=name == "abs" and result in INTEGERS)
+
+    def _arguments(self, node: tree.Call, function: Function) -> list[Code]:
+        parameters = list(function.parameters)
+        count, least = len(node.arguments), len(parameters) - function.optional
+        if function.is_variadic:
+            parameters += parameters[-1:] * (count - len(parameters))
+        if not least <= count <= len(parameters):
+            wanted = f"{least} or more" if function.is_variadic else " or ".join({str(least), str(len(parameters))})
+            raise QueryError(f"{node.name} takes {wanted} arguments, not {count}", node.span)
+        codes = [self.visit(argument) for argument in node.arguments]
+        shared: Type | None = Type.NULL
+        for code, parameter in zip(codes, parameters, strict=False):
+            if parameter == SAME:
+                shared = common(shared, code.type) if shared else None
+        if shared is None:
+            types = listed(str(code.type) for code in codes)
+            raise QueryError(f"the arguments of {node.name} must be of one type, not {types}: CAST them", node.span)
+        made = []
+        for code, argument, parameter in zip(codes, node.arguments, parameters, strict=False):
+            if parameter == NUMBER:
+                made.append(self.frame.sealed(self._number(code, node.name, argument.span, False)))
+            else:
+                target = shared if parameter == SAME else parameter
+                made.append(self._argument(code, argument, Type(target), node.name))
+        return made
+
+    def _argument(self, code: Code, node: Node, target: Type, what: str) -> Code:
+        code = self._adapted(code, node, target)
+        if not converts(code.type, target):
+            fits = isinstance(node, tree.Literal) and code.type in INTEGERS and target in INTEGERS
+            if not fits:
+                raise QueryError(f"{what} needs a {target} here, and this is a {code.type}: CAST it", node.span)
+        return self.frame.sealed(converted(self.frame, code, target))
+
+    @staticmethod
+    def _result(function: Function, arguments: list[Code]) -> Type:
+        if function.result in (NUMBER, SAME):
+            return next(code.type for code, p in zip(arguments, function.parameters, strict=False) if p == function.result)
+        return Type(function.result)
+
+    def _cast(self, code: Code, target: Type, span: Span) -> Code:
+        code = self.frame.sealed(code)
+        if code.type is target:
+            return code
+        convert = caster(code.type, target)
+        if convert is None:
+            raise QueryError(f"there is no conversion from {code.type} to {target}", span)
+        name = self.frame.constant(convert)
+        return Code(self.frame.strict([code], lambda a: f"{name}({a})"), Kind(target, True))
+
+    def _case(self, node: tree.Case) -> Code:
+        tests = [self._boolean(test, "WHEN") for test, _ in node.branches]
+        nodes = [value for _, value in node.branches] + ([node.otherwise] if node.otherwise is not None else [])
+        codes = [self.frame.sealed(self.visit(each)) for each in nodes]
+        if node.otherwise is None:
+            codes.append(literal(self.frame, None, Type.NULL))
+            nodes.append(node)
+        shared: Type | None = Type.NULL
+        for code in codes:
+            shared = common(shared, code.type) if shared else None
+        if shared is None:
+            self._no_common(codes, node.span)
+        codes = [converted(self.frame, code, shared) for code in codes]
+        value = codes[-1].value
+        for test, code in zip(reversed(tests), reversed(codes[:-1]), strict=True):
+            value = f"({code.value} if {test.holds} else {value})"
+        return Code(value, Kind(shared, any(code.nullable for code in codes)))
+
+    @staticmethod
+    def _no_common(codes: list[Code], span: Span) -> NoReturn:
+        raise QueryError(f"the values of CASE must be of one type, not {listed(str(c.type) for c in codes)}: CAST them", span)
+
+
+def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
+    """The function that converts values explicitly, giving NULL for those that it cannot; None if there is none."""
+    if target in LIMITS:
+        limit = LIMITS[target]
+        to_integer: dict[Type, Callable[[Any], int | None]] = {
+            Type.STRING: values.text_integer,
+            Type.CHAR: ord,
+            Type.BOOLEAN: int,
+            Type.DATETIME: int,
+            Type.NULL: int,
+        }
+        convert = to_integer.get(source, int)
+        return lambda value: None if (made := convert(value)) is None else values.within(made, limit)
+    if target is Type.FLOAT:
+        wide = caster(source, Type.DOUBLE) if source is not Type.DOUBLE else float
+        return None if wide is None else lambda value: None if (made := wide(value)) is None else _single(made)
+    table: dict[tuple[Type | None, Type], Callable[[Any], Any]] = {
+        (Type.STRING, Type.DOUBLE): values.text_number,
+        (Type.STRING, Type.BOOLEAN): values.text_boolean,
+        (Type.STRING, Type.DATETIME): values.to_datetime,
+        (Type.STRING, Type.CHAR): lambda text: text if len(text) == 1 else None,
+        (Type.DATETIME, Type.STRING): values.datetime_text,
+        (Type.BOOLEAN, Type.STRING): lambda value: "true" if value else "false",
+        (Type.CHAR, Type.STRING): str,
+        (Type.CHAR, Type.DOUBLE): lambda value: float(ord(value)),
+        (Type.LONG, Type.DATETIME): values.in_calendar,
+        (Type.INT, Type.DATETIME): values.in_calendar,
+        **{(kind, Type.CHAR): lambda value: chr(value) if 0 <= value < 2**16 else None for kind in INTEGERS},
+        **{(kind, Type.STRING): str if kind in INTEGERS else values.number_text for kind in NUMBERS},
+        **{(kind, Type.DOUBLE): float for kind in NUMBERS},
+        **{(kind, Type.BOOLEAN): bool for kind in NUMBERS},
+        **{(Type.NULL, kind): str for kind in Type},
+    }
+    return table.get((source, target))
+
+
+def _single(value: float) -> float | None:
+    """The nearest 32-bit number, or NULL beyond them."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return None
+
+
+def _left_shift(value: int, count: int) -> int:
+    return value << (count & 63)
+
+
+def _right_shift(value: int, count: int) -> int:
+    return value >> (count & 63)
+
+
+_HELPERS: dict[str, Any] = {
+    **{each.__name__: each for each in (values.both, values.either, values.is_in, values.matches_like, values.matches_regex)},
+    **{each.__name__: each for each in (values.integer_quotient, values.integer_rest, values.quotient, values.rest)},
+    "left_shift": _left_shift,
+    "right_shift": _right_shift,
+}
+_HELPED = {
+    ("/", False): "integer_quotient",
+    ("/", True): "quotient",
+    ("%", False): "integer_rest",
+    ("%", True): "rest",
+    ("<<", False): "left_shift",
+    (">>", False): "right_shift",
+}

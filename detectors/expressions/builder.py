@@ -1,0 +1,204 @@
+"""From what the grammar matches to expression trees, and from where it does not match to an error that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from detectors.expressions import tree
+from detectors.expressions.errors import QueryError, Span, listed, nearest
+from detectors.expressions.tree import Node
+from detectors.expressions.types import NAMES, Type
+
+DEEPEST = 50
+"""How deep an expression may be nested. Python's own compiler is the limit behind this one."""
+
+_LONGEST_NUMBER = 40
+
+_WORDS = {
+    "NAME": "a name", "INTEGER": "a whole number", "DECIMAL": "a number", "STRING": "a text in quotes", "$END": "the end",
+    "LPAR": "(", "RPAR": ")", "COMMA": ",", "DOT": ".", "LSQB": "[", "RSQB": "]", "SEMICOLON": ";", "PLUS": "+", "MINUS": "-",
+    "STAR": "*", "TILDE": "~", "COMPARISON": "a comparison", "CONCAT": "||", "PRODUCT_OPERATOR": "/",
+    "BIT_OPERATOR": "a bitwise operator", "SHIFT_OPERATOR": "<<",
+}  # fmt: skip
+
+
+def span_of(*items: Any) -> Span:
+    """From the first to the last of the tokens and nodes among ``items``."""
+    spans = [_span(item) for item in items if isinstance(item, Token | Node)]
+    return Span(spans[0].start, spans[-1].end) if spans else Span(0, 0)
+
+
+def _span(item: Token | Node) -> Span:
+    if isinstance(item, Token):
+        start = item.start_pos or 0
+        return Span(start, start + len(item))
+    return item.span
+
+
+def plain(name: Token) -> str:
+    """A name without the backticks that let it be a word of the grammar."""
+    return str(name).strip("`")
+
+
+class ExpressionBuilder(Transformer[Token, Any]):
+    """One method a rule of ``grammar.lark``; query languages add those of their own rules."""
+
+    def comparison(self, parts: list[Any]) -> Node:
+        left, operator, right = parts
+        written = {"==": "=", "!=": "<>"}.get(operator, str(operator))
+        return tree.Binary(written, left, right, span=span_of(left, right))
+
+    def binary(self, parts: list[Any]) -> Node:
+        left, operator, right = parts
+        return tree.Binary(str(operator), left, right, span=span_of(left, right))
+
+    def sign(self, parts: list[Any]) -> Node:
+        return tree.Unary(str(parts[0]), parts[1], span=span_of(*parts))
+
+    def negation(self, parts: list[Any]) -> Node:
+        return tree.Unary("NOT", parts[1], span=span_of(*parts))
+
+    def conjunction(self, parts: list[Any]) -> Node:
+        return tree.Junction("AND", tuple(parts), span=span_of(*parts))
+
+    def disjunction(self, parts: list[Any]) -> Node:
+        return tree.Junction("OR", tuple(parts), span=span_of(*parts))
+
+    def is_in(self, parts: list[Any]) -> Node:
+        operand, negated, *items = parts
+        return tree.In(operand, tuple(items), negated is not None, span=span_of(operand, items[-1]))
+
+    def between(self, parts: list[Any]) -> Node:
+        operand, negated, low, high = parts
+        return tree.Between(operand, low, high, negated is not None, span=span_of(operand, high))
+
+    def match(self, parts: list[Any]) -> Node:
+        operand, negated, operator, pattern = parts
+        return tree.Match(str(operator).upper(), operand, pattern, negated is not None, span=span_of(operand, pattern))
+
+    def is_null(self, parts: list[Any]) -> Node:
+        operand, negated, last = parts
+        return tree.IsNull(operand, negated is not None, span=span_of(operand, last))
+
+    def name(self, parts: list[Any]) -> Node:
+        return tree.Name(plain(parts[0]), span=span_of(parts[0]))
+
+    def qualified(self, parts: list[Any]) -> Node:
+        return tree.Name(plain(parts[1]), plain(parts[0]), span=span_of(*parts))
+
+    def call(self, parts: list[Any]) -> Node:
+        name, *arguments = parts
+        return tree.Call(plain(name).lower(), tuple(each for each in arguments if each is not None), span=span_of(name))
+
+    def call_star(self, parts: list[Any]) -> Node:
+        return tree.Call(plain(parts[0]).lower(), (), True, span=span_of(parts[0]))
+
+    def cast(self, parts: list[Any]) -> Node:
+        return tree.Cast(parts[0], type_named(parts[1]), span=span_of(*parts))
+
+    def case(self, parts: list[Any]) -> Node:
+        *branches, otherwise = parts
+        return tree.Case(tuple(branches), otherwise, span=span_of(branches[0][0], branches[-1][1], otherwise))
+
+    def branch(self, parts: list[Any]) -> tuple[Node, Node]:
+        return parts[0], parts[1]
+
+    def nested(self, parts: list[Any]) -> Node:
+        return parts[0]  # type: ignore[no-any-return]
+
+    def integer(self, parts: list[Any]) -> Node:
+        return tree.Literal(whole_number(parts[0]), _integer_type(int(parts[0])), span=span_of(parts[0]))
+
+    def decimal(self, parts: list[Any]) -> Node:
+        value = float(parts[0])
+        if value == float("inf"):
+            raise QueryError("this number is too large for a Double", span_of(parts[0]))
+        return tree.Literal(value, Type.DOUBLE, span=span_of(parts[0]))
+
+    def string(self, parts: list[Any]) -> Node:
+        return tree.Literal(text_of(parts[0]), Type.STRING, span=span_of(parts[0]))
+
+    def true(self, parts: list[Any]) -> Node:
+        return tree.Literal(True, Type.BOOLEAN, span=span_of(parts[0]))
+
+    def false(self, parts: list[Any]) -> Node:
+        return tree.Literal(False, Type.BOOLEAN, span=span_of(parts[0]))
+
+    def null(self, parts: list[Any]) -> Node:
+        return tree.Literal(None, Type.NULL, span=span_of(parts[0]))
+
+
+def whole_number(token: Token) -> int:
+    """A number as written. Raises QueryError if no 64-bit integer holds it."""
+    if len(token) > _LONGEST_NUMBER or int(token) >= 2**63:
+        raise QueryError("this number is too large for a Long (64 bits)", span_of(token))
+    return int(token)
+
+
+def _integer_type(value: int) -> Type:
+    return Type.INT if value < 2**31 else Type.LONG
+
+
+def text_of(token: Token) -> str:
+    """A text without its quotes; a doubled quote stands for one."""
+    quote = token[0]
+    return str(token[1:-1]).replace(quote * 2, quote)
+
+
+def type_named(token: Token) -> Type:
+    """The type of a name. Raises QueryError if there is none."""
+    found = NAMES.get(plain(token).lower())
+    if found is None:
+        known = [str(each) for each in dict.fromkeys(NAMES.values())]
+        hint = nearest(plain(token), known)
+        raise QueryError(f"unknown type {plain(token)!r}{hint} (types: {', '.join(known)})", span_of(token))
+    return found
+
+
+def parse(parser: Lark, text: str) -> Any:
+    """What ``text`` means to ``parser``. Raises QueryError with line, column, caret and the words that were expected."""
+    try:
+        return parser.parse(text)
+    except UnexpectedInput as error:
+        _refuse(error, text)
+    except QueryError as error:
+        raise error.located(text) from None
+
+
+def _refuse(error: UnexpectedInput, text: str) -> NoReturn:
+    start = error.pos_in_stream if error.pos_in_stream is not None and error.pos_in_stream >= 0 else len(text.rstrip())
+    expected: Iterable[str] = ()
+    found = "the end"
+    width = 1
+    if isinstance(error, UnexpectedToken):
+        expected = error.accepts or error.expected
+        token = error.token
+        if token.type == "$END":
+            start = len(text.rstrip())
+        else:
+            found, width = repr(str(token)), len(token)
+    elif isinstance(error, UnexpectedCharacters):
+        expected = error.allowed or ()
+        found = repr(text[start : start + 1])
+    words = sorted({_word(terminal) for terminal in expected}, key=lambda word: (not word.isupper(), word))
+    hint = nearest(found.strip("'\""), [word for word in words if word.isupper()]) if found != "the end" else ""
+    message = f"unexpected {found}{hint}; expected {listed(words) or 'nothing more'}"
+    raise QueryError(message, Span(start, start + width)).located(text) from None
+
+
+def _word(terminal: str) -> str:
+    return _WORDS.get(terminal) or terminal.strip("_").replace("_", " ")
+
+
+def check_depth(node: Node) -> None:
+    """Raises QueryError where an expression is nested too deep to be compiled. O(nodes), without recursion."""
+    pending = [(node, 1)]
+    while pending:
+        here, depth = pending.pop()
+        if depth > DEEPEST:
+            raise QueryError(f"this is nested more than {DEEPEST} deep: name parts of it in a sub-select", here.span)
+        pending += [(child, depth + 1) for child in tree.children(here)]

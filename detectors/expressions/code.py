@@ -1,0 +1,140 @@
+"""Python code for expressions: fragments with their kind, and functions made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from detectors.expressions.types import LIMITS, Kind, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A fragment of Python that computes an expression.
+
+    ``value``
+        its value; None stands for NULL.
+    ``true``, ``false``
+        for Boolean ones: whether it is true, whether it is false. Both fail where it is NULL, and both are cheaper than
+        the value, since a WHERE need not know whether a condition is false or NULL.
+    ``constant``
+        whether it reads no attribute.
+    ``is_loose``
+        whether it is arithmetic whose result may lie outside its type; ``sealed`` brings it back, as NULL.
+    """
+
+    value: str
+    kind: Kind
+    true: str = ""
+    false: str = ""
+    constant: bool = False
+    is_loose: bool = False
+
+    @property
+    def type(self) -> Type:
+        return self.kind.type
+
+    @property
+    def nullable(self) -> bool:
+        return self.kind.nullable
+
+    @property
+    def holds(self) -> str:
+        """Code that is true just where this Boolean is true."""
+        return self.true or self.value
+
+    @property
+    def fails(self) -> str:
+        """Code that is true just where this Boolean is false."""
+        return self.false or (f"({self.value}) is False" if self.nullable else f"not ({self.value})")
+
+
+class Frame:
+    """What the functions of one query share: constants and helpers by name, and names for intermediate values."""
+
+    def __init__(self) -> None:
+        self.globals: dict[str, Any] = {"__builtins__": {}}
+        self._named: dict[int, str] = {}
+        self._temporaries = 0
+
+    def constant(self, value: Any) -> str:
+        """A name for a value that code can refer to."""
+        name = self._named.get(id(value))
+        if name is None:
+            name = self._named[id(value)] = f"c{len(self._named)}"
+            self.globals[name] = value  # kept here, so its id stays its own
+        return name
+
+    def temporary(self) -> str:
+        """A fresh name for an intermediate value."""
+        self._temporaries += 1
+        return f"t{self._temporaries}"
+
+    def strict(self, operands: list[Code], build: Callable[..., str]) -> str:
+        """Code of ``build`` over the operands' values that is None where one of those that may be NULL is."""
+        tests, names = [], []
+        for operand in operands:
+            if operand.nullable:
+                name = self.temporary()
+                tests.append(f"({name} := {operand.value}) is None")
+                names.append(name)
+            else:
+                names.append(operand.value)
+        return f"(None if {' or '.join(tests)} else {build(*names)})" if tests else f"({build(*names)})"
+
+    def sealed(self, code: Code) -> Code:
+        """The code with NULL for results that its type cannot hold: beyond its limits, or no finite number."""
+        if not code.is_loose:
+            return code
+        name = self.temporary()
+        if code.type in LIMITS:
+            limit = LIMITS[code.type]
+            test, start = f"-{limit} <= {name} < {limit}", f"({name} := {code.value})"
+        else:
+            test, start = f"{name} - {name} == 0", f"({name} := {code.value})"
+        some = f"{start} is not None and {test}" if code.nullable else test.replace(name, start, 1)
+        return Code(f"({name} if {some} else None)", Kind(code.type, True), constant=code.constant)
+
+    def function(self, parameters: str, body: str) -> Callable[..., Any]:
+        """A function of ``parameters`` that gives the value of ``body``."""
+        return self.define(f"def made({parameters}):\n    return {body}\n")
+
+    def define(self, source: str) -> Callable[..., Any]:
+        """The function ``made`` that the source defines. Its globals are this frame's, and no builtins."""
+        local: dict[str, Any] = {}
+        exec(compile(source, "<query>", "exec"), self.globals, local)
+        made: Callable[..., Any] = local["made"]
+        return made
+
+
+def converted(frame: Frame, code: Code, target: Type) -> Code:
+    """The code with its value as ``target``, to which its type converts (Table 4.1)."""
+    if code.type is target or code.type is Type.NULL:
+        return Code(code.value, Kind(target, code.nullable), code.true, code.false, code.constant, code.is_loose)
+    code = frame.sealed(code)
+    value = code.value
+    if code.type is Type.CHAR:
+        frame.globals["ord"] = ord
+        value = frame.strict([code], lambda name: f"ord({name})")
+        code = Code(value, Kind(Type.INT, code.nullable), constant=code.constant)
+    if target in (Type.DOUBLE, Type.FLOAT) and code.type not in (Type.DOUBLE, Type.FLOAT):
+        frame.globals["float"] = float
+        value = frame.strict([code], lambda name: f"float({name})")
+    return Code(value, Kind(target, code.nullable), constant=code.constant)
+
+
+def literal(frame: Frame, value: Any, kind: Type) -> Code:
+    """The code of a constant."""
+    if value is None:
+        return Code("None", Kind(Type.NULL, True), "False", "False", constant=True)
+    if isinstance(value, bool):
+        return Code(str(value), Kind(kind), constant=True)
+    if isinstance(value, float | int):
+        return Code(f"({value!r})" if value < 0 else repr(value), Kind(kind), constant=True)
+    return Code(frame.constant(value), Kind(kind), constant=True)
+
+
+def constant_value(frame: Frame, code: Code) -> Any:
+    """The value of code that reads no attribute."""
+    return frame.function("", code.value)()

@@ -1,0 +1,95 @@
+"""The types of FlinkCQL and their implicit conversions (Vu 2015, Table 4.1), and what stands for their values in Python."""
+
+from __future__ import annotations
+
+import types as python_types
+from enum import StrEnum
+from typing import Any, NamedTuple, Union, get_args, get_origin
+
+
+class Type(StrEnum):
+    """A type of the language. ``NULL`` is that of the literal, which converts to any."""
+
+    BOOLEAN = "Boolean"
+    CHAR = "Char"
+    BYTE = "Byte"
+    SHORT = "Short"
+    INT = "Int"
+    LONG = "Long"
+    FLOAT = "Float"
+    DOUBLE = "Double"
+    STRING = "String"
+    DATETIME = "Datetime"
+    NULL = "Null"
+
+
+class Kind(NamedTuple):
+    """A type, and whether values may be missing (NULL)."""
+
+    type: Type
+    nullable: bool = False
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
+_WIDENING = (Type.BYTE, Type.SHORT, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE)
+
+CONVERTIBLE: dict[Type, frozenset[Type]] = {
+    Type.CHAR: frozenset({Type.BYTE, Type.SHORT, Type.INT, Type.LONG, Type.DOUBLE}),
+    **{kind: frozenset(_WIDENING[place + 1 :]) for place, kind in enumerate(_WIDENING)},
+    Type.NULL: frozenset(Type),
+}
+"""Table 4.1: what a type is converted to where it is needed. All else needs CAST."""
+
+INTEGERS = frozenset(_WIDENING[:4])
+NUMBERS = frozenset(_WIDENING)
+LIMITS = {Type.BYTE: 2**7, Type.SHORT: 2**15, Type.INT: 2**31, Type.LONG: 2**63}
+"""Values of an integer type lie in [-limit, limit)."""
+
+PYTHON: dict[Type, type] = {
+    Type.BOOLEAN: bool,
+    Type.CHAR: str,
+    Type.STRING: str,
+    Type.DATETIME: int,
+    Type.FLOAT: float,
+    Type.DOUBLE: float,
+    **dict.fromkeys(INTEGERS, int),
+}
+"""What a value is in Python; a Datetime is whole seconds since 1970 (UTC)."""
+
+NAMES = {**{str(kind).lower(): kind for kind in Type if kind is not Type.NULL}, "integer": Type.INT}
+"""Types by their name in lower case."""
+
+
+def converts(source: Type, target: Type) -> bool:
+    """Whether a value of type ``source`` can stand where ``target`` is needed."""
+    return source is target or target in CONVERTIBLE.get(source, ())
+
+
+def common(one: Type, other: Type) -> Type | None:
+    """The type to which both convert and that is nearest to them, or None.
+
+    >>> str(common(Type.INT, Type.DOUBLE)), common(Type.INT, Type.STRING)
+    ('Double', None)
+    """
+    if converts(one, other):
+        return other
+    if converts(other, one):
+        return one
+    if one in CONVERTIBLE and other in CONVERTIBLE:
+        return next((kind for kind in _WIDENING if converts(one, kind) and converts(other, kind)), None)
+    return None
+
+
+def kind_of(annotation: Any) -> Kind | None:
+    """The kind of an attribute of a Python event type, or None if the language has no type for it."""
+    origin = get_origin(annotation)
+    if origin in (Union, python_types.UnionType):
+        inner = [each for each in get_args(annotation) if each is not type(None)]
+        found = kind_of(inner[0]) if len(inner) == 1 and len(get_args(annotation)) == 2 else None
+        return Kind(found.type, True) if found else None
+    if hasattr(annotation, "__metadata__"):  # Annotated
+        return kind_of(get_args(annotation)[0])
+    by_python = {bool: Type.BOOLEAN, int: Type.LONG, float: Type.DOUBLE, str: Type.STRING}
+    return Kind(by_python[annotation]) if annotation in by_python else None
