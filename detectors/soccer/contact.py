@@ -179,7 +179,7 @@ class Kicks(Detector):
     """
 
     subscribes, publishes = (PlayerHitsBall, BallMotion), (Kick,)
-    backdate = 200 * MILLISECOND
+    backdate, identity = 200 * MILLISECOND, "time"
 
     _SETTLED = 60 * MILLISECOND
 

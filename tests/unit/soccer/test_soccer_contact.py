@@ -1,8 +1,8 @@
 """Levels 3 to 5: near, touches, kicks."""
 
-from soccer_situations import BALL, ball, hit, ms, run, runner, s, touch
-
 import math
+
+from soccer_situations import BALL, ball, hit, ms, run, runner, s, touch
 
 from detectors.soccer.contact import Kicks
 from detectors.soccer.events import BallInPlay, BallOutOfPlay, Kick, Near, Nearest, NotNear, PlayerHitsBall
