@@ -8,7 +8,7 @@ from typing import Any
 
 from middleware.detector import Detector, check_declaration, detector_name
 from middleware.errors import DetectorError
-from middleware.event import MAX_TS, MIN_TS, Event, EventType, derived_id, stable_hash, stamped, type_name
+from middleware.event import MAX_TS, MIN_TS, Event, EventType, derived_id, stable_hash, stamped, timed_id, type_name
 from middleware.operator import Operator
 
 
@@ -19,13 +19,14 @@ class Derivation:
     of a type the detector does not publish, or stamped too far from its cause.
     """
 
-    __slots__ = ("_backdate", "_level", "_name", "_origin", "_publishes")
+    __slots__ = ("_backdate", "_level", "_name", "_origin", "_publishes", "_timed")
 
     def __init__(self, name: str, detector: Detector, level: int, key: Any = None) -> None:
         self._name = name
         self._level = level
         self._publishes = frozenset(detector.publishes)
         self._backdate = detector.backdate
+        self._timed = detector.identity == "time"
         self._origin = stable_hash(name if key is None else f"{name}\0{canonical(key)!r}")
 
     def __call__(self, cause: Event, result: Event | Iterable[Event]) -> list[Event]:
@@ -50,7 +51,9 @@ class Derivation:
                 f"{self._name} stamped {type_name(event.__class__)} {cause.ts - event.ts} ns before its cause, "
                 f"but declares backdate = {self._backdate}"
             )
-        return stamped(event, derived_id(self._origin, cause, ordinal), self._name, self._level)  # type: ignore[no-any-return]
+        origin = self._origin
+        number = timed_id(origin, event.ts, ordinal) if self._timed else derived_id(origin, cause, ordinal)
+        return stamped(event, number, self._name, self._level)  # type: ignore[no-any-return]
 
 
 def canonical(key: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from middleware.errors import DetectorError
 from middleware.event import Event, EventType, type_name
@@ -27,6 +27,11 @@ class Detector:
         the event types that move its clock (default: all it reads, and the clock marks that nodes forward).
     ``backdate``
         how much earlier (ns) than its cause it may stamp a result.
+    ``identity``
+        what makes a result the same one in the next replay: "cause", that the same event leads to it; "time", that it
+        occurs at the same time. Declare "time" where any of several events may be the one that brings a result out
+        (the first after a window, say): a late one then changes nothing. No two events, of one key, may lead to
+        results with the same time stamp.
 
     No clocks, I/O, randomness or globals inside: ``slackline check module:Class`` looks for them.
 
@@ -49,6 +54,7 @@ class Detector:
     key: ClassVar[str | tuple[str, ...] | Key | None] = None
     clock: tuple[EventType, ...] = ()
     backdate: int = 0
+    identity: ClassVar[Literal["cause", "time"]] = "cause"
 
     def on_event(self, event: Any) -> Result:
         """Take the next event in order; return None, an event, or an iterable of events."""
@@ -103,6 +109,8 @@ def check_declaration(detector: Detector) -> None:
         raise DetectorError(f"{name}.clock names types it does not read: {', '.join(sorted(map(type_name, stray)))}")
     if not isinstance(detector.backdate, int) or detector.backdate < 0:
         raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, not {detector.backdate!r}")
+    if detector.identity not in ("cause", "time"):
+        raise DetectorError(f'{name}.identity must be "cause" or "time", not {detector.identity!r}')
     key = type(detector).key
     for attribute in (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ():
         for event_type in detector.subscribes:

@@ -116,6 +116,7 @@ def stable_hash(text: str) -> int:
 
 
 _pack = struct.Struct("<QqI").pack
+_pack_time = struct.Struct("<qI").pack
 _source_hashes: dict[str, int] = {}
 
 
@@ -129,7 +130,18 @@ def derived_id(origin: int, cause: Event, ordinal: int) -> int:
     hashed = _source_hashes.get(source)
     if hashed is None:
         hashed = _source_hashes[source] = stable_hash(source)
-    number = xxhash.xxh3_64_intdigest(_pack(hashed, cause.id, ordinal), origin)
+    return _signed(xxhash.xxh3_64_intdigest(_pack(hashed, cause.id, ordinal), origin))
+
+
+def timed_id(origin: int, ts: int, ordinal: int) -> int:
+    """Identity of a derived event that is known by when it occurred, whatever event it is derived from (decision 013).
+
+    ``ordinal`` tells several results of one cause apart.
+    """
+    return _signed(xxhash.xxh3_64_intdigest(_pack_time(ts, ordinal), origin))
+
+
+def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 

@@ -176,7 +176,7 @@ class PlayerHitsBall(SoccerEvent, frozen=True):
 
 
 class Kick(SoccerEvent, frozen=True):
-    """A player's touch together with what came of it: the ball's velocity just afterwards, and its position then."""
+    """A player's touch together with what came of it: velocity and place of the ball 60 ms afterwards, in tenths."""
 
     player: int
     team: str

@@ -14,6 +14,11 @@ THIRDS = ("own", "middle", "final")
 LANES = ("right", "centre", "left")
 
 
+def tenths(value: float) -> float:
+    """A figure rounded to 0.1, as what is noisy beyond it is told; without a negative zero, which is another content."""
+    return round(value, 1) + 0.0
+
+
 class Field:
     """Turns coordinates of a setup into those of a team that plays on it.
 

@@ -29,13 +29,14 @@ class Motions(Detector):
 
     Reads Position, keyed by sensor; publishes LimbMotion for players and BallMotion for balls; ignores all others.
     Rule: position and velocity are averaged over windows of a fixed grid (limbs 40 ms, balls 20 ms), and the mean is
-    moved on by its velocity to the time of the sample that opens the next window, which stamps the result. A window
-    that shows no change (0.1 m, 0.3 m/s) is passed over for up to a second, one with a value that is no finite number
-    altogether. Rounded to cm and cm/s.
+    moved on by its velocity to the end of the window, which stamps the result: whichever sample comes first behind it and
+    brings it out, it is the same one. A window that shows no change (0.1 m, 0.3 m/s) is passed over for up to a second,
+    one with a value that is no finite number altogether. Rounded to cm and 0.1 m/s.
     """
 
     __slots__ = ("_balls", "_wearers")
     subscribes, publishes, key = (Position,), (LimbMotion, BallMotion), "sensor"
+    backdate, identity = LIMB_WINDOW, "time"
 
     def __init__(self, setup: Setting = "generated") -> None:
         known = setup_of(setup)
@@ -74,20 +75,23 @@ class Motions(Detector):
         return moved
 
     def _closed(self, event: Position, window: int) -> LimbMotion | BallMotion | None:
-        """The motion in the window that ``event`` closes, if it shows a change.
+        """The motion at the beginning of the window that ``event`` opens, if the one before shows a change.
 
         After a gap of more than a window the old samples say nothing any more, and the new one speaks for itself.
         """
+        now = event.ts // window * window
         if event.ts >= self.until + window:
-            x, y, z, vx, vy, vz = event.x, event.y, event.z, event.vx, event.vy, event.vz
+            middle, n, x, y, z = event.ts, 1, event.x, event.y, event.z
+            vx, vy, vz = event.vx, event.vy, event.vz
         else:
-            n, ahead = self.count, (event.ts - (self.first + self.until) // 2) * 1e-9
+            middle, n, x, y, z = (self.first + self.until) // 2, self.count, self.x, self.y, self.z
             vx, vy, vz = self.vx / n, self.vy / n, self.vz / n
-            x, y, z = self.x / n + vx * ahead, self.y / n + vy * ahead, self.z / n + vz * ahead
+        ahead = (now - middle) * 1e-9
+        x, y, z = x / n + vx * ahead, y / n + vy * ahead, z / n + vz * ahead
         if not isfinite(x + y + z + vx + vy + vz):
             return None
         if (
-            event.ts - self.shown_ts < _HEARTBEAT
+            now - self.shown_ts < _HEARTBEAT
             and abs(x - self.shown_x) < _MOVED
             and abs(y - self.shown_y) < _MOVED
             and abs(z - self.shown_z) < _MOVED
@@ -96,13 +100,14 @@ class Motions(Detector):
             and abs(vz - self.shown_vz) < _TURNED
         ):
             return None
-        x, y, z, vx, vy, vz = round(x, 2), round(y, 2), round(z, 2), round(vx, 2), round(vy, 2), round(vz, 2)
-        self.shown_ts = event.ts
+        x, y, z = round(x, 2) + 0.0, round(y, 2) + 0.0, round(z, 2) + 0.0
+        vx, vy, vz = round(vx, 1) + 0.0, round(vy, 1) + 0.0, round(vz, 1) + 0.0
+        self.shown_ts = now
         self.shown_x, self.shown_y, self.shown_z, self.shown_vx, self.shown_vy, self.shown_vz = x, y, z, vx, vy, vz
         if self.role == _BALL:
-            return BallMotion(event.sensor, x, y, z, vx, vy, vz, ts=event.ts)
+            return BallMotion(event.sensor, x, y, z, vx, vy, vz, ts=now)
         player, team = self._wearers[event.sensor]
-        return LimbMotion(event.sensor, player, team, x, y, z, vx, vy, vz, ts=event.ts)
+        return LimbMotion(event.sensor, player, team, x, y, z, vx, vy, vz, ts=now)
 
 
 class PlayerMotions(Detector):

@@ -71,7 +71,7 @@ CHECKS = [
     Check(
         "results well formed",
         contract.results,
-        "return events of the types in publishes; declare backdate if results predate causes",
+        "return events of the types in publishes; declare backdate if results predate causes, identity as it is",
     ),
     Check(
         "no hidden inputs",

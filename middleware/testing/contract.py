@@ -77,11 +77,15 @@ def takes_its_input(trial: Trial, events: list[Event]) -> str:
 
 
 def results(trial: Trial, events: list[Event]) -> str:
-    """Events of the declared types, with fields of the declared types, stamped within backdate, fit for the wire."""
+    """Events and fields of the declared types, stamped within backdate, each its own, fit for the wire."""
+    known: set[int] = set()
     for event, outcome in zip(events, trial.run(events), strict=True):
         problem = outcome.malformed or next(filter(None, map(_unfit_for_the_wire, outcome.events)), "")
+        if again := [result for result in outcome.events if result.id in known]:
+            problem = f'{again[0]!r} is not the first with its time stamp, but identity = "time" is declared'
         if problem:
             return f"{problem}\nat {event!r}"
+        known.update(result.id for result in outcome.events)
     return ""
 
 

@@ -12,7 +12,7 @@ from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.oracle import first_arrivals, oracle
 
-from .streams import Brittle, Fold, KeyedFold, Mode, Top, Upper, arrivals
+from .streams import Brittle, Fold, KeyedFold, KeyedWindows, Mode, Top, Upper, Windows, arrivals
 
 policies = st.builds(
     Policies,
@@ -26,6 +26,7 @@ hierarchies = {
     "two levels": lambda: [Fold(), Upper()],
     "three levels": lambda: [KeyedFold(), Upper(), Top()],
     "failures below": lambda: [Brittle(), Upper(), Top()],
+    "known by time": lambda: [Windows(), KeyedWindows(), Upper(), Top()],
     "types that turn": lambda: [Mode(), Top()],
 }
 

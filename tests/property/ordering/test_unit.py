@@ -13,7 +13,7 @@ from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit
 from middleware.testing.oracle import in_order, oracle
 
-from .streams import Brittle, Filter, Fold, KeyedFold, Mode, Reading, arrivals, batches
+from .streams import Brittle, Filter, Fold, KeyedFold, KeyedWindows, Mode, Reading, Windows, arrivals, batches
 
 policies = st.builds(
     Policies,
@@ -57,7 +57,7 @@ class Consumer:
         return sorted(self.now.values(), key=ORDER)
 
 
-@pytest.mark.parametrize("detector", [Fold, KeyedFold, Filter, Mode, Brittle])
+@pytest.mark.parametrize("detector", [Fold, KeyedFold, Filter, Mode, Brittle, Windows, KeyedWindows])
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), arrived=arrivals(), policy=policies)
 def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arrived, policy):
@@ -80,7 +80,7 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
     assert consumer.finals() == oracle(accepted, [detector()])[detector.__name__]
 
 
-@pytest.mark.parametrize("detector", [Fold, KeyedFold, Mode, Brittle])
+@pytest.mark.parametrize("detector", [Fold, KeyedFold, Mode, Brittle, Windows, KeyedWindows])
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), policy=policies)
 def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detector, seed, policy):
@@ -121,3 +121,11 @@ def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detect
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     assert not unit.ledger
     assert consumer.finals() == sorted(in_order(detector.__name__, detector(), 2, stands.values()), key=ORDER)
+
+
+def test_what_is_known_by_its_time_stays_the_same_whatever_brings_it_out():
+    readings = [Reading(0, value, ts=ts, id=ts, source="a") for ts, value in ((0, 4), (1, 5), (6, 1), (5, 1), (4, 1))]
+    unit = Unit("Windows", Windows(), 1, Policies(alpha=0.0, horizon=Horizon(2, 100)))
+    told = [delta for reading in readings for delta in unit.push(Delta([reading]))]
+    assert len(told) == 1  # readings at 5 and at 4 come late, and would each have told the same
+    assert sum(len(delta.inserts) for delta in told) == 2

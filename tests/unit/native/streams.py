@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from middleware.change import Delta
 from middleware.detector import Detector
 from middleware.event import IDENTITY, NEVER
-from tests.property.ordering.streams import Beat, Brittle, Filter, Fold, Mode, Reading
+from tests.property.ordering.streams import Beat, Brittle, Filter, Fold, KeyedWindows, Mode, Reading
 
 
 class KeyedFold(Fold):
@@ -82,7 +82,7 @@ class Atoms(Detector):
         return Beat(event.sensor, event.value, repr(vars(self)), ts=event.ts) if event.value < 5 else None
 
 
-KEYED = [KeyedFold, KeyedMode, KeyedFilter, KeyedBrittle, Equals, Picky, OwnSnapshots, Atoms]
+KEYED = [KeyedFold, KeyedMode, KeyedFilter, KeyedBrittle, Equals, Picky, OwnSnapshots, Atoms, KeyedWindows]
 
 
 def changes(seed: int, most: int = 80) -> Iterator[tuple[Delta, int]]:

@@ -1,5 +1,7 @@
 """Levels 3 to 5: near, touches, kicks."""
 
+import math
+
 from soccer_situations import BALL, ball, hit, ms, run, runner, s, touch
 
 from detectors.soccer.contact import Kicks
@@ -83,9 +85,16 @@ def test_of_two_players_the_nearest_touches():
 
 
 def test_a_kick_is_told_when_the_contact_is_over_and_stamped_with_the_touch():
-    motions = [ball(ms(t), x=t / 100, vx=float(t)) for t in (100, 120, 140, 160, 180)]
+    motions = [ball(ms(t), x=t / 100, vx=t / 8) for t in (100, 120, 140, 160, 180)]
     derived = run("Kicks", [touch(ms(95), 3), *motions])
-    assert derived == [Kick(3, "A", BALL, 160.0, 1.6, 0.0, 0.0, 160.0, 0.0, 0.0, ts=ms(95))]
+    assert derived == [Kick(3, "A", BALL, 20.0, 1.5, 0.0, 0.0, 20.0, 0.0, 0.0, ts=ms(95))]  # 5 ms at 20 m/s before the motion
+
+
+def test_a_kick_says_no_more_than_is_known_of_it():
+    """A late position that moves a mean by a centimetre corrects the motion, not the kick."""
+    told = [run("Kicks", [touch(0, 3), ball(ms(60), x=2.01 + off, vx=9.52 + off, vz=off)]) for off in (-0.01, 0.0, 0.01)]
+    assert told[0] == told[1] == told[2]
+    assert math.copysign(1.0, told[0][0].vz) == 1.0
 
 
 def test_another_touch_takes_the_place_of_a_kick_not_yet_told():

@@ -229,6 +229,15 @@ class TooEarly(Base):
         return Alarm(event.device, 0.0, ts=event.ts - 5)
 
 
+class OneTimeForMany(Base):
+    """Says that no two results have the same time stamp, but they have."""
+
+    backdate, identity = 2**61, "time"
+
+    def on_event(self, event: Reading) -> Any:
+        return Alarm(event.device, 0.0, ts=min(event.ts, 0))
+
+
 class Undeclared(Base):
     def on_event(self, event: Reading) -> Any:
         return event

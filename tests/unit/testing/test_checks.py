@@ -43,6 +43,7 @@ BROKEN = [
     (samples.SetOrder, {"pure: fresh processes"}, 2),
     (samples.Raises, {"takes its input"}, 1),
     (samples.TooEarly, {"results well formed"}, 1),
+    (samples.OneTimeForMany, {"results well formed"}, 2),
     (samples.Undeclared, {"results well formed"}, 1),
     (samples.WrongField, {"results well formed"}, 1),
     (samples.BadKey, {"keys"}, 1),
