@@ -24,6 +24,7 @@ END = MAX_TS
 """Progress of a stream that has ended: no further change will come."""
 
 Timestamp = Annotated[int, msgspec.Meta(gt=MIN_TS, lt=MAX_TS)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -49,9 +50,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True
     namespace: ClassVar[str] = ""
 
     ts: Timestamp
-    id: int = 0
+    id: Int64 = 0
     source: str = ""
-    level: int = 0
+    level: Int64 = 0
 
 
 EventType = type[Event]

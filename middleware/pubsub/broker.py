@@ -17,8 +17,10 @@ from middleware.change import Batch, Delta
 from middleware.clock import SECOND
 from middleware.errors import WireError
 from middleware.event import NEVER, EventTypes
+from middleware.pubsub.admission import objection
 from middleware.pubsub.codec import (
     LARGEST_BLOCK,
+    MOST_TYPES,
     BlockHead,
     Changes,
     Drops,
@@ -38,7 +40,7 @@ from middleware.pubsub.peer import Channel, Peer, PeerKey, PeerStatistics
 from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.routing import RoutingTable, check_pattern
-from middleware.pubsub.wire import VERSION, Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
+from middleware.pubsub.wire import Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
 
 GATHER = 30 * SECOND
 """How long a new node waits for the peers in its configuration before it takes anything from publishers."""
@@ -183,24 +185,13 @@ class Broker:
         here = self._channels.get(channel)
         if here is not None and here.key != key:
             self._remove(here, "another took its channel")
-        if hello.version != VERSION:
-            self._refuse(channel, f"node {self.name} speaks version {VERSION} of the protocol, not {hello.version}", True)
-            self.drops["other protocol version"] += 1
+        owner, known = self._owner(channel), self._peers.get(key)
+        against = objection(self.name, hello, owner, known, len(self._peers), self._closing is not None)
+        if against is not None:
+            self._refuse(channel, against.reason, against.final)
+            if against.counted:
+                self.drops[against.counted] += 1
             return None
-        if self._closing is not None:
-            self._refuse(channel, f"node {self.name} shuts down", final=False)
-            return None
-        owner = self._owner(channel)
-        if hello.role == "node" and owner is not None and owner != hello.name:
-            self._refuse(
-                channel, f"the key of {owner!r} is not that of node {hello.name!r}: nodes are named as their keys", True
-            )
-            self.drops["node with the key of another"] += 1
-            return None
-        if key == ("node", self.name):
-            self._refuse(channel, f"two nodes are named {self.name!r}: give each node its own name", True)
-            return None
-        known = self._peers.get(key)
         if known is not None and known.link.dials:
             if hello.name < self.name:  # of two nodes that know each other, the later-named one dials
                 self._refuse(channel, f"node {self.name} dials node {hello.name}", final=False)
@@ -221,7 +212,7 @@ class Broker:
                 self._forget(dialling)
         link = Link(self.name, "node", self._next_epoch(), self._now, dials=False)
         link.held = hello.role == "publisher" and bool(self._missing)
-        peer = Peer(hello.role, hello.name, link, channel)
+        peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
         return peer
 
@@ -270,7 +261,7 @@ class Broker:
         if peer.role == "subscriber":
             peer.ready_number = interest.number
             return
-        peer.offered = frozenset(interest.raw)
+        peer.offered = self._known(interest.raw)
         derived = interest.derived if peer.role == "node" else ()
         for promises in self._views[peer.role]:
             promises.offer(peer.key, peer.offered, derived)
@@ -286,7 +277,7 @@ class Broker:
             if not local:
                 self._route(head, block, None, local)
                 continue
-            if head.type not in peer.offered:
+            if head.type not in peer.offered and self._known([head.type]):
                 self._offer_more(peer, head.type)
             for admitted in self._ingress.admit(head, block, head.type in self.subscriptions):
                 self._route(*admitted, local)
@@ -295,8 +286,22 @@ class Broker:
             if local:
                 self._clock_here = max(changes.clock, self._clock_here)
         if changes.progress is not None:
+            known = changes.progress if not local else self._promisable(changes.progress)
             for promises in self._views[peer.role]:
-                promises.promise(peer.key, changes.progress)
+                promises.promise(peer.key, known)
+
+    def _known(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the types named by a publisher that it may send; without any registered, the first MOST_TYPES named."""
+        if len(self._types):
+            return frozenset(name for name in names if name in self._types)
+        known = self._everywhere.known
+        new = [name for name in names if name not in known]
+        return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
+
+    def _promisable(self, progress: dict[str, int]) -> dict[str, int]:
+        """A publisher promises progress of raw types only: what detectors derive is not its to hold back."""
+        known = self._known(progress)
+        return {name: until for name, until in progress.items() if name in known and not self._everywhere.is_derived(name)}
 
     def _offer_more(self, peer: Peer, name: str) -> None:
         self._interest_stale = True

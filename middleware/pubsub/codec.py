@@ -17,7 +17,7 @@ from middleware.change import Delta
 from middleware.errors import WireError
 from middleware.event import MAX_TS, MIN_TS, Event, EventType, EventTypes, Timestamp, type_name
 from middleware.pubsub.seen import Run
-from middleware.pubsub.wire import Parts
+from middleware.pubsub.wire import Count, Parts
 
 MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""
@@ -28,7 +28,12 @@ LARGEST_BLOCK = MAX_FRAME - 64 * 1024
 BLOCK_TARGET = 256 * 1024
 """Bytes at which senders begin another block or frame: small beside the credit of a link, so that frames flow."""
 
+MOST_TYPES = 10_000
+"""Types, or patterns of types, that one peer may name."""
+
 OnSlow = Literal["block", "disconnect"]
+TypeName = Annotated[str, msgspec.Meta(max_length=256)]
+TypeNames = Annotated[list[TypeName], msgspec.Meta(max_length=MOST_TYPES)]
 Progress = Annotated[int, msgspec.Meta(ge=MIN_TS, le=MAX_TS)]
 Drops = Counter[str]
 """Events (or frames) dropped, by reason."""
@@ -41,10 +46,10 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     them; they spare the broker the decoding when it looks for duplicates.
     """
 
-    type: str
-    inserts: int
-    revises: int = 0
-    retracts: int = 0
+    type: TypeName
+    inserts: Count
+    revises: Count = 0
+    retracts: Count = 0
     plain: bool = True
     raw: bool = False
     runs: list[Run] | None = None
@@ -58,7 +63,7 @@ class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
     """Blocks of changes, then promises: ``progress`` replaces all that this sender promised before, None keeps it."""
 
     clock: Timestamp | None
-    progress: dict[str, Progress] | None
+    progress: Annotated[dict[TypeName, Progress], msgspec.Meta(max_length=MOST_TYPES)] | None
     blocks: list[BlockHead]
 
 
@@ -68,18 +73,18 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
     """
 
-    number: int
-    subscriptions: list[str] = []
+    number: Count
+    subscriptions: TypeNames = []
     on_slow: OnSlow = "block"
-    raw: list[str] = []
-    derived: list[str] = []
-    paused: list[str] = []
+    raw: TypeNames = []
+    derived: TypeNames = []
+    paused: TypeNames = []
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):
     """The Interest of this number is known to all nodes: what they send from now on will arrive."""
 
-    number: int
+    number: Count
 
 
 Payload = Changes | Interest | Ready

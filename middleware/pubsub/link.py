@@ -209,6 +209,9 @@ class Link:
                 self._count.gaps += 1
                 self._ask_again(now)
             return None
+        if type(frame) is Data and self._received_bytes >= self._limit:
+            self.refuse("it ignores its credit")
+            return None
         self._received += 1
         self._count.frames_in += 1
         if type(frame) is Data:
@@ -356,7 +359,7 @@ class Link:
     def _refused(self, refusal: Refusal, now: int) -> None:
         self._heard_at = now
         if refusal.final or self._bye is not None:
-            self.closed, self.refused = refusal.reason, refusal.final
+            self.closed, self.refused = f"refused: {refusal.reason}", refusal.final
         elif self.dials and self.up:
             self.up = False
             self.say_hello(now)

@@ -34,8 +34,10 @@ class PeerStatistics(msgspec.Struct):
 class Peer:
     """See the module."""
 
-    def __init__(self, role: Role, name: str, link: Link, channel: Channel) -> None:
+    def __init__(self, role: Role, name: str, link: Link, channel: Channel, owner: str | None = None) -> None:
         self.role, self.name, self.link, self.channel = role, name, link, channel
+        self.owner = owner
+        """Whose key it has shown, if there are keys: no one else gets its link."""
         self.key: PeerKey = (role, name)
         self.patterns: frozenset[str] = frozenset()
         self.on_slow: OnSlow = "block"

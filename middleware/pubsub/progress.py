@@ -7,7 +7,7 @@ publisher's; an origin that has promised nothing leaves the type *open*: units t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, KeysView, Mapping
 
 from middleware.event import END, NEVER
 
@@ -59,9 +59,13 @@ class Promises:
         self._offers: dict[Hashable, dict[str, None]] = {}
 
     @property
-    def known(self) -> Iterable[str]:
+    def known(self) -> KeysView[str]:
         """The types that some origin offers or offered."""
         return self._types.keys()
+
+    def is_derived(self, name: str) -> bool:
+        """Whether some origin derives the type, or did."""
+        return name in self._types and self._types[name].derived
 
     def offer(self, origin: Hashable, raw: Iterable[str], derived: Iterable[str] = ()) -> None:
         """The origin may send these types; what it offered before and offers no more it has left."""

@@ -7,7 +7,7 @@ every frame acknowledges and grants credit. All integers; msgpack arrays whose f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -19,6 +19,11 @@ VERSION = 1
 Role = Literal["node", "publisher", "subscriber"]
 Parts = list[bytes]
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Reason = Annotated[str, msgspec.Meta(max_length=4_096)]
+"""What strangers say is held within bounds before anything is done with it."""
+
 
 class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     """Opens or resumes a link. ``peer_epoch``: the life of the other end this one knows, or 0.
@@ -26,13 +31,13 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     ``received``: the number of the last frame received in order in that life. ``limit``: see Data.
     """
 
-    version: int
-    name: str
+    version: Count
+    name: Name
     role: Role
-    epoch: int
-    peer_epoch: int
-    received: int
-    limit: int
+    epoch: Count
+    peer_epoch: Count
+    received: Count
+    limit: Count
 
 
 class Data(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
@@ -42,10 +47,10 @@ class Data(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     start of the life, the other end may send.
     """
 
-    epoch: int
-    seq: int
-    received: int
-    limit: int
+    epoch: Count
+    seq: Count
+    received: Count
+    limit: Count
     head: bytes
 
 
@@ -55,10 +60,10 @@ class Ack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
     ``missing``: please send again what follows ``received``. ``asks``: please acknowledge what was sent, now.
     """
 
-    epoch: int
-    received: int
-    limit: int
-    sent: int
+    epoch: Count
+    received: Count
+    limit: Count
+    sent: Count
     missing: bool = False
     asks: bool = False
 
@@ -66,17 +71,17 @@ class Ack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
 class Bye(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     """The last frame of a life: numbered like Data, so it is acknowledged only when all before it has arrived."""
 
-    epoch: int
-    seq: int
-    received: int
-    limit: int
-    reason: str = ""
+    epoch: Count
+    seq: Count
+    received: Count
+    limit: Count
+    reason: Reason = ""
 
 
 class Refusal(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
     """No link here: say Hello (again), or, if ``final``, go away; ``reason`` tells people why."""
 
-    reason: str
+    reason: Reason
     final: bool
 
 

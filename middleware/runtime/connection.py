@@ -12,7 +12,7 @@ from typing import Self
 
 from middleware.clock import MILLISECOND, SECOND
 from middleware.errors import NetworkError, WireError
-from middleware.pubsub.codec import Interest, Payload, decode_payload, encode
+from middleware.pubsub.codec import Drops, Interest, Payload, decode_payload, encode
 from middleware.pubsub.link import Link, LinkStatistics
 from middleware.pubsub.wire import Parts, Role, decode_frame
 from middleware.runtime.keys import Keys
@@ -53,7 +53,7 @@ class Connection:
         self._patience = round(patience * SECOND)
         self._lock = threading.RLock()
         self._closed = threading.Event()
-        self._malformed = 0
+        self._drops = Drops()
         self._transport = Transport(keys)
         try:
             self._transport.dial(_CHANNEL, address, node)
@@ -116,8 +116,8 @@ class Connection:
             payload = self._link.receive(decode_frame(parts[0]), parts[1:], now)
             if payload is not None:
                 self._take(decode_payload(payload), payload)
-        except WireError:
-            self._malformed += 1
+        except WireError as error:
+            self._drops[str(error).partition(":")[0]] += 1
         if restarts != self._link.restarts:
             self._link_restarted()
 

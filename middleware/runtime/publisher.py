@@ -22,10 +22,11 @@ _EVENTS_A_FRAME = 8_192
 
 
 class PublisherStatistics(msgspec.Struct):
-    """Counts since the start; ``waited`` is seconds spent waiting for credit."""
+    """Counts since the start; ``waited`` is seconds spent waiting for credit. ``drops``: frames of the node, by reason."""
 
     events: int
     waited: float
+    drops: dict[str, int]
     link: LinkStatistics
 
 
@@ -113,7 +114,7 @@ class Publisher(Connection):
 
     def statistics(self) -> PublisherStatistics:
         """A record of the counts so far."""
-        return PublisherStatistics(self._events, self._waited / SECOND, self.link_statistics())
+        return PublisherStatistics(self._events, self._waited / SECOND, dict(self._drops), self.link_statistics())
 
     def _send_deltas(self, deltas: Mapping[str, Delta], clock: int | None) -> None:
         blocks = []

@@ -15,7 +15,7 @@ from middleware.clock import SECOND
 from middleware.errors import NetworkError
 from middleware.event import END, NEVER, EventType, EventTypes, type_name
 from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Interest, OnSlow, Payload, Ready
+from middleware.pubsub.codec import BlockHead, Changes, EventCodec, Interest, OnSlow, Payload, Ready
 from middleware.pubsub.link import LinkStatistics
 from middleware.pubsub.merge import merged
 from middleware.pubsub.routing import check_pattern
@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 
 class SubscriberStatistics(msgspec.Struct):
-    """Counts since the start. ``drops``: events that could not be taken, by reason. ``restarts``: lives of the node lost."""
+    """Counts since the start. ``drops``: events and frames that could not be taken. ``restarts``: lives of the node lost."""
 
     events: int
     drops: dict[str, int]
@@ -70,7 +70,7 @@ class Subscriber(Connection):
         patterns = [check_pattern(one) if isinstance(one, str) else type_name(one) for one in each]
         known = event_types if event_types is not None else EventTypes(one for one in each if not isinstance(one, str))
         self.consistency = consistency
-        self._codec, self._drops = EventCodec(known), Drops()
+        self._codec = EventCodec(known)
         self._barrier = Barrier(patterns) if consistency == "final" else None
         self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
         self._inbox: deque[tuple[Changes, Parts]] = deque()

@@ -46,8 +46,8 @@ def test_malformed_frames_are_counted_and_good_events_survive() -> None:
         [encode(Interest(1, ["a*b"]))],
         [encode(Changes(None, None, [BlockHead("Hit", 1)]))],  # names a block that does not follow
         [encode([0, 1, {"Hit": 2**63}, []])],  # progress out of range
-        [encode(Changes(None, None, [BlockHead("Hit", 1)])), b"\0" * (MAX_FRAME + 1)],
         [encode(Changes(None, None, [head for head, _ in blocks])), *(data for _, data in blocks)],
+        [encode(Changes(None, None, [BlockHead("Hit", 1)])), b"\0" * (MAX_FRAME + 1)],  # the last, as it takes all credit
     ]
     with (
         node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node,

@@ -242,7 +242,7 @@ def test_a_refusal_is_final_or_a_request_for_another_hello() -> None:
     assert pair.near.up
     pair.far.refuse("too slow")
     pair.both()
-    assert (pair.near.closed, pair.near.refused) == ("too slow", True)
+    assert (pair.near.closed, pair.near.refused) == ("refused: too slow", True)
 
 
 def test_hello_is_repeated_until_it_is_answered() -> None:
