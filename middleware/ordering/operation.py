@@ -6,7 +6,7 @@ import traceback
 from typing import NamedTuple
 
 from middleware.change import Delta
-from middleware.event import NEVER, Event
+from middleware.event import NEVER, TS, Event
 from middleware.operator import Operator
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
@@ -73,6 +73,7 @@ class OperatorLane:
             return []
         if not out:
             return []
+        out.inserts.sort(key=TS)  # as if each came when it happened: their delays are measured above
         early = [max(0, event.ts + k - clk) for event in out.inserts]
         if any(early):
             out.k_plus = early

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import astuple, fields
 
 from middleware.change import Delta
-from middleware.event import Event, EventType, Timestamp
+from middleware.event import Event, EventType, Int64, Timestamp
 from middleware.state import exactly
 
 
@@ -77,7 +77,7 @@ def difference(old: list[Published], new: list[Published], clk: int, k: int) -> 
     return delta
 
 
-_SCALARS = (int, float, str, bool, bytes, Timestamp)
+_SCALARS = (int, float, str, bool, bytes, Timestamp, Int64)
 
 
 @cache
