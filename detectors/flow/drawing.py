@@ -121,5 +121,6 @@ def _edge(start: tuple[int, int], end: tuple[int, int], back: bool, height: int)
         path = f"M{x + _WIDTH},{y + _HEIGHT / 2} L{to_x},{to_y + _HEIGHT / 2}"
     else:
         low = height - 14
-        path = f"M{x + _WIDTH / 2},{y + _HEIGHT} L{x + _WIDTH / 2},{low} L{to_x + _WIDTH / 2},{low} L{to_x + _WIDTH / 2},{to_y + _HEIGHT}"
+        here, there = x + _WIDTH / 2, to_x + _WIDTH / 2
+        path = f"M{here},{y + _HEIGHT} L{here},{low} L{there},{low} L{there},{to_y + _HEIGHT}"
     return f'<path d="{path}" fill="none" stroke="#555" marker-end="url(#tip)"/>'
