@@ -70,8 +70,8 @@ class FlowOperation(Operation):
         for output in self._plan.outputs:
             if mine := made.get(output.outlet):
                 output.publish(mine, origin, out, program.failures)
-        if program.failures.found:
-            self._tell_failures(final)
+        if program.failures.found or self.failures:
+            self._tell_failures()
         return out
 
     def _changes(self, delta: Delta) -> list[Change]:
@@ -84,7 +84,7 @@ class FlowOperation(Operation):
         changes = [(position, gone.pop(position, ABSENT), value) for position, value in come]
         return changes + [(position, value, ABSENT) for position, value in gone.items()]
 
-    def _tell_failures(self, final: int) -> None:
+    def _tell_failures(self) -> None:
         """What is wrong now, by the raw events that led to it; what is right again is wrong no more."""
         assert self._program is not None
         found = self._program.failures.found
