@@ -124,7 +124,7 @@ class Stream:
         ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None. States are never to
         be changed in place, as values are not: each is kept, to go on from when something comes late.
         """
-        from detectors.flow.stateful import Fused, combine, key_of, outputs_of, states_of
+        from detectors.flow.stateful import OUTPUTS, Fused, combine, key_of, outputs_of, states_of
 
         called = name or name_of(fold, "stateful")
         cycle = self._flow.cycle(name=f"{called}.state")
@@ -133,7 +133,7 @@ class Stream:
         combined = grouped._then(Node(Kind.MAP, f"{called}.combine", combine(fold, key)))
         cycle.close(combined._then(Node(Kind.MAP, f"{called}.states", states_of)))
         said = gives if gives is not None else fold_outputs(fold)
-        results = combined._then(Node(Kind.MAP, f"{called}.outputs", outputs_of, gives=said))
+        results = combined._then(Node(Kind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
         grouped._node.fused = Fused(fold, key, results._node)
         return results
 

@@ -13,7 +13,7 @@ from detectors.flow.graph import Flow, Kind, Node
 
 
 class Outlet(NamedTuple):
-    """Where items leave a stage: from ``node``, to the grouping or the sink ``to``."""
+    """Where items leave a stage: from ``node``, whose values they are, to the grouping or the sink ``to``."""
 
     node: Node
     to: Node
@@ -65,14 +65,14 @@ def _stage(entry: Node, fuse: bool) -> Stage:
         node = waiting.pop()
         if node in targets:
             continue
-        behind = receivers(fused.outputs if fused is not None and node is entry else node)
+        last = fused.outputs if fused is not None and node is entry else node  # whose outputs leave
         found: list[Node | Outlet] = []
-        for after in behind:
+        for after in receivers(last):
             if after.kind is Kind.MAP or after is entry:
                 found.append(after)
                 waiting.append(after)
             else:
-                found.append(Outlet(node, after))
+                found.append(Outlet(last, after))
         targets[node] = found
         outlets += dict.fromkeys(each for each in found if isinstance(each, Outlet))
     order = _ordered(entry, targets)

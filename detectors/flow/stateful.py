@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from detectors.flow.graph import Node
 
 
+OUTPUTS = ".outputs"
+"""How the operation is called, behind the name of the transformation, that gives its outputs."""
+
+
 class State(NamedTuple):
     """A state as an item: what is fed back."""
 

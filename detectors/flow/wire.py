@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from detectors.flow.plan import Outlet
+from detectors.flow.stateful import OUTPUTS
 from middleware.event import Event, EventType
 
 Cause = tuple[int | str, ...]
@@ -17,7 +18,7 @@ operation on the way it is. With ts before it, it is the item's position."""
 
 def edge_types(flow: str, outlet: Outlet, parts: int) -> list[EventType]:
     """The types of the items that go from an operation to each part of a grouping: their value, and its cause."""
-    name = f"{outlet.node.name}_to_{outlet.to.name}"
+    name = f"{outlet.node.name.removesuffix(OUTPUTS)}_to_{outlet.to.name}"
     return [_edge_type(flow, f"{name}_{part}" if parts > 1 else name, outlet.node.gives) for part in range(parts)]
 
 
