@@ -1,0 +1,5 @@
+"""Optimistic flows (Kuralenok et al. 2018): dataflow graphs with cycles that come out right with one barrier at the end."""
+
+from detectors.flow.graph import Cycle, Flow, FlowError, Stream
+
+__all__ = ["Cycle", "Flow", "FlowError", "Stream"]

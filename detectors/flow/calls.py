@@ -1,0 +1,68 @@
+"""Calling the functions that people give to a flow, and what becomes of it when they raise."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from detectors.flow.items import ABSENT, Position
+
+
+class PartialFailure(Exception):
+    """Raised out of a function that failed, but has outputs all the same; its cause is what went wrong."""
+
+    def __init__(self, outputs: Sequence[Any]) -> None:
+        super().__init__(outputs)
+        self.outputs = outputs
+
+
+def outputs(result: Any) -> Sequence[Any]:
+    """What a function returned, as a sequence of outputs: an iterator, a list or a plain tuple is many, all else is one."""
+    if result is None:
+        return ()
+    if result.__class__ is list or result.__class__ is tuple:
+        return result
+    if isinstance(result, Iterator):
+        return list(result)
+    return [result]
+
+
+class Failures:
+    """Items at which a function raised: by where it happened and position, the traceback."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, Position], str] = {}
+
+    def call(self, where: str, function: Callable[[Any], Any], position: Position, value: Any) -> Sequence[Any]:
+        """The outputs of a value that is there; none, and a failure, where the function raises."""
+        try:
+            return outputs(function(value))
+        except PartialFailure as error:
+            cause = error.__cause__ or error
+            self.found[where, position] = "".join(traceback.format_exception(cause, limit=-8))
+            return error.outputs
+        except Exception:
+            self.raised(where, position)
+            return ()
+
+    def raised(self, where: str, position: Position) -> None:
+        """Record the exception that is being handled."""
+        self.found[where, position] = traceback.format_exc(limit=-8)
+
+    def recall(self, where: str, function: Callable[[Any], Any], position: Position, value: Any) -> Sequence[Any]:
+        """The outputs that a value had that is gone now; with it goes its failure."""
+        if value is ABSENT:
+            return ()
+        try:
+            return outputs(function(value))
+        except PartialFailure as error:
+            given = error.outputs
+        except Exception:
+            given = ()
+        self.found.pop((where, position), None)
+        return given
+
+    def record(self, where: str, position: Position, failure: str) -> None:
+        """Something else that went wrong with an item."""
+        self.found[where, position] = failure

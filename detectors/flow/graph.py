@@ -1,0 +1,260 @@
+"""Flows as graphs: sources, maps, windowed groupings, unions, cycles and sinks, put together in Python.
+
+A ``Flow`` is the logical graph (Kuralenok et al. 2018, II.B): what is computed, not where. ``Flow.operators`` gives the
+operators that run it, each grouping parted over workers by key.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from detectors.flow.hints import accepted, element, fold_outputs, name_of
+from middleware.errors import SlacklineError
+from middleware.event import Event, EventType, type_name
+from middleware.operator import result_fields
+
+if TYPE_CHECKING:
+    from detectors.flow.operator import FlowOperator
+    from detectors.flow.stateful import Fused
+
+
+class FlowError(SlacklineError):
+    """A flow that cannot be run as it is put together: names the operation and what is wrong with it."""
+
+
+class Kind(StrEnum):
+    """What an operation of the graph does."""
+
+    SOURCE = "source"
+    MAP = "map"
+    GROUP = "group"
+    UNION = "union"
+    CYCLE = "cycle"
+    SINK = "sink"
+
+
+class Node:
+    """One operation of the graph.
+
+    ``function``
+        map: value to its outputs. group: value to its key. sink: value to the fields of its event.
+    ``accepts``, ``gives``
+        types of the values that it takes and gives; None if nobody said.
+    ``fused``
+        group of a stateful transformation: what it does, to be run as one.
+    ``inputs``, ``outputs``
+        the operations before and behind it, in the order in which they were joined.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        name: str,
+        function: Callable[[Any], Any] | None = None,
+        accepts: Any = None,
+        gives: Any = None,
+        window: int = 0,
+        event_type: EventType | None = None,
+    ) -> None:
+        self.kind, self.name, self.function = kind, name, function
+        self.accepts, self.gives, self.window, self.event_type = accepts, gives, window, event_type
+        self.fused: Fused | None = None
+        self.inputs: list[Node] = []
+        self.outputs: list[Node] = []
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+class Stream:
+    """The output of an operation. One stream may feed several operations: each gets every item (replication)."""
+
+    def __init__(self, flow: Flow, node: Node) -> None:
+        self._flow, self._node = flow, node
+
+    def map(self, function: Callable[[Any], Any], *, gives: Any = None, name: str | None = None) -> Stream:
+        """Turn each value into any number of others.
+
+        ``function`` returns an iterator, a list or a plain tuple of outputs; None for none; or the one output itself. It must
+        give the same for the same value, always: what it gave is asked of it again when the value is withdrawn.
+        ``gives`` is the type of an output, if the function's annotations do not say.
+        """
+        said = element(function) if gives is None else gives
+        return self._then(Node(Kind.MAP, name or name_of(function, "map"), function, accepted(function), said))
+
+    def filter(self, predicate: Callable[[Any], bool], *, name: str | None = None) -> Stream:
+        """Keep the values for which ``predicate`` holds."""
+        given = self._node.gives
+        keep = Node(
+            Kind.MAP,
+            name or name_of(predicate, "filter"),
+            lambda value: [value] if predicate(value) else (),
+            accepted(predicate),
+            given,
+        )
+        return self._then(keep)
+
+    def group(self, key: Callable[[Any], Any], *, window: int, gives: Any = None, name: str | None = None) -> Stream:
+        """Each value together with those before it that have the same key: tuples of the last ``window``, this one last."""
+        if not isinstance(window, int) or window < 1:
+            raise FlowError(f"group of {self._node.name!r}: window={window!r}; it is a number of items, at least 1")
+        if gives is None and self._node.gives is not None:
+            gives = types.GenericAlias(tuple, (self._node.gives, ...))
+        return self._then(Node(Kind.GROUP, name or f"by_{name_of(key, 'key')}", key, accepted(key), gives, window))
+
+    def union(self, *others: Stream) -> Stream:
+        """The items of several streams as one, in order."""
+        types = [stream._node.gives for stream in (self, *others)]
+        gives = types[0] if all(given == types[0] for given in types) else None
+        return self._then(Node(Kind.UNION, "union", gives=gives), *others)
+
+    def stateful(
+        self,
+        fold: Callable[[Any, Any], tuple[Any, Iterable[Any] | None]],
+        *,
+        key: Callable[[Any], Any],
+        gives: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Any stateful transformation, one state a key, as grouping, combine map and cycle (V.C and Figure 6).
+
+        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None. States are never to
+        be changed in place, as values are not: each is kept, to go on from when something comes late.
+        """
+        from detectors.flow.stateful import OUTPUTS, Fused, combine, key_of, outputs_of, states_of
+
+        called = name or name_of(fold, "stateful")
+        cycle = self._flow.cycle(name=f"{called}.state")
+        joined = self._then(Node(Kind.UNION, f"{called}.union"), cycle)
+        grouped = joined._then(Node(Kind.GROUP, called, key_of(key), accepted(fold, 1), window=2))
+        combined = grouped._then(Node(Kind.MAP, f"{called}.combine", combine(fold, key)))
+        cycle.close(combined._then(Node(Kind.MAP, f"{called}.states", states_of)))
+        said = gives if gives is not None else fold_outputs(fold)
+        results = combined._then(Node(Kind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
+        grouped._node.fused = Fused(fold, key, results._node)
+        return results
+
+    def sink(self, event_type: EventType, fields: Callable[[Any], Iterable[Any]] | None = None) -> None:
+        """Publish each value as an event, stamped with the time of the raw event that the value ends in.
+
+        ``fields`` gives the event's own fields from a value; without it the value is a tuple of them, or a struct that has
+        them. An event type with a field ``cause`` gets the place of the value among those of equal time.
+        """
+        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+            raise FlowError(f"sink of {self._node.name!r}: {event_type!r} is no event type")
+        names = tuple(name for name in result_fields(event_type) if name != "cause")
+        self._then(Node(Kind.SINK, type_name(event_type), fields or _fields(names), event_type=event_type))
+
+    def _then(self, node: Node, *others: Stream) -> Stream:
+        for stream in (self, *others):
+            if stream._flow is not self._flow:
+                raise FlowError(f"{node!r} joins two flows: streams can only be joined within one")
+            self._flow._join(stream._node, node)
+        return Stream(self._flow, self._flow._add(node))
+
+
+class Cycle(Stream):
+    """A stream that is known only later: what is fed back. ``close`` says what it is."""
+
+    def close(self, stream: Stream) -> None:
+        """Feed ``stream`` back. It comes out where this cycle was joined in."""
+        if self._node.inputs:
+            raise FlowError(f"cycle {self._node.name!r} is closed already")
+        self._flow._join(stream._node, self._node)
+
+
+class Flow:
+    """A graph of operations, to be put together, checked, drawn, and run.
+
+    >>> from middleware import Event
+    >>> class Order(Event):
+    ...     item: str
+    ...     count: int
+    >>> class Sold(Event):
+    ...     item: str
+    ...     total: int
+    >>> def add(total, order: Order):
+    ...     total = (total or 0) + order.count
+    ...     return total, [(order.item, total)]
+    >>> flow = Flow("shop")
+    >>> flow.source(Order).stateful(add, key=lambda order: order.item).sink(Sold)
+    >>> sorted(flow.operators())
+    ['shop.Order', 'shop.add']
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self._names: set[str] = set()
+        self._sources: dict[EventType, Stream] = {}
+        self._operators: dict[int, dict[str, FlowOperator]] = {}
+
+    def source(self, event_type: EventType) -> Stream:
+        """The events of a type, raw ones or what any detector publishes: each event is a value."""
+        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+            raise FlowError(f"source: {event_type!r} is no event type")
+        if event_type not in self._sources:
+            node = Node(Kind.SOURCE, event_type.__name__, None, None, event_type, event_type=event_type)
+            self._sources[event_type] = Stream(self, self._add(node))
+        return self._sources[event_type]
+
+    def cycle(self, gives: Any = None, name: str = "cycle") -> Cycle:
+        """A stream to be joined in now and closed later (``Cycle.close``)."""
+        return Cycle(self, self._add(Node(Kind.CYCLE, name, gives=gives)))
+
+    def operators(self, partitions: int = 1) -> dict[str, FlowOperator]:
+        """The operators that run this flow, by name: each stage ``flow.stage``, or parted ``flow.stage.0`` and so on.
+
+        Raises FlowError if the graph is not sound.
+        """
+        from detectors.flow.operator import operators
+
+        if partitions not in self._operators:
+            self._operators[partitions] = operators(self, partitions)
+        return self._operators[partitions]
+
+    def check(self) -> None:
+        """Raise FlowError where the graph is not sound: types, keys, cycles, loose ends."""
+        from detectors.flow.checks import check
+
+        check(self)
+
+    def text(self) -> str:
+        """The graph drawn as text."""
+        from detectors.flow.drawing import as_text
+
+        return as_text(self)
+
+    def svg(self, partitions: int | None = None) -> str:
+        """The graph drawn as SVG; with ``partitions``, how its stages are parted over workers."""
+        from detectors.flow.drawing import as_svg
+
+        return as_svg(self, partitions)
+
+    def _add(self, node: Node) -> Node:
+        base, number = node.name, 2
+        while node.name in self._names:
+            node.name, number = f"{base}_{number}", number + 1
+        self._names.add(node.name)
+        self.nodes.append(node)
+        self._operators.clear()
+        return node
+
+    def _join(self, before: Node, node: Node) -> None:
+        before.outputs.append(node)
+        node.inputs.append(before)
+        self._operators.clear()
+
+
+def _fields(names: tuple[str, ...]) -> Callable[[Any], Iterable[Any]]:
+    def fields(value: Any) -> Iterable[Any]:
+        if isinstance(value, tuple):
+            return value
+        if isinstance(value, list | str | bytes | int | float):
+            raise TypeError(f"{value!r} is neither a tuple of {names} nor has such attributes: give sink(..., fields=...)")
+        return [getattr(value, name) for name in names]
+
+    return fields

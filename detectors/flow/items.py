@@ -1,0 +1,72 @@
+"""Items of a flow: a value and its place in the order; and what changes among them.
+
+A position is a tuple that sorts as the ordering model of Kuralenok et al. 2018 (section V.A) wants it: the order key of the
+raw event that caused the item (ts, level, source, id), then, for each operation on the way, which of its outputs the item
+is. So what an item leads to stands behind it and before the next item, and an item of an edge is known by its position.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from middleware.event import Event
+from middleware.state import exactly
+
+Position = tuple[Any, ...]
+
+ROOT = 4
+"""How many places of a position stand for the event that caused the item: ts, level, source, id."""
+
+
+class Absent(Enum):
+    """``ABSENT``: there is no item at a position."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+
+Change = tuple[Position, Any, Any]
+"""(position, old value or ABSENT, new value or ABSENT), of which one is no ABSENT and both differ.
+
+An insertion has no old value; a tombstone has no new one; both at once stand for a tombstone and the item in its place.
+"""
+
+
+def root_position(event: Event) -> Position:
+    """Where the item stands that an event from outside the flow is."""
+    return (event.ts, event.level, event.source, event.id)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether nobody could tell two values apart: equal, and of equal types all the way down. O(size), O(1) for one object.
+
+    Objects of other classes than the built-in ones, tuples, structs and events count as the same when they say so (==).
+    """
+    if one is other:
+        return True
+    if one.__class__ is not other.__class__ or one != other:
+        return False
+    return _exact(one, other)
+
+
+_EXACT = frozenset({int, str, bytes, bool, type(None), Absent})
+
+
+def _exact(one: Any, other: Any) -> bool:
+    kind = one.__class__
+    if kind is not other.__class__:
+        return False
+    if kind in _EXACT or one is other:
+        return True
+    if isinstance(one, tuple):
+        return all(map(_exact, one, other))
+    if isinstance(one, msgspec.Struct):
+        return all(_exact(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
+    return exactly(one, other) if kind.__module__ in ("builtins", "collections") else True

@@ -1,0 +1,32 @@
+"""Maps, and the edges behind operations: what becomes of the outputs when an input changes."""
+
+from __future__ import annotations
+
+from detectors.flow.calls import Failures
+from detectors.flow.graph import Node
+from detectors.flow.items import ABSENT, Change, same
+
+
+def mapped(node: Node, change: Change, failures: Failures) -> list[Change]:
+    """What becomes of the outputs of a map when its input changes. The outputs that were are asked of it again."""
+    position, old, new = change
+    function = node.function
+    assert function is not None
+    before = failures.recall(node.name, function, position, old) if old is not ABSENT else ()
+    after = failures.call(node.name, function, position, new) if new is not ABSENT else ()
+    if not before:
+        return [((*position, ordinal), ABSENT, value) for ordinal, value in enumerate(after)]
+    out: list[Change] = []
+    for ordinal in range(max(len(before), len(after))):
+        gone = before[ordinal] if ordinal < len(before) else ABSENT
+        come = after[ordinal] if ordinal < len(after) else ABSENT
+        if not same(gone, come):
+            out.append(((*position, ordinal), gone, come))
+    return out
+
+
+def branched(changes: list[Change], branch: int, branches: int, numbered: bool) -> list[Change]:
+    """Changes for one of several targets. ``numbered``: positions end in an ordinal, which the branch goes into."""
+    if numbered:
+        return [((*position[:-1], position[-1] * branches + branch), old, new) for position, old, new in changes]
+    return [((*position, branch), old, new) for position, old, new in changes]

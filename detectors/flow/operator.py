@@ -1,0 +1,172 @@
+"""Stages as incremental operators: the physical graph, on units, nodes and links as any other detector.
+
+A stage that is parted runs as so many operators, which any node may have. For each edge between stages there is an event
+type for each part of the receiving one, so that subscriptions bring a part the items of its keys and no others, and what is
+promised for these types is what the part needs to know: progress and barrier are the middleware's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from detectors.flow.graph import Flow, FlowError, Kind
+from detectors.flow.items import ABSENT, ROOT, Change, Position, root_position
+from detectors.flow.outputs import ByKey, Output, Sink, Spread
+from detectors.flow.plan import Outlet, Stage, stages
+from detectors.flow.program import Program
+from detectors.flow.wire import edge_types, spread_types
+from middleware.change import Delta
+from middleware.event import IDENTITY, Event, EventType, Identity
+from middleware.operator import Operation, Operator, Origin
+
+
+class FlowOperator(Operator):
+    """One part of one stage of a flow.
+
+    ``stage``
+        what it runs; None if it only hands the events of a source to the parts that map them.
+    ``part``
+        which part, from 0.
+    """
+
+    def __init__(self, name: str, stage: Stage | None, part: int, inputs: list[EventType], outputs: list[Output]) -> None:
+        self.name, self.stage, self.part, self.outputs = name, stage, part, outputs
+        self.subscribes = tuple(inputs)
+        self.publishes = tuple(dict.fromkeys(each for output in outputs for each in output.types))
+
+    def start(self, name: str, level: int) -> FlowOperation:
+        return FlowOperation(self, name, level)
+
+
+class FlowOperation(Operation):
+    """A part of a stage at work: events in, their items through the stage's program, what changes out as events."""
+
+    def __init__(self, plan: FlowOperator, name: str, level: int) -> None:
+        super().__init__()
+        self._plan = plan
+        self._program = Program(plan.stage) if plan.stage is not None else None
+        self._origin = Origin(name, level)
+        from_source = plan.stage is None or (plan.stage.entry.kind is Kind.SOURCE and not hasattr(plan.subscribes[0], "cause"))
+        self._read: Callable[[Event], tuple[Position, Any]] = _of_source if from_source else _of_edge
+
+    @property
+    def held(self) -> int:
+        return self._program.held if self._program is not None else 0
+
+    @property
+    def keys(self) -> int:
+        return len(self._program.buckets) if self._program is not None else 1
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        changes = self._changes(delta)
+        program, origin, out = self._program, self._origin, Delta()
+        if program is None:
+            for output in self._plan.outputs:
+                output.publish(changes, origin, out, None)
+            return out
+        made = program.run(changes, final)
+        for output in self._plan.outputs:
+            if mine := made.get(output.outlet):
+                output.publish(mine, origin, out, program.failures)
+        if program.failures.found or self.failures:
+            self._tell_failures()
+        return out
+
+    def _changes(self, delta: Delta) -> list[Change]:
+        """What has come, as changes of items: what is withdrawn and comes again at the same place is one change."""
+        read = self._read
+        come = [(*read(event),) for event in delta.inserts]
+        if not delta.retracts:
+            return [(position, ABSENT, value) for position, value in come]
+        gone = dict(map(read, delta.retracts))
+        changes = [(position, gone.pop(position, ABSENT), value) for position, value in come]
+        return changes + [(position, value, ABSENT) for position, value in gone.items()]
+
+    def _tell_failures(self) -> None:
+        """What is wrong now, by the raw events that led to it; what is right again is wrong no more."""
+        assert self._program is not None
+        found = self._program.failures.found
+        self.failures.clear()
+        for (where, position), failure in found.items():
+            ts, level, source, number = position[:ROOT]
+            cause = Event(ts=ts, level=level, source=source, id=number)
+            self.failures[IDENTITY(cause)] = (cause, f"{where}: {failure}")
+
+    def failed(self, final: int) -> list[tuple[Event, str]]:
+        if self._program is not None:
+            found = self._program.failures.found
+            for place in [place for place in found if place[1][0] <= final]:
+                del found[place]
+        return super().failed(final)
+
+    def snapshot(self) -> Any:
+        failures: dict[Identity, tuple[Event, str]] = dict(self.failures)
+        return (self._program.snapshot() if self._program is not None else None), failures
+
+    def restore(self, state: Any) -> None:
+        kept, failures = state
+        self.failures = dict(failures)
+        if self._program is not None:
+            self._program.restore(kept)
+
+
+def _of_source(event: Event) -> tuple[Position, Any]:
+    return root_position(event), event
+
+
+_edge = attrgetter("ts", "cause", "value")
+
+
+def _of_edge(event: Event) -> tuple[Position, Any]:
+    ts, cause, value = _edge(event)
+    return (ts, *cause), value
+
+
+def operators(flow: Flow, parts: int = 1, fuse: bool = True) -> dict[str, FlowOperator]:
+    """The operators of a flow by name, each grouping in ``parts`` parts; maps behind a source are spread over as many.
+
+    ``fuse``: run stateful transformations as one; not to is for tests. Raises FlowError if the flow is not sound.
+    """
+    if not isinstance(parts, int) or parts < 1:
+        raise FlowError(f"flow {flow.name!r}: {parts!r} partitions; give a number, at least 1")
+    flow.check()
+    made: dict[str, FlowOperator] = {}
+    planned = stages(flow, fuse)
+    edges = {
+        outlet: edge_types(flow.name, outlet, parts)
+        for stage in planned
+        for outlet in stage.outlets
+        if outlet.to.kind is Kind.GROUP
+    }
+    inputs = {stage.entry: [types for outlet, types in edges.items() if outlet.to is stage.entry] for stage in planned}
+    for stage in planned:
+        outputs = [_output(outlet, edges, parts) for outlet in stage.outlets]
+        name = f"{flow.name}.{stage.name}"
+        if stage.entry.kind is Kind.GROUP:
+            reads = inputs[stage.entry]
+            for part in range(parts):
+                made[_part_name(name, part, parts)] = FlowOperator(
+                    _part_name(name, part, parts), stage, part, [types[part] for types in reads], outputs
+                )
+            continue
+        event_type = stage.entry.event_type
+        assert event_type is not None
+        if parts == 1 or not stage.maps:
+            made[name] = FlowOperator(name, stage, 0, [event_type], outputs)
+            continue
+        spread = spread_types(flow.name, stage.name, event_type, parts)
+        made[name] = FlowOperator(name, None, 0, [event_type], [Spread(spread)])
+        for part in range(parts):
+            whole = _part_name(f"{name}.maps", part, parts)
+            made[whole] = FlowOperator(whole, stage, part, [spread[part]], outputs)
+    return made
+
+
+def _output(outlet: Outlet, edges: dict[Outlet, list[EventType]], parts: int) -> Output:
+    return Sink(outlet) if outlet.to.kind is Kind.SINK else ByKey(outlet, edges[outlet], parts)
+
+
+def _part_name(name: str, part: int, parts: int) -> str:
+    return name if parts == 1 else f"{name}.{part}"

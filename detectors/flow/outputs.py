@@ -1,0 +1,134 @@
+"""What leaves a stage, as events: by key to the parts of the next stage, spread over parts, or to a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from detectors.flow.calls import Failures
+from detectors.flow.items import ABSENT, Change, Position
+from detectors.flow.plan import Outlet
+from detectors.flow.sharding import part_of
+from middleware.change import Delta
+from middleware.errors import DetectorError
+from middleware.event import Event, EventType, type_name
+from middleware.operator import Origin, result_fields
+
+
+class Output:
+    """Turns changes of items into changes of events.
+
+    ``types``
+        what it publishes.
+    ``outlet``
+        the changes that it is for.
+    """
+
+    types: Sequence[EventType]
+    outlet: Any
+
+    def publish(self, changes: list[Change], origin: Origin, out: Delta, failures: Failures | None) -> None:
+        """Add to ``out`` what becomes of the events of ``changes``. An item that cannot be sent is a failure."""
+        for change in changes:
+            position, old, new = change
+            gone = self._event(position, old, origin, None) if old is not ABSENT else None
+            if gone is not None or old is not ABSENT:
+                self._forgive(position, failures)
+            come = self._event(position, new, origin, failures) if new is not ABSENT else None
+            if gone is None:
+                if come is not None:
+                    out.inserts.append(come)
+            elif come is None:
+                out.retracts.append(gone)
+            elif gone.__class__ is come.__class__:
+                if gone != come:
+                    out.revises.append((gone, come))
+            else:
+                out.retracts.append(gone)
+                out.inserts.append(come)
+
+    @property
+    def _where(self) -> str:
+        return f"{self.outlet.node.name} -> {self.outlet.to.name}"
+
+    def _forgive(self, position: Position, failures: Failures | None) -> None:
+        if failures is not None and failures.found:
+            failures.found.pop((self._where, position), None)
+
+    def _event(self, position: Position, value: Any, origin: Origin, failures: Failures | None) -> Event | None:
+        try:
+            return self._made(position, value, origin)
+        except Exception:
+            if failures is not None:
+                failures.raised(self._where, position)
+            return None
+
+    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+        raise NotImplementedError
+
+
+class ByKey(Output):
+    """Items for a grouping: to the part that has their key."""
+
+    def __init__(self, outlet: Outlet, types: list[EventType], parts: int) -> None:
+        self.outlet, self.types, self._parts = outlet, types, parts
+        assert outlet.to.function is not None
+        self._key: Callable[[Any], Any] = outlet.to.fused.key if outlet.to.fused is not None else outlet.to.function
+        self._value = outlet.node.gives
+
+    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+        part = part_of(self._key(value), self._parts)
+        return _item(self.types[part], position, _checked(value, self._value), origin, self.outlet.to.name)
+
+
+class Spread(Output):
+    """A source's events: each to some part, by its identity."""
+
+    outlet = None
+    _where = "spread"
+
+    def __init__(self, types: list[EventType]) -> None:
+        self.types = types
+
+    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+        part = part_of((value.source, value.id), len(self.types))
+        return _item(self.types[part], position, value, origin, "")
+
+
+class Sink(Output):
+    """Results: events of a type that people declared."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        event_type = outlet.to.event_type
+        assert event_type is not None
+        self.outlet, self.types = outlet, (event_type,)
+        self._type = event_type
+        self._names = result_fields(event_type)
+        self._cause = self._names.index("cause") if "cause" in self._names else None
+        assert outlet.to.function is not None
+        self._fields: Callable[[Any], Any] = outlet.to.function
+
+    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+        fields = list(self._fields(value))
+        if self._cause is not None:
+            fields.insert(self._cause, position[1:])
+        if len(fields) != len(self._names):
+            raise DetectorError(f"{type_name(self._type)} has the fields {', '.join(self._names)}, but was given {fields!r}")
+        number = origin.id(self.outlet.to.name, self.outlet.node.name, *position)
+        try:
+            return msgspec.convert([*fields, position[0], number, origin.source, origin.level], self._type)
+        except msgspec.ValidationError as error:
+            raise DetectorError(f"{type_name(self._type)}: {error} (fields: {', '.join(self._names)})") from None
+
+
+def _item(event_type: Any, position: Position, value: Any, origin: Origin, where: str) -> Event:
+    number = origin.id(where, *position)
+    made: Event = event_type(value, position[1:], ts=position[0], id=number, source=origin.source, level=origin.level)
+    return made
+
+
+def _checked(value: Any, declared: Any) -> Any:
+    """The value, if it is what its type says: another node could not read it otherwise."""
+    return value if declared is None else msgspec.convert(value, declared, from_attributes=False)

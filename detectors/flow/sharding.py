@@ -1,0 +1,21 @@
+"""Which part of a stage a key belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from middleware.derivation import canonical
+from middleware.event import stable_hash
+
+
+def part_of(key: Any, parts: int) -> int:
+    """The part that has ``key``, from 0; the same on every node, and for keys that are equal.
+
+    Raises DetectorError if it is made of anything but numbers, texts, bytes, None, enums, tuples and frozensets.
+
+    >>> part_of("word", 8) == part_of("word", 8), part_of(1, 8) == part_of(1.0, 8)
+    (True, True)
+    """
+    if key.__class__ is str:
+        return stable_hash(key) % parts
+    return stable_hash(repr(canonical(key))) % parts

@@ -1,0 +1,41 @@
+"""Event types of the edges between stages: one for each part that receives, made as they are needed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import msgspec
+
+from detectors.flow.plan import Outlet
+from detectors.flow.stateful import OUTPUTS
+from middleware.event import Event, EventType
+
+Cause = tuple[int | str, ...]
+"""Where an item stands among those of its time: level, source and id of the raw event behind it, then which output of each
+operation on the way it is. With ts before it, it is the item's position."""
+
+
+def edge_types(flow: str, outlet: Outlet, parts: int) -> list[EventType]:
+    """The types of the items that go from an operation to each part of a grouping: their value, and its cause."""
+    name = f"{outlet.node.name.removesuffix(OUTPUTS)}_to_{outlet.to.name}"
+    return [_edge_type(flow, f"{name}_{part}" if parts > 1 else name, outlet.node.gives) for part in range(parts)]
+
+
+def spread_types(flow: str, source: str, event_type: EventType, parts: int) -> list[EventType]:
+    """The types of a source's events on their way to each part that maps them."""
+    return [_edge_type(flow, f"{source}_spread_{part}", event_type) for part in range(parts)]
+
+
+def _edge_type(flow: str, name: str, value: Any) -> EventType:
+    made = msgspec.defstruct(
+        "".join(each if each.isalnum() else "_" for each in name),
+        [("value", value if value is not None else Any), ("cause", Cause)],
+        bases=(Event,),
+        namespace={"namespace": flow, "__doc__": f"An item of flow {flow}, between two operations."},
+        module=__name__,
+        frozen=True,
+        gc=False,
+    )
+    setattr(sys.modules[__name__], made.__name__, made)  # where pickle looks for it, in a process that has the same flow
+    return cast(EventType, made)

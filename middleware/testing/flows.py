@@ -1,0 +1,98 @@
+"""The sequential run of a flow: one item at a time, each to the end of all that it leads to, before the next.
+
+What every other execution must come to (Kuralenok et al. 2018, section V: the operations as they are defined, Algorithm 1,
+with input in order). It shares nothing with the real one: no positions, no changes, no stages; groups are the last items
+appended to a bucket, and a cycle is a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from middleware.event import ORDER, Event, EventType
+from middleware.testing.oracle import first_arrivals
+
+
+class GraphNode(Protocol):
+    """An operation of a flow's graph, as far as the sequential run needs to know it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def function(self) -> Callable[[Any], Any] | None: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def event_type(self) -> EventType | None: ...
+    @property
+    def outputs(self) -> Sequence[Any]: ...
+
+
+class Result(NamedTuple):
+    """What came to a sink: the time of the raw event that it ends in, the type of its event, and the event's own fields."""
+
+    ts: int
+    event_type: EventType
+    fields: tuple[Any, ...]
+
+
+class SequentialRun:
+    """Runs the graph with these operations over events that come in order."""
+
+    def __init__(self, nodes: Iterable[GraphNode]) -> None:
+        self.results: list[Result] = []
+        self._sources = {node.event_type: node for node in nodes if node.kind == "source"}
+        self._buckets: dict[tuple[int, Any], list[Any]] = {}
+        self._ts = 0
+
+    def take(self, event: Event) -> None:
+        """The next event."""
+        source = self._sources.get(event.__class__)
+        if source is not None:
+            self._ts = event.ts
+            self._pass_on(source, event, {})
+
+    def _pass_on(self, node: GraphNode, value: Any, groups: dict[int, Any]) -> None:
+        for after in node.outputs:
+            self._deliver(after, value, groups)
+
+    def _deliver(self, node: GraphNode, value: Any, groups: dict[int, Any]) -> None:
+        """``groups``: by grouping on the way here, the key; what is fed back must keep it."""
+        if node.kind in ("union", "cycle"):
+            self._pass_on(node, value, groups)
+            return
+        try:
+            assert node.function is not None
+            if node.kind == "group":
+                key = node.function(value)
+                if groups.get(id(node), key) != key:
+                    return
+                bucket = self._buckets.setdefault((id(node), key), [])
+                bucket.append(value)
+                given, groups = [tuple(bucket[-node.window :])], groups | {id(node): key}
+            elif node.kind == "map":
+                given = list(_outputs(node.function(value)))
+            else:
+                assert node.event_type is not None
+                self.results.append(Result(self._ts, node.event_type, tuple(node.function(value))))
+                return
+        except Exception as error:
+            given = list(getattr(error, "outputs", ()))
+        for each in given:
+            self._pass_on(node, each, groups)
+
+
+def _outputs(result: Any) -> Iterable[Any]:
+    """Iterators, lists and plain tuples are many outputs; None is none; all else is one."""
+    if result is None:
+        return ()
+    return result if type(result) in (list, tuple) or isinstance(result, Iterator) else (result,)
+
+
+def sequential(nodes: Iterable[GraphNode], events: Iterable[Event]) -> list[Result]:
+    """The results of a flow over ``events``, whatever their order of arrival and however often they came, in order."""
+    run = SequentialRun(nodes)
+    for event in sorted(first_arrivals(events), key=ORDER):
+        run.take(event)
+    return run.results

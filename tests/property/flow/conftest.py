@@ -1,0 +1,14 @@
+"""Flows forget what they no longer need at once in these tests, not when there is much of it."""
+
+import pytest
+
+from detectors.flow import folding, grouping, program
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgetful():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grouping, "_TRIM", 0)
+        patch.setattr(folding, "_TRIM", 0)
+        patch.setattr(program, "_SWEEP", 3)
+        yield
