@@ -43,3 +43,7 @@ class TraceError(SlacklineError):
 
 class LateEventError(SlacklineError):
     """A late event reached a detector whose policy for late events is ``error``."""
+
+
+class WindowError(SlacklineError):
+    """A window, or what is to be aggregated in it, that makes no sense."""

@@ -9,6 +9,7 @@ mod detector;
 mod disturbance;
 mod emission;
 mod entry;
+mod fiba;
 mod keyless;
 mod keys;
 mod lane;
@@ -30,6 +31,8 @@ mod _core {
     use crate::buffer::merge;
     #[pymodule_export]
     use crate::counts::Counts;
+    #[pymodule_export]
+    use crate::fiba::python::Fiba;
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
 }

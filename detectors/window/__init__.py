@@ -1,0 +1,49 @@
+"""Sliding windows over events that arrive out of order: the aggregator ``Fiba``, monoids, and windows as operators."""
+
+from detectors.window.fiba import Aggregator, Fiba
+from detectors.window.monoid import Group, Monoid
+from detectors.window.monoids import (
+    ARGMAX,
+    ARGMIN,
+    BUILT_IN,
+    CONCAT,
+    COUNT,
+    FIRST,
+    GEOMEAN,
+    LAST,
+    MAX,
+    MAXCOUNT,
+    MEAN,
+    MIN,
+    RANGE,
+    SAMPLE_STDDEV,
+    SAMPLE_VARIANCE,
+    STDDEV,
+    SUM,
+    VARIANCE,
+)
+
+__all__ = [
+    "ARGMAX",
+    "ARGMIN",
+    "BUILT_IN",
+    "CONCAT",
+    "COUNT",
+    "FIRST",
+    "GEOMEAN",
+    "LAST",
+    "MAX",
+    "MAXCOUNT",
+    "MEAN",
+    "MIN",
+    "RANGE",
+    "SAMPLE_STDDEV",
+    "SAMPLE_VARIANCE",
+    "STDDEV",
+    "SUM",
+    "VARIANCE",
+    "Aggregator",
+    "Fiba",
+    "Group",
+    "Monoid",
+]

@@ -1,0 +1,28 @@
+"""Columns as plain lists: what the plain twins work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from middleware.errors import WindowError
+
+
+def listed(column: Iterable[Any]) -> list[Any]:
+    """A column as a list of Python values; arrays and Arrow arrays are converted, times in them become nanoseconds."""
+    if hasattr(column, "__array__") and not isinstance(column, list):
+        array = column.__array__()
+        if array.dtype.kind == "M":
+            array = array.astype("datetime64[ns]").view("int64")
+        values: list[Any] = array.tolist()
+        return values
+    return list(column)
+
+
+def aligned(*columns: Iterable[Any]) -> list[list[Any]]:
+    """Columns as lists. Raises WindowError if they differ in length."""
+    lists = [listed(column) for column in columns]
+    for one in lists[1:]:
+        if len(one) != len(lists[0]):
+            raise WindowError(f"the columns differ in length: {len(lists[0])} and {len(one)}")
+    return lists

@@ -1,0 +1,90 @@
+"""``Fiba``: the aggregator of a sliding window whose events come and go out of order; a data structure of its own.
+
+>>> from detectors.window import SUM, Fiba
+>>> window = Fiba(SUM.of(int))
+>>> for ts, value in [(1, 5), (4, 2), (3, 7)]:
+...     window.insert(ts, value)
+>>> window.query(), window.range_query(3, 4), window.evict(1), window.query()
+(14, 9, True, 9)
+
+The finger B-tree aggregator of Tangwongsan, Hirzel and Schneider (VLDB 2019), with the bulk operations of their sequel (VLDB
+2023). In the native core where it is built, else in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from detectors.window.monoid import Monoid
+from detectors.window.plain import PlainFiba
+from middleware import native
+
+__all__ = ["Aggregator", "Fiba", "PlainFiba"]
+
+
+class Aggregator(Protocol):
+    """The values of a window in order of time, and their aggregate. d: distance from the nearer end; n: size.
+
+    Times are integers (int64). Each holds one entry: values at one time combine, old before new.
+    """
+
+    monoid: Monoid
+    min_arity: int
+
+    def insert(self, ts: int, value: Any, *, replace: bool = False) -> None:
+        """Put a value at a time; behind what is there, or instead of it. O(log d), amortised O(1) in order."""
+
+    def evict(self, ts: int) -> bool:
+        """Take out what is at a time, anywhere; False if nothing is. O(log d). Raises WindowError on an empty window."""
+
+    def evict_oldest(self) -> None:
+        """Take out the oldest entry. Amortised O(1). Raises WindowError on an empty window."""
+
+    def query(self) -> Any:
+        """The aggregate of the window. O(1)."""
+
+    def range_query(self, low: int, high: int) -> Any:
+        """The aggregate of what lies from ``low`` to ``high``, both included. O(log of distance and size of the range)."""
+
+    def bulk_insert(self, times: Iterable[int], values: Iterable[Any], *, replace: bool = False) -> None:
+        """Insert many, in order of time (WindowError if not), with one search and one repair for each run of neighbours.
+
+        Both may be arrays (numpy, Arrow, anything with a buffer): then no Python object is made for an entry.
+        """
+
+    def bulk_evict(self, upto: int) -> int:
+        """Take out all with times <= ``upto``; how many entries that was."""
+
+    def round(self, evict_upto: int, ts: int, value: Any) -> Any:
+        """``bulk_evict(evict_upto)``, ``insert(ts, value)`` and ``query()`` in one call."""
+
+    def rounds(self, evict_upto: Iterable[int], times: Iterable[int], values: Iterable[Any]) -> Any:
+        """One ``round`` after another, over columns; the results as a column. Times need not be in order."""
+
+    def clear(self) -> None:
+        """Take out everything."""
+
+    @property
+    def oldest(self) -> int | None:
+        """The first time, None if there is none."""
+
+    @property
+    def youngest(self) -> int | None:
+        """The last time, None if there is none."""
+
+    @property
+    def work(self) -> dict[str, int]:
+        """What has been done so far: ``combines`` (uses of the operator) and ``visits`` (of nodes)."""
+
+    def __len__(self) -> int:
+        """Entries."""
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """(time, result of what is there) in order of time. O(n)."""
+
+    def _check(self) -> None:
+        """Raise AssertionError where an invariant does not hold. O(n)."""
+
+
+Fiba: type[Aggregator] = native.Fiba if native.AVAILABLE else PlainFiba

@@ -1,0 +1,89 @@
+"""Monoids: what windows aggregate. Associativity is enough; commutativity and inverses are used where they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from middleware.errors import WindowError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monoid:
+    """lift, combine, lower: from a value to an aggregate, from two aggregates in order to one, from an aggregate to a result.
+
+    ``combine``
+        associative, with ``identity`` neutral on both sides; it must leave both arguments as they are. Older comes first.
+    ``commutative``
+        declares that order never shows in an aggregate, to the last bit. It saves combines and is never required.
+    ``native``
+        the (name, type) under which the native core knows the same monoid, or None: then the core calls these functions.
+    ``variants``
+        the same aggregation over other types of values: ``SUM.of(int)``.
+
+    >>> longest = Monoid(name="longest", identity="", lift=str, combine=lambda a, b: b if len(b) > len(a) else a)
+    >>> longest.fold(["an", "event", "stream"])
+    'stream'
+    """
+
+    name: str
+    identity: Any
+    combine: Callable[[Any, Any], Any]
+    lift: Callable[[Any], Any] = lambda value: value
+    lower: Callable[[Any], Any] = lambda aggregate: aggregate
+    commutative: bool = False
+    native: tuple[str, str] | None = None
+    variants: dict[type, Monoid] = field(default_factory=dict, repr=False, compare=False)
+
+    def of(self, kind: type) -> Monoid:
+        """This aggregation over values of another type. Raises WindowError if there is none."""
+        if self.native is None or self.native[1] in (kind.__name__, "any"):
+            return self
+        if kind not in self.variants:
+            known = ", ".join(sorted({self.native[1], *(variant.__name__ for variant in self.variants)}))
+            raise WindowError(f"{self.name} is not defined over {kind.__name__}: it takes {known}")
+        return self.variants[kind]
+
+    def plain(self) -> Monoid:
+        """The same, calculated by these functions even where the native core knows it."""
+        return replace(self, native=None)
+
+    def fold(self, values: Iterable[Any]) -> Any:
+        """The result for values in order, calculated one by one: what every window must equal. O(n)."""
+        aggregate = self.identity
+        for value in values:
+            aggregate = self.combine(aggregate, self.lift(value))
+        return self.lower(aggregate)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Built-in ones go by name; others must be made of functions that can be pickled."""
+        from detectors.window import monoids
+
+        for name, monoid in vars(monoids).items():
+            if monoid is self:
+                return (_built_in, (name, None))
+            if isinstance(monoid, Monoid):
+                for kind, variant in monoid.variants.items():
+                    if variant is self:
+                        return (_built_in, (name, kind))
+        return super().__reduce__()
+
+
+def _built_in(name: str, kind: type | None) -> Monoid:
+    from detectors.window import monoids
+
+    monoid: Monoid = getattr(monoids, name)
+    return monoid if kind is None else monoid.of(kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(Monoid):
+    """A commutative monoid with an inverse: what was combined can be taken out again, which only this type allows.
+
+    ``inverse``
+        combine(a, inverse(a)) is the identity. Exactly so: sums of floats are kept exact, not rounded.
+    """
+
+    inverse: Callable[[Any], Any]
+    commutative: bool = True

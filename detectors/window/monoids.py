@@ -1,0 +1,225 @@
+"""The built-in monoids. Results of floats do not depend on the order of arrival, to the last bit: sums are kept exact.
+
+Each is written here in plain Python, which says what it means; the native core has its own version of most.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from detectors.window.monoid import Group, Monoid
+
+_SCALE = 2**1074
+"""Every finite float is a whole multiple of 1 / _SCALE."""
+
+Sum = tuple[int, float]
+"""An exact sum: of the finite values, in units of 1 / _SCALE, and of infinities and NaNs."""
+
+
+def _exact(value: float) -> Sum:
+    value = float(value)
+    if not math.isfinite(value):
+        return 0, value
+    numerator, denominator = value.as_integer_ratio()
+    return numerator * (_SCALE // denominator), 0.0
+
+
+def _rounded(total: Sum, count: int = 1) -> float:
+    """Correctly rounded, then divided: as ``math.fsum(values) / count``."""
+    if total[1]:
+        return total[1] / count
+    try:
+        return total[0] / _SCALE / count
+    except OverflowError:
+        return math.inf if total[0] > 0 else -math.inf
+
+
+def _added(a: Any, b: Any) -> Any:
+    return tuple([x + y for x, y in zip(a, b, strict=True)])
+
+
+def _negated(a: Any) -> Any:
+    return tuple([-x for x in a])
+
+
+COUNT = Group(
+    name="count",
+    identity=0,
+    lift=lambda value: 1,
+    combine=lambda a, b: a + b,
+    inverse=lambda a: -a,
+    native=("count", "any"),
+)
+"""How many values. 0 of none."""
+
+_INTEGER_SUM = Group(name="sum", identity=0, combine=lambda a, b: a + b, inverse=lambda a: -a, native=("sum", "int"))
+
+SUM = Monoid(
+    name="sum",
+    identity=(0, 0.0),
+    lift=_exact,
+    combine=_added,
+    lower=_rounded,
+    commutative=True,
+    native=("sum", "float"),
+    variants={int: _INTEGER_SUM},
+)
+"""The sum, of floats as ``math.fsum`` gives it; ``SUM.of(int)`` of integers. 0 of none."""
+
+_COUNTED_SUM = (0, 0, 0.0)
+
+
+def _counted(value: float) -> tuple[int, int, float]:
+    return (1, *_exact(value))
+
+
+MEAN = Monoid(
+    name="mean",
+    identity=_COUNTED_SUM,
+    lift=_counted,
+    combine=_added,
+    lower=lambda a: _rounded(a[1:], a[0]) if a[0] else None,
+    commutative=True,
+    native=("mean", "float"),
+)
+"""The arithmetic mean, as ``statistics.fmean``. None of none."""
+
+
+def _logarithm(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf if value == 0 else math.nan
+
+
+GEOMEAN = Monoid(
+    name="geomean",
+    identity=_COUNTED_SUM,
+    lift=lambda value: _counted(_logarithm(value)),
+    combine=_added,
+    lower=lambda a: math.exp(_rounded(a[1:], a[0])) if a[0] else None,
+    commutative=True,
+    native=("geomean", "float"),
+)
+"""The geometric mean, by the mean of logarithms. 0 if a value is 0, NaN if one is negative, None of none."""
+
+
+def _spread(value: float) -> tuple[int, Fraction, Fraction, float]:
+    if not math.isfinite(value) or abs(value) > 2.0**400:
+        return 1, Fraction(0), Fraction(0), math.nan
+    exact = Fraction(value)
+    return 1, exact, exact * exact, 0.0
+
+
+def _variance(correction: int, root: bool) -> Any:
+    def lower(spread: tuple[int, Fraction, Fraction, float]) -> float | None:
+        count, total, squares, special = spread
+        if count <= correction:
+            return None
+        if special:
+            return math.nan
+        variance = float(count * squares - total * total) / (count * (count - correction))
+        return math.sqrt(variance) if root else variance
+
+    return lower
+
+
+def _of_spread(name: str, correction: int, root: bool) -> Monoid:
+    return Monoid(
+        name=name,
+        identity=(0, Fraction(0), Fraction(0), 0.0),
+        lift=_spread,
+        combine=_added,
+        lower=_variance(correction, root),
+        commutative=True,
+        native=(name, "float"),
+    )
+
+
+VARIANCE = _of_spread("variance", 0, False)
+"""The variance of a population, without cancellation. None of none; NaN where squares would be out of range."""
+STDDEV = _of_spread("stddev", 0, True)
+SAMPLE_VARIANCE = _of_spread("sample_variance", 1, False)
+"""The variance estimated from a sample: divided by count - 1. None of fewer than two."""
+SAMPLE_STDDEV = _of_spread("sample_stddev", 1, True)
+
+
+def _least(a: Any, b: Any) -> Any:
+    """The smaller; -0.0 before 0.0, and a NaN wins."""
+    if a < b:
+        return a
+    if b < a:
+        return b
+    if a == b:
+        return a if isinstance(a, float) and math.copysign(1, a) < 0 else b
+    return math.nan
+
+
+def _most(a: Any, b: Any) -> Any:
+    if a > b:
+        return a
+    if b > a:
+        return b
+    if a == b:
+        return b if isinstance(a, float) and math.copysign(1, a) < 0 else a
+    return math.nan
+
+
+def _optional(combine: Any) -> Any:
+    """``combine`` with None as its identity."""
+
+    def combined(a: Any, b: Any) -> Any:
+        if a is None:
+            return b
+        return a if b is None else combine(a, b)
+
+    return combined
+
+
+def _family(name: str, combine: Any, commutative: bool = True, **more: Any) -> Monoid:
+    """A monoid over floats, with variants over integers and over any objects."""
+    arguments = {"name": name, "identity": None, "combine": _optional(combine), "commutative": commutative, **more}
+    integers = Monoid(**arguments, native=(name, "int"))
+    objects = Monoid(**arguments | {"commutative": False})
+    return Monoid(**arguments, native=(name, "float"), variants={int: integers, object: objects, str: objects})
+
+
+MIN = _family("min", _least)
+"""The smallest. None of none; -0.0 before 0.0; a NaN wins."""
+MAX = _family("max", _most)
+"""The largest. None of none; a NaN wins."""
+RANGE = _family(
+    "range",
+    lambda a, b: (_least(a[0], b[0]), _most(a[1], b[1])),
+    lift=lambda value: (value, value),
+    lower=lambda a: None if a is None else a[1] - a[0],
+)
+"""Largest minus smallest. None of none."""
+
+
+def _max_count(a: tuple[Any, int], b: tuple[Any, int]) -> tuple[Any, int]:
+    most = _most(a[0], b[0])
+    return most, sum(often for value, often in (a, b) if value == most or (value != value and most != most))  # noqa: PLR0124
+
+
+MAXCOUNT = _family("maxcount", _max_count, lift=lambda value: (value, 1))
+"""The largest, and how often it occurs: (value, times). None of none."""
+FIRST = _family("first", lambda a, b: a, commutative=False)
+"""The oldest value. None of none."""
+LAST = _family("last", lambda a, b: b, commutative=False)
+"""The youngest value. None of none."""
+
+ARGMIN = Monoid(name="argmin", identity=None, combine=_optional(lambda a, b: b if b[0] < a[0] else a))
+"""Of pairs (number, anything): the one with the smallest number, the oldest of them. None of none."""
+ARGMAX = Monoid(name="argmax", identity=None, combine=_optional(lambda a, b: b if b[0] > a[0] else a))
+"""Of pairs (number, anything): the one with the largest number, the oldest of them. None of none."""
+CONCAT = Monoid(name="concat", identity=(), lift=lambda value: (value,), combine=lambda a, b: a + b)
+"""All values in order, as a tuple."""
+
+BUILT_IN = {
+    monoid.name: monoid
+    for monoid in (
+        COUNT, SUM, MEAN, GEOMEAN, VARIANCE, STDDEV, SAMPLE_VARIANCE, SAMPLE_STDDEV, MIN, MAX, RANGE, MAXCOUNT, FIRST, LAST,
+        ARGMIN, ARGMAX, CONCAT,
+    )
+}  # fmt: skip
+"""The built-in monoids by name."""

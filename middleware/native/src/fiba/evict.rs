@@ -1,0 +1,220 @@
+//! Eviction: take the entry out, or put a leaf's in its stead; merge or fill up what is too empty; repair.
+
+use pyo3::PyResult;
+
+use super::monoid::Monoid;
+use super::search::Place;
+use super::tree::{Side, Time, Tree};
+
+impl<K: Time, M: Monoid> Tree<K, M> {
+    /// Take out what is at a time; false if there is nothing. O(log d), amortised O(1) at both ends.
+    #[inline]
+    pub fn evict(&mut self, time: K) -> PyResult<bool> {
+        if self.len > 0 && self.first_time(self.left) == time {
+            self.evict_oldest()?;
+            return Ok(true);
+        }
+        let place = self.locate(time);
+        if place.found {
+            self.atomic(|tree| tree.evict_at(place))?;
+        }
+        Ok(place.found)
+    }
+
+    /// Take out the oldest entry; there must be one.
+    #[inline]
+    pub fn evict_oldest(&mut self) -> PyResult<()> {
+        let x = self.left;
+        if self.count(x) < self.min || x == self.root {
+            let place = Place { x, i: 0, found: true };
+            return self.atomic(|tree| tree.evict_at(place));
+        }
+        self.atomic(|tree| tree.evict_in_order(x))
+    }
+
+    /// The left finger stays full enough: its next aggregate is known, or all of them are found now, each with one combine.
+    #[inline]
+    fn evict_in_order(&mut self, x: u32) -> PyResult<()> {
+        let count = self.count(x);
+        if self.suffixes.len() != count - 1 {
+            self.find_suffixes(x)?;
+        }
+        let agg = self.suffixes.pop().expect("one for each entry but the oldest");
+        let suffixes = std::mem::take(&mut self.suffixes);
+        self.set_agg(x, agg);
+        self.suffixes = suffixes;
+        self.remove_entry(x, 0);
+        self.len -= 1;
+        Ok(())
+    }
+
+    /// Left aggregates of the left finger without its oldest entries: the last is without one, the first holds the youngest only.
+    fn find_suffixes(&mut self, x: u32) -> PyResult<()> {
+        let mut suffixes = std::mem::take(&mut self.suffixes);
+        suffixes.clear();
+        let (parent, slots) = (self.parent(x), self.slots_of(x));
+        let (youngest, rest) = slots.split_last().expect("it is not empty");
+        let mut agg = self.monoid.lift(youngest)?;
+        let above = parent != self.root;
+        if above {
+            self.monoid.combine(&mut agg, &self.aggs[parent as usize])?;
+        }
+        suffixes.push(agg);
+        for slot in rest[1..].iter().rev() {
+            let mut agg = suffixes.last().expect("one is there").clone();
+            self.monoid.prepend(slot, &mut agg)?;
+            suffixes.push(agg);
+        }
+        self.work.combines += u64::from(above) + rest.len() as u64 - 1;
+        self.work.visits += 1;
+        self.suffixes = suffixes;
+        Ok(())
+    }
+
+    fn evict_at(&mut self, Place { x, i, .. }: Place) -> PyResult<()> {
+        self.len -= 1;
+        if self.height(x) == 0 {
+            self.remove_entry(x, i);
+            self.mark(x);
+            self.fill_up(x);
+        } else {
+            self.evict_inner(x, i);
+        }
+        self.repair()
+    }
+
+    /// Put the next younger or the next older entry, which stands in a leaf, where the evicted one was (figure 8).
+    fn evict_inner(&mut self, x: u32, i: usize) {
+        let right = self.kid(x, i + 1);
+        let (leaf, (time, slot)) = if self.count(right) >= self.min {
+            let leaf = self.oldest_leaf(right);
+            (leaf, self.remove_entry(leaf, 0))
+        } else {
+            let leaf = self.youngest_leaf(self.kid(x, i));
+            (leaf, self.remove_entry(leaf, self.count(leaf) - 1))
+        };
+        self.touch(x);
+        let at = x as usize * self.room + i;
+        self.times[at] = time;
+        self.slots[at] = slot;
+        self.mark(x);
+        self.mark(leaf);
+        self.fill_up(leaf);
+    }
+
+    /// Merge or fill up what is too empty, from x up. Marks what changed.
+    pub fn fill_up(&mut self, mut x: u32) {
+        while x != self.root && self.count(x) + 1 < self.min {
+            let (parent, place) = (self.parent(x), self.place(x));
+            let first = place.saturating_sub(usize::from(place == self.count(parent)));
+            self.balance(parent, first);
+            x = parent;
+        }
+        if x == self.root && self.count(x) == 0 && self.height(x) > 0 {
+            self.lower();
+        }
+    }
+
+    /// Merge children i and i + 1 if they fit into one with room to spare, else share their entries evenly.
+    pub fn balance(&mut self, parent: u32, i: usize) {
+        let (a, b) = (self.kid(parent, i), self.kid(parent, i + 1));
+        for x in [a, b, parent] {
+            self.touch(x);
+            self.mark(x);
+        }
+        let (in_a, in_b) = (self.count(a), self.count(b));
+        if in_a + in_b + 1 < self.most() {
+            self.merge(parent, i, a, b);
+        } else if in_a < in_b {
+            self.shift_left(parent, i, a, b, (in_b - in_a) / 2);
+        } else {
+            self.shift_right(parent, i, a, b, (in_a - in_b) / 2);
+        }
+    }
+
+    /// The entries of b, and the one between, go to a.
+    fn merge(&mut self, parent: u32, i: usize, a: u32, b: u32) {
+        let (in_a, in_b) = (self.count(a), self.count(b));
+        let (time, slot) = self.remove_entry(parent, i);
+        self.remove_kid(parent, i + 1);
+        self.insert_entry(a, in_a, time, slot);
+        self.move_entries((b, 0), (a, in_a + 1), in_b);
+        if self.height(a) > 0 {
+            self.move_kids((b, 0), (a, in_a + 1), in_b + 1);
+        }
+        self.set_count(a, in_a + 1 + in_b);
+        self.set_count(b, 0);
+        if self.side(b) == Side::Right && self.side(a) == Side::Inner {
+            self.nodes[a as usize].side = Side::Right;
+        }
+        if b == self.right {
+            self.right = a;
+        }
+        self.free_node(b);
+    }
+
+    /// Move entries from b through the parent to a.
+    fn shift_left(&mut self, parent: u32, i: usize, a: u32, b: u32, number: usize) {
+        let (in_a, in_b) = (self.count(a), self.count(b));
+        let between = (parent, i);
+        self.move_entries(between, (a, in_a), 1);
+        self.move_entries((b, 0), (a, in_a + 1), number - 1);
+        self.move_entries((b, number - 1), between, 1);
+        self.move_entries((b, number), (b, 0), in_b - number);
+        if self.height(a) > 0 {
+            self.move_kids((b, 0), (a, in_a + 1), number);
+            self.move_kids((b, number), (b, 0), in_b + 1 - number);
+        }
+        self.set_count(a, in_a + number);
+        self.set_count(b, in_b - number);
+    }
+
+    /// Move entries from a through the parent to b.
+    fn shift_right(&mut self, parent: u32, i: usize, a: u32, b: u32, number: usize) {
+        let (in_a, in_b) = (self.count(a), self.count(b));
+        let between = (parent, i);
+        self.make_room(b, in_b, number);
+        self.move_entries(between, (b, number - 1), 1);
+        self.move_entries((a, in_a - number + 1), (b, 0), number - 1);
+        self.move_entries((a, in_a - number), between, 1);
+        if self.height(a) > 0 {
+            self.move_kids((a, in_a + 1 - number), (b, 0), number);
+        }
+        self.set_count(a, in_a - number);
+        self.set_count(b, in_b + number);
+    }
+
+    /// Move all entries and children of a node up by some places.
+    fn make_room(&mut self, x: u32, count: usize, number: usize) {
+        let at = x as usize * self.room;
+        self.times.copy_within(at..at + count, at + number);
+        self.slots[at..at + count + number].rotate_right(number);
+        let at = x as usize * (self.room + 1);
+        self.kids.copy_within(at..=at + count, at + number);
+    }
+
+    fn set_count(&mut self, x: u32, count: usize) {
+        self.nodes[x as usize].count = u16::try_from(count).expect("arity is small");
+    }
+
+    /// The root has one child left, which takes its place. Its spines now begin below it.
+    pub fn lower(&mut self) {
+        let (old, new) = (self.root, self.kid(self.root, 0));
+        self.dirty[self.nodes[old as usize].height as usize].clear();
+        self.free_node(old);
+        self.touch(new);
+        self.nodes[new as usize].parent = super::tree::NIL;
+        self.nodes[new as usize].side = Side::Root;
+        self.root = new;
+        self.mark(new);
+        if self.height(new) > 0 {
+            let (first, last) = (self.kid(new, 0), self.kid(new, self.count(new)));
+            self.touch(first);
+            self.touch(last);
+            self.nodes[first as usize].side = Side::Left;
+            self.nodes[last as usize].side = Side::Right;
+            self.mark(first);
+            self.mark(last);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Insertion: find the leaf, put the entry there, split what is too full, repair.
+
+use pyo3::PyResult;
+
+use super::monoid::Monoid;
+use super::tree::{Side, Time, Tree};
+
+impl<K: Time, M: Monoid> Tree<K, M> {
+    /// Put a value at a time. What is there already stays and comes first, or is replaced. O(log d), amortised O(1) in order.
+    #[inline]
+    pub fn insert(&mut self, time: K, slot: M::Slot, replace: bool) -> PyResult<()> {
+        if self.len > 0 && time > self.last_time(self.right) && self.count(self.right) < self.most() {
+            return self.atomic(|tree| tree.append(time, slot));
+        }
+        self.atomic(|tree| tree.insert_anywhere(time, slot, replace))
+    }
+
+    /// In order, and there is room: one combine.
+    #[inline]
+    fn append(&mut self, time: K, slot: M::Slot) -> PyResult<()> {
+        let x = self.right;
+        self.absorb_at(x, &slot)?;
+        self.insert_entry(x, self.count(x), time, slot);
+        self.len += 1;
+        Ok(())
+    }
+
+    fn insert_anywhere(&mut self, time: K, slot: M::Slot, replace: bool) -> PyResult<()> {
+        let place = self.locate(time);
+        if place.found {
+            return self.insert_again(place.x, place.i, slot, replace);
+        }
+        self.len += 1;
+        if !self.monoid.commutes() || self.len == 1 {
+            self.insert_entry(place.x, place.i, time, slot);
+            self.split_up(place.x);
+            return self.repair();
+        }
+        self.insert_entry(place.x, place.i, time, slot.clone());
+        if self.count(place.x) <= self.most() {
+            return self.absorb_from(place.x, &slot);
+        }
+        let (top, off_spines) = self.split_up(place.x);
+        if off_spines {
+            self.unmark(top);
+            self.repair_below(top)?;
+            return self.absorb_from(top, &slot);
+        }
+        self.repair()
+    }
+
+    /// A second value at a time.
+    fn insert_again(&mut self, x: u32, i: usize, slot: M::Slot, replace: bool) -> PyResult<()> {
+        self.touch(x);
+        let at = x as usize * self.room + i;
+        if replace {
+            self.slots[at] = slot;
+        } else {
+            self.work.combines += 1;
+            self.monoid.merge(&mut self.slots[at], &slot)?;
+            if self.monoid.commutes() {
+                return self.absorb_from(x, &slot);
+            }
+        }
+        self.mark(x);
+        self.repair()
+    }
+
+    /// Split what is too full, from x up. Marks what changed; returns the topmost of it, and whether all that split is off the
+    /// spines.
+    pub fn split_up(&mut self, mut x: u32) -> (u32, bool) {
+        let mut off_spines = true;
+        self.mark(x);
+        while self.count(x) > self.most() {
+            off_spines &= self.side(x) == Side::Inner;
+            self.split(x);
+            x = self.parent(x);
+            self.mark(x);
+        }
+        (x, off_spines)
+    }
+
+    /// Half of the entries go to a new right sibling, the middle one to the parent.
+    ///
+    /// The left half gets the smaller share: in order it is the one that was just completed, and will be merged, not moved, when
+    /// the window leaves it behind.
+    fn split(&mut self, x: u32) {
+        if self.side(x) == Side::Root {
+            self.grow(x);
+        }
+        let (height, side) = (self.height(x), self.side(x));
+        let stay = self.min - 1;
+        let go = self.count(x) - stay - 1;
+        let (mine, theirs) = match side {
+            Side::Root => (Side::Left, Side::Right),
+            Side::Right => (Side::Inner, Side::Right),
+            Side::Left | Side::Inner => (side, Side::Inner),
+        };
+        let y = self.new_node(height, theirs);
+        self.touch(x);
+        self.nodes[x as usize].side = mine;
+        self.move_entries((x, stay + 1), (y, 0), go);
+        self.nodes[y as usize].count = u16::try_from(go).expect("arity is small");
+        if height > 0 {
+            self.move_kids((x, stay + 1), (y, 0), go + 1);
+        }
+        self.nodes[x as usize].count -= u16::try_from(go).expect("arity is small");
+        let (time, slot) = self.remove_entry(x, stay);
+        let (parent, place) = (self.parent(x), self.place(x));
+        self.insert_entry(parent, place, time, slot);
+        self.insert_kid(parent, place + 1, y);
+        if x == self.right {
+            self.right = y;
+        }
+        self.mark(x);
+        self.mark(y);
+    }
+
+    /// A new root above the old one, which is about to be split.
+    fn grow(&mut self, x: u32) {
+        let root = self.new_node(self.height(x) + 1, Side::Root);
+        self.kids[root as usize * (self.room + 1)] = x;
+        self.adopt(root, x);
+        self.root = root;
+    }
+
+    /// Take a node off the list for repair. It was the last one listed.
+    fn unmark(&mut self, x: u32) {
+        let node = &mut self.nodes[x as usize];
+        node.dirty = false;
+        self.dirty[node.height as usize].pop();
+    }
+
+    /// Recompute what is marked below a node; all of it is off the spines.
+    fn repair_below(&mut self, top: u32) -> PyResult<()> {
+        for height in 0..self.height(top) as usize {
+            while let Some(x) = self.dirty[height].pop() {
+                self.nodes[x as usize].dirty = false;
+                self.refresh(x, Side::Inner)?;
+            }
+        }
+        Ok(())
+    }
+}

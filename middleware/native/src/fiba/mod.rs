@@ -1,0 +1,24 @@
+//! FiBA, the finger B-tree aggregator: sliding windows over events that arrive out of order.
+//!
+//! Tangwongsan, Hirzel and Schneider: Sub-O(log n) out-of-order sliding-window aggregation (VLDB 2019).
+
+mod bulk;
+mod check;
+mod columns;
+mod errors;
+mod evict;
+mod exact;
+mod insert;
+mod journal;
+mod moments;
+mod monoid;
+mod numbers;
+mod object;
+pub mod python;
+mod query;
+mod repair;
+mod search;
+mod times;
+mod tree;
+mod values;
+mod window;

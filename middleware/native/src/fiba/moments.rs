@@ -1,0 +1,175 @@
+//! Built-in monoids over exact sums: sum, mean and geometric mean of floats, variance. The same to the last bit in any order.
+
+use pyo3::prelude::*;
+
+use super::exact::{Exact, two_product};
+use super::monoid::Monoid;
+
+/// What an entry holds whose aggregate is larger than a value: one value, or, of several at one time, their aggregate.
+#[derive(Clone)]
+pub enum Few<V, A> {
+    One(V),
+    Many(Box<A>),
+}
+
+impl<V: Default, A> Default for Few<V, A> {
+    fn default() -> Self {
+        Self::One(V::default())
+    }
+}
+
+/// Aggregates that grow by single values and by each other, in any order.
+pub trait Growing: Clone + Default + Send + Sync + 'static {
+    type Value: Copy + Default + Send + Sync;
+    fn add(&mut self, value: Self::Value);
+    fn join(&mut self, other: &Self);
+    fn same(&self, other: &Self) -> bool;
+}
+
+/// The monoid of growing aggregates: the empty one, which carries parameters, and how results are read off.
+pub struct Grown<A, H> {
+    pub empty: A,
+    pub how: H,
+}
+
+impl<A: Growing, H: Send + Sync + 'static> Monoid for Grown<A, H> {
+    type Slot = Few<A::Value, A>;
+    type Agg = A;
+
+    #[inline]
+    fn commutes(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn lift(&self, slot: &Self::Slot) -> PyResult<A> {
+        match slot {
+            Few::One(value) => {
+                let mut agg = self.empty.clone();
+                agg.add(*value);
+                Ok(agg)
+            }
+            Few::Many(agg) => Ok((**agg).clone()),
+        }
+    }
+
+    #[inline]
+    fn absorb(&self, agg: &mut A, slot: &Self::Slot) -> PyResult<()> {
+        match slot {
+            Few::One(value) => agg.add(*value),
+            Few::Many(other) => agg.join(other),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn combine(&self, agg: &mut A, right: &A) -> PyResult<()> {
+        agg.join(right);
+        Ok(())
+    }
+
+    fn merge(&self, slot: &mut Self::Slot, later: &Self::Slot) -> PyResult<()> {
+        let mut agg = self.lift(slot)?;
+        self.absorb(&mut agg, later)?;
+        *slot = Few::Many(Box::new(agg));
+        Ok(())
+    }
+
+    fn same(&self, one: &A, other: &A) -> PyResult<bool> {
+        Ok(one.same(other))
+    }
+}
+
+fn same_bits(one: f64, other: f64) -> bool {
+    one.to_bits() == other.to_bits() || (one.is_nan() && other.is_nan())
+}
+
+/// Count and sum.
+#[derive(Clone, Default)]
+pub struct Moments {
+    pub count: i64,
+    pub sum: Exact,
+}
+
+impl Growing for Moments {
+    type Value = f64;
+
+    #[inline]
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.sum.add(value);
+    }
+
+    #[inline]
+    fn join(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum.join(&other.sum);
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.count == other.count && same_bits(self.sum.value(), other.sum.value())
+    }
+}
+
+/// Squares of larger values are not summed: 2^400.
+const LARGEST: f64 = f64::from_bits(0x58F0_0000_0000_0000);
+
+/// Count, sum, and sum of squares.
+#[derive(Clone, Default)]
+pub struct Spread {
+    pub count: i64,
+    pub sum: Exact,
+    pub squares: Exact,
+}
+
+impl Growing for Spread {
+    type Value = f64;
+
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.sum.add(value);
+        if value.abs() <= LARGEST {
+            let (square, rest) = two_product(value, value);
+            self.squares.add(square);
+            self.squares.add(rest);
+        } else {
+            self.squares.add(f64::NAN);
+        }
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum.join(&other.sum);
+        self.squares.join(&other.squares);
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        same_bits(self.variance(0), other.variance(0)) && same_bits(self.sum.value(), other.sum.value())
+    }
+}
+
+impl Spread {
+    /// (n * sum of squares - square of the sum) / (n * (n - correction)), the numerator exact and rounded once.
+    ///
+    /// NaN if a value is beyond `LARGEST`, or if there are too few.
+    pub fn variance(&self, correction: i64) -> f64 {
+        let count = self.count as f64;
+        if self.count <= correction || self.sum.is_extreme() || self.squares.is_extreme() {
+            return f64::NAN;
+        }
+        let mut numerator = Exact::default();
+        for &part in self.squares.parts() {
+            let (product, rest) = two_product(count, part);
+            numerator.add(product);
+            numerator.add(rest);
+        }
+        for &a in self.sum.parts() {
+            for &b in self.sum.parts() {
+                let (product, rest) = two_product(-a, b);
+                numerator.add(product);
+                numerator.add(rest);
+            }
+        }
+        numerator.value().max(0.0) / (count * (self.count - correction) as f64)
+    }
+}

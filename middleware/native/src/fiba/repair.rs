@@ -1,0 +1,144 @@
+//! Repair of partial aggregates: up from what changed to a spine, and down the spine to its finger.
+//!
+//! The paper hands the topmost node and two flags from rebalancing to repair (figure 7). Here rebalancing lists the nodes
+//! it changed by height, and one repair goes through them, so that a whole run of changes can share it.
+
+use std::mem::take;
+
+use pyo3::PyResult;
+
+use super::journal::Undo;
+use super::monoid::{Monoid, Product};
+use super::tree::{NIL, Side, Time, Tree};
+
+impl<K: Time, M: Monoid> Tree<K, M> {
+    #[inline]
+    pub fn set_agg(&mut self, x: u32, agg: M::Agg) {
+        if x == self.left {
+            self.suffixes.clear();
+        }
+        let old = std::mem::replace(&mut self.aggs[x as usize], agg);
+        if M::FALLIBLE {
+            self.journal.note(Undo::Agg(x, old));
+        }
+    }
+
+    /// Bring all aggregates up to date with what is marked.
+    pub fn repair(&mut self) -> PyResult<()> {
+        let (mut left, mut right) = (NIL, NIL);
+        for height in 0..=self.height(self.root) as usize {
+            let mut level = take(&mut self.dirty[height]);
+            for x in level.drain(..) {
+                if self.height(x) as usize != height || !take(&mut self.nodes[x as usize].dirty) {
+                    continue; // freed since
+                }
+                self.work.visits += 1;
+                match self.side(x) {
+                    Side::Inner => {
+                        self.refresh(x, Side::Inner)?;
+                        self.mark(self.parent(x));
+                    }
+                    Side::Root => self.refresh(x, Side::Root)?,
+                    Side::Left => left = x,
+                    Side::Right => right = x,
+                }
+            }
+            self.dirty[height] = level;
+        }
+        self.refresh_left(left)?;
+        self.refresh_right(right)
+    }
+
+    /// Recompute left aggregates from this node down to the finger.
+    fn refresh_left(&mut self, mut x: u32) -> PyResult<()> {
+        while x != NIL {
+            self.refresh(x, Side::Left)?;
+            x = if self.height(x) > 0 { self.kid(x, 0) } else { NIL };
+        }
+        Ok(())
+    }
+
+    fn refresh_right(&mut self, mut x: u32) -> PyResult<()> {
+        while x != NIL {
+            self.refresh(x, Side::Right)?;
+            x = if self.height(x) > 0 { self.kid(x, self.count(x)) } else { NIL };
+        }
+        Ok(())
+    }
+
+    pub fn refresh(&mut self, x: u32, side: Side) -> PyResult<()> {
+        let (agg, combines) = self.aggregate(x, side)?;
+        self.work.combines += combines;
+        self.work.visits += 1;
+        self.set_agg(x, agg.unwrap_or_default());
+        Ok(())
+    }
+
+    /// What the aggregate of a node must be (figure 2), from its entries, its children, and its parent on a spine.
+    pub fn aggregate(&self, x: u32, side: Side) -> PyResult<(Option<M::Agg>, u64)> {
+        let mut product = Product::new(&self.monoid);
+        let parent = self.parent(x);
+        if side == Side::Right && parent != self.root {
+            product.agg(&self.aggs[parent as usize])?;
+        }
+        let slots = self.slots_of(x);
+        if self.height(x) == 0 {
+            for slot in slots {
+                product.slot(slot)?;
+            }
+        } else {
+            let kids = self.kids_of(x);
+            if matches!(side, Side::Inner | Side::Right) {
+                product.agg(&self.aggs[kids[0] as usize])?;
+            }
+            for (i, slot) in slots.iter().enumerate() {
+                product.slot(slot)?;
+                if i + 1 < slots.len() || matches!(side, Side::Inner | Side::Left) {
+                    product.agg(&self.aggs[kids[i + 1] as usize])?;
+                }
+            }
+        }
+        if side == Side::Left && parent != self.root {
+            product.agg(&self.aggs[parent as usize])?;
+        }
+        let combines = product.combines();
+        Ok((product.finish(), combines))
+    }
+
+    /// Add one more value, in or below node x, to all aggregates that cover it. Only where order never shows.
+    pub fn absorb_from(&mut self, mut x: u32, slot: &M::Slot) -> PyResult<()> {
+        loop {
+            self.absorb_at(x, slot)?;
+            match self.side(x) {
+                Side::Inner => x = self.parent(x),
+                Side::Root => return Ok(()),
+                Side::Left | Side::Right if self.height(x) == 0 => return Ok(()),
+                side => {
+                    self.absorb_below(x, side, slot)?;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn absorb_below(&mut self, mut x: u32, side: Side, slot: &M::Slot) -> PyResult<()> {
+        while self.height(x) > 0 {
+            x = self.kid(x, if side == Side::Left { 0 } else { self.count(x) });
+            self.absorb_at(x, slot)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn absorb_at(&mut self, x: u32, slot: &M::Slot) -> PyResult<()> {
+        if M::FALLIBLE {
+            self.journal.note(Undo::Agg(x, self.aggs[x as usize].clone()));
+        }
+        if x == self.left {
+            self.suffixes.clear();
+        }
+        self.work.combines += 1;
+        self.work.visits += 1;
+        self.monoid.absorb(&mut self.aggs[x as usize], slot)
+    }
+}

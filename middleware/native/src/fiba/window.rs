@@ -1,0 +1,169 @@
+//! One tree behind one interface, whatever its times and its monoid are.
+
+use pyo3::exceptions::PyAssertionError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use super::times::Stamps;
+use super::tree::Tree;
+use super::values::Values;
+
+pub type Object<'py> = Bound<'py, PyAny>;
+
+/// What `Fiba` does with a tree.
+pub trait Window: Send + Sync {
+    fn len(&self) -> usize;
+    fn insert(&mut self, time: &Object<'_>, value: &Object<'_>, replace: bool) -> PyResult<()>;
+    fn evict(&mut self, time: &Object<'_>) -> PyResult<bool>;
+    fn evict_oldest(&mut self) -> PyResult<()>;
+    fn query<'py>(&mut self, py: Python<'py>) -> PyResult<Object<'py>>;
+    fn range<'py>(&mut self, low: &Object<'py>, high: &Object<'py>) -> PyResult<Object<'py>>;
+    fn bulk_insert(&mut self, times: &Object<'_>, values: &Object<'_>, replace: bool) -> PyResult<()>;
+    fn bulk_evict(&mut self, last: &Object<'_>) -> PyResult<usize>;
+    fn round<'py>(&mut self, last: &Object<'py>, time: &Object<'py>, value: &Object<'py>) -> PyResult<Object<'py>>;
+    fn rounds<'py>(&mut self, lasts: &Object<'py>, times: &Object<'py>, values: &Object<'py>) -> PyResult<Object<'py>>;
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>>;
+    fn oldest<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>>;
+    fn youngest<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>>;
+    fn clear(&mut self);
+    fn work<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>>;
+    fn check(&self) -> PyResult<()>;
+}
+
+/// Entries evicted one by one before it is worth while to cut off a run.
+const FEW: usize = 4;
+
+pub struct Typed<S: Stamps, M: Values> {
+    pub stamps: S,
+    pub tree: Tree<S::Time, M>,
+}
+
+impl<S: Stamps, M: Values> Typed<S, M> {
+    pub fn boxed(stamps: S, monoid: M, min: usize) -> Box<dyn Window> {
+        Box::new(Self { stamps, tree: Tree::new(monoid, min) })
+    }
+
+    /// Evict what is not after `last`.
+    #[inline]
+    fn advance(&mut self, last: S::Time) -> PyResult<()> {
+        for _ in 0..FEW {
+            if self.tree.oldest().is_none_or(|oldest| oldest > last) {
+                return Ok(());
+            }
+            self.tree.evict_oldest()?;
+        }
+        self.tree.bulk_evict(last).map(drop)
+    }
+}
+
+impl<S: Stamps, M: Values> Window for Typed<S, M> {
+    fn len(&self) -> usize {
+        self.tree.len
+    }
+
+    fn insert(&mut self, time: &Object<'_>, value: &Object<'_>, replace: bool) -> PyResult<()> {
+        let slot = self.tree.monoid.take(value)?;
+        let time = self.stamps.take(time, &mut self.tree)?;
+        self.tree.insert(time, slot, replace)
+    }
+
+    fn evict(&mut self, time: &Object<'_>) -> PyResult<bool> {
+        let time = self.stamps.take(time, &mut self.tree)?;
+        self.tree.evict(time)
+    }
+
+    fn evict_oldest(&mut self) -> PyResult<()> {
+        self.tree.evict_oldest()
+    }
+
+    fn query<'py>(&mut self, py: Python<'py>) -> PyResult<Object<'py>> {
+        let agg = self.tree.query()?;
+        let out = self.tree.monoid.lower(agg.as_ref())?;
+        self.tree.monoid.give(py, out)
+    }
+
+    fn range<'py>(&mut self, low: &Object<'py>, high: &Object<'py>) -> PyResult<Object<'py>> {
+        let low_time = self.stamps.low(low, &mut self.tree)?;
+        let high_time = self.stamps.high(high, &mut self.tree)?;
+        let agg = self.tree.range(low_time, high_time)?;
+        let out = self.tree.monoid.lower(agg.as_ref())?;
+        self.tree.monoid.give(low.py(), out)
+    }
+
+    fn bulk_insert(&mut self, times: &Object<'_>, values: &Object<'_>, replace: bool) -> PyResult<()> {
+        let slots = self.tree.monoid.column(values)?;
+        let times = self.stamps.column(times, &mut self.tree)?;
+        super::errors::same_length(times.len(), slots.len())?;
+        if let Some(at) = (1..times.len()).find(|&at| times[at] < times[at - 1]) {
+            return Err(super::errors::window_error(format!(
+                "the times are not sorted: the one at {at} is before the one at {}",
+                at - 1
+            )));
+        }
+        self.tree.bulk_insert(times.into_iter().zip(slots), replace)
+    }
+
+    fn bulk_evict(&mut self, last: &Object<'_>) -> PyResult<usize> {
+        let last = self.stamps.high(last, &mut self.tree)?;
+        self.tree.bulk_evict(last)
+    }
+
+    #[inline]
+    fn round<'py>(&mut self, last: &Object<'py>, time: &Object<'py>, value: &Object<'py>) -> PyResult<Object<'py>> {
+        let slot = self.tree.monoid.take(value)?;
+        let last = self.stamps.high(last, &mut self.tree)?;
+        let time = self.stamps.take(time, &mut self.tree)?;
+        self.advance(last)?;
+        self.tree.insert(time, slot, false)?;
+        self.query(value.py())
+    }
+
+    fn rounds<'py>(&mut self, lasts: &Object<'py>, times: &Object<'py>, values: &Object<'py>) -> PyResult<Object<'py>> {
+        let slots = self.tree.monoid.column(values)?;
+        let lasts = self.stamps.column_high(lasts, &mut self.tree)?;
+        let times = self.stamps.column(times, &mut self.tree)?;
+        super::errors::same_length(lasts.len(), slots.len())?;
+        super::errors::same_length(times.len(), slots.len())?;
+        let mut outs = Vec::with_capacity(slots.len());
+        for ((last, time), slot) in lasts.into_iter().zip(times).zip(slots) {
+            self.advance(last)?;
+            self.tree.insert(time, slot, false)?;
+            let agg = self.tree.query()?;
+            outs.push(self.tree.monoid.lower(agg.as_ref())?);
+        }
+        self.tree.monoid.pack(values.py(), outs)
+    }
+
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let items = PyList::empty(py);
+        let tree = &self.tree;
+        tree.each(tree.root, &mut |time, slot| {
+            let value = tree.monoid.lower(Some(&tree.monoid.lift(slot)?))?;
+            items.append((self.stamps.give(py, time)?, tree.monoid.give(py, value)?))
+        })?;
+        Ok(items)
+    }
+
+    fn oldest<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        self.tree.oldest().map_or_else(|| Ok(py.None().into_bound(py)), |time| self.stamps.give(py, time))
+    }
+
+    fn youngest<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        self.tree.youngest().map_or_else(|| Ok(py.None().into_bound(py)), |time| self.stamps.give(py, time))
+    }
+
+    fn clear(&mut self) {
+        self.tree.clear();
+    }
+
+    fn work<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let work = PyDict::new(py);
+        work.set_item("combines", self.tree.work.combines)?;
+        work.set_item("visits", self.tree.work.visits)?;
+        Ok(work)
+    }
+
+    fn check(&self) -> PyResult<()> {
+        self.tree.fault()?.map_or(Ok(()), |fault| Err(PyAssertionError::new_err(fault)))
+    }
+}
