@@ -17,6 +17,9 @@ from middleware.event import NEVER
 LIMB_WINDOW = 40 * MILLISECOND
 BALL_WINDOW = 20 * MILLISECOND
 
+_STAGGER = 10 * MILLISECOND
+"""Windows of transmitters that follow each other begin so much apart: no two limbs of a player report at the same time."""
+
 _HEARTBEAT = SECOND
 _MOVED = 0.1
 _TURNED = 0.3
@@ -69,17 +72,18 @@ class Motions(Detector):
             if role == _IGNORED:
                 return None
         window = LIMB_WINDOW if role == _LIMB else BALL_WINDOW
-        moved = self._closed(event, window) if self.count else None
-        self.first, self.until, self.count = ts, (ts // window + 1) * window, 1
+        phase = event.sensor * _STAGGER % window
+        start = (ts - phase) // window * window + phase
+        moved = self._closed(event, start, window) if self.count else None
+        self.first, self.until, self.count = ts, start + window, 1
         self.x, self.y, self.z, self.vx, self.vy, self.vz = event.x, event.y, event.z, event.vx, event.vy, event.vz
         return moved
 
-    def _closed(self, event: Position, window: int) -> LimbMotion | BallMotion | None:
-        """The motion at the beginning of the window that ``event`` opens, if the one before shows a change.
+    def _closed(self, event: Position, now: int, window: int) -> LimbMotion | BallMotion | None:
+        """The motion at the beginning (``now``) of the window that ``event`` opens, if the one before shows a change.
 
         After a gap of more than a window the old samples say nothing any more, and the new one speaks for itself.
         """
-        now = event.ts // window * window
         if event.ts >= self.until + window:
             middle, n, x, y, z = event.ts, 1, event.x, event.y, event.z
             vx, vy, vz = event.vx, event.vy, event.vz

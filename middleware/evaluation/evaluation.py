@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from middleware.errors import ScenarioError, TraceError
+from middleware.evaluation.buffers import Sizes, event_sizes
 from middleware.evaluation.corrections import Affected, affected, retraction_ratios
 from middleware.evaluation.figures import Figures
 from middleware.evaluation.measures import Measured, Results, in_zone, measure, plain, ratios
@@ -80,10 +81,13 @@ class Evaluation:
         self._say("reading the recording")
         arrivals = list(itertools.chain.from_iterable(read_trace(self._trace, self._scenario.types)))
         raw = first_arrivals(arrivals)
-        measured = {}
+        measured: dict[str, Measured] = {}
+        sizes: Sizes = {}
         for one in replays:
             self._say(f"{one.mode.title}: holding the finals against the in-order oracle")
-            measured[one.mode.name] = measure(one, self._scenario, self._oracle(raw, one.report))
+            expected = self._oracle(raw, one.report)
+            sizes = sizes or event_sizes(self._scenario.detectors, itertools.chain(raw, expected))
+            measured[one.mode.name] = measure(one, self._scenario, expected, sizes)
         touched = self._count(arrivals)
         self._say("scoring")
         results = self._results(measured, touched, replays[0].finals)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from middleware.errors import ScenarioError
 from middleware.evaluation.corrections import Affected
-from middleware.evaluation.measures import Measured, rolling
+from middleware.evaluation.measures import Interval, Measured, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FEW, MODES, UNKEYED, WEIGHTED, Mode
 from middleware.ordering.alpha import LOWER, UPPER
 from middleware.runtime.scenario import EvaluationPlan
@@ -70,7 +71,7 @@ class Figures:
             "Detection latency over time": self._save("latency", 2, 7.0, lambda axes: self._latency(axes, basic)),
             "alpha, busy factor and slack": self._save("alpha", 3, 7.5, lambda axes: self._alpha(axes, measured)),
             "CPU by mode": self._save("cpu", 1, 4.4, lambda axes: self._cpu(axes[0], basic)),
-            "Memory by mode": self._save("memory", 1, 1.4 + 0.45 * len(runs), lambda axes: self._memory(axes[0], runs)),
+            "Memory by mode": self._save("memory", 2, 2.8 + 0.8 * len(runs), lambda axes: self._memory(axes, runs)),
             "Latency of every detector": self._save(
                 "detectors", 1, 2.2 + _ROW * len(runs[0].by_detector), lambda axes: self._detectors(axes[0], basic)
             ),
@@ -78,7 +79,7 @@ class Figures:
         }
         if FAST_DYNAMIC.name in measured:
             fast = [one for one in measured.values() if one.mode.speed != 1]
-            drawn["Overload"] = self._save("overload", 3, 7.5, lambda axes: self._overload(axes, fast))
+            drawn["alpha at twice the speed"] = self._save("overload", 3, 7.5, lambda axes: self._overload(axes, fast))
         if WEIGHTED.name in measured:
             pair = [measured[mode.name] for mode in (FEW, WEIGHTED)]
             drawn["Weighted alpha"] = self._save("weighted", 2, 6.0, lambda axes: self._weighted(axes, pair))
@@ -138,8 +139,18 @@ class Figures:
     def _control(self, alpha: Any, busy: Any, run: Measured) -> None:
         """What the adaptation of alpha saw and did."""
         at, look = [one.at for one in run.intervals], look_of(run.mode)
-        alpha.step(at, [one.alpha for one in run.intervals], where="post", color=look.colour, lw=1.6)
-        alpha.set(ylim=(0, 1.05), ylabel="alpha", title=f"{run.mode.title}: 1 buffers, 0 speculates fully (as Fig. 11)")
+        alpha.step(at, [one.alpha for one in run.intervals], where="post", color=look.colour, lw=1.6, label="alpha")
+        failed = back_offs(run.intervals)
+        if failed:
+            lines = [(1 - best) / 2 for _, best in failed]
+            since = [moment for moment, _ in failed]
+            alpha.step(
+                [*since, at[-1]], [*lines, lines[-1]], where="post", color="#1b2a41", lw=1.0, ls=":", label="bisection line"
+            )
+            alpha.plot(since, [1.0] * len(since), "v", color="#1b2a41", ms=6, label="back-off")
+        suffix = " (as Fig. 11)" if failed else ""
+        alpha.set(ylim=(0, 1.08), ylabel="alpha", title=f"{run.mode.title}: 1 buffers, 0 speculates fully{suffix}")
+        _legend(alpha)
         busy.axhspan(LOWER, UPPER, color="#cccccc", alpha=0.6, label=f"target zone {LOWER} to {UPPER}")
         busy.plot(at, [one.busy for one in run.intervals], color="#1b2a41", lw=1.4, label="busy factor")
         busy.plot(at, [one.cpu for one in run.intervals], color="#2e86ab", lw=1.1, ls="--", label="CPU of the node (cores)")
@@ -189,19 +200,27 @@ class Figures:
         axis.set_ylim(0, 119)
         _legend(axis)
 
-    def _memory(self, axis: Any, runs: Sequence[Measured]) -> None:
-        names = [run.mode.title for run in runs]
+    def _memory(self, axes: list[Any], runs: Sequence[Measured]) -> None:
+        buffers, resident = axes
+        names, places = [run.mode.title for run in runs], range(len(runs))
+        waiting, held = ([getattr(run.buffers, part) / 1e3 for run in runs] for part in ("waiting", "held"))
+        buffers.barh(places, held, 0.6, color="#2e86ab", label="emitted, may be disturbed")
+        bars = buffers.barh(places, waiting, 0.6, left=held, color="#1b2a41", label="waiting")
+        whole = [f"{run.buffers.whole / 1e3:,.0f} ({part:,.0f} waiting)" for run, part in zip(runs, waiting, strict=True)]
+        buffers.bar_label(bars, whole, padding=3, fontsize=8)
+        buffers.set(title="Events in the ordering buffers, mean over the run", xlabel="encoded size (KB)")
         for values, shift, colour, label in (
             ([run.memory / 2**20 for run in runs], -0.2, "#1b2a41", "mean"),
             ([run.peak / 2**20 for run in runs], 0.2, "#e9a23b", "largest"),
         ):
-            bars = axis.barh([place + shift for place in range(len(runs))], values, 0.38, color=colour, label=label)
-            axis.bar_label(bars, fmt="{:,.1f}", padding=3, fontsize=8)
-        axis.set_yticks(range(len(runs)), names)
-        axis.invert_yaxis()
-        axis.margins(x=0.12)
-        axis.set(title="Memory by mode", xlabel="growth of the node's resident memory since before the first event (MiB)")
-        _legend(axis, "x")
+            bars = resident.barh([place + shift for place in places], values, 0.38, color=colour, label=label)
+            resident.bar_label(bars, fmt="{:,.1f}", padding=3, fontsize=8)
+        resident.set(title="Resident memory of the node", xlabel="growth since before the first event (MiB)")
+        for axis in axes:
+            axis.set_yticks(places, names)
+            axis.invert_yaxis()
+            axis.margins(x=0.2)
+            _legend(axis, "x")
 
     def _detectors(self, axis: Any, runs: Sequence[Measured]) -> None:
         first = runs[0].by_detector
@@ -264,6 +283,12 @@ class Figures:
             axis.margins(x=0.1)
             axis.grid(axis="x", color="#dddddd", lw=0.6)
             axis.set(title=title, xlabel="results revised or withdrawn")
+
+
+def back_offs(intervals: Sequence[Interval]) -> list[tuple[float, float]]:
+    """When alpha was set back to 1, and the alpha that was too much then."""
+    pairs = pairwise(intervals)
+    return [(after.at, before.alpha) for before, after in pairs if before.alpha < after.alpha == 1.0]
 
 
 def look_of(mode: Mode) -> Look:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from middleware.errors import RunError
+from middleware.evaluation.buffers import Buffered, Sizes, buffered
 from middleware.evaluation.corrections import Corrected, corrected
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
 from middleware.evaluation.runs import Replay
@@ -41,7 +42,7 @@ class Interval(msgspec.Struct, frozen=True):
     ``busy``, ``cpu``
         busy factor and processor time, each per time.
     ``memory``
-        resident bytes beyond those before the first event.
+        resident bytes beyond those before the first event; ``buffers`` what of it are events in ordering buffers.
     ``k``
         slack of the unit looked at, or the largest of all, ms.
     """
@@ -54,6 +55,7 @@ class Interval(msgspec.Struct, frozen=True):
     cpu: float
     memory: int
     k: float
+    buffers: Buffered = Buffered()
 
 
 class Measured(msgspec.Struct):
@@ -65,7 +67,7 @@ class Measured(msgspec.Struct):
     ``cpu``, ``busy``, ``alpha``
         means over the run; ``cpu_seconds`` altogether.
     ``memory``, ``peak``
-        mean and largest growth of the resident size, bytes.
+        mean and largest growth of the resident size, bytes; ``buffers``: mean size of what the ordering buffers hold.
     ``behind``
         how far (ms) the feed was held back at most; ``seconds`` until all was taken.
     """
@@ -92,10 +94,14 @@ class Measured(msgspec.Struct):
     late: int
     oracle_equal: bool
     ratios: dict[str, float] = {}
+    buffers: Buffered = Buffered()
 
 
-def measure(replay: Replay, scenario: Scenario, expected: list[Event]) -> Measured:
-    """A run in numbers; ``expected`` are the oracle's results in total order, without those the run lists as late."""
+def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Sizes | None = None) -> Measured:
+    """A run in numbers; ``expected`` are the oracle's results in total order, without those the run lists as late.
+
+    ``sizes``: of the events that each detector reads (``buffers.event_sizes``).
+    """
     plan = scenario.plan
     focus, results = plan.evaluation.latency, frozenset(plan.results)
     by_detector: dict[str, list[Detection]] = {}
@@ -111,7 +117,7 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event]) -> Measur
     latency = latency_of(everything)
     if latency is None:
         raise RunError(f"the run in mode {replay.mode.name} found nothing: give it a longer recording (--seconds)")
-    intervals = _intervals(replay, focus)
+    intervals = _intervals(replay, focus, sizes or {})
     report = replay.report
     return Measured(
         mode=replay.mode,
@@ -135,6 +141,7 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event]) -> Measur
         finals=len(replay.finals),
         late=sum(map(len, report.late.values())),
         oracle_equal=replay.finals == wanted and not replay.violations,
+        buffers=Buffered(*(_mean([getattr(one.buffers, part) for one in intervals]) for part in ("waiting", "held"))),
     )
 
 
@@ -153,7 +160,7 @@ def latency_of(detections: Sequence[Detection]) -> Latency | None:
     return Latency(fmean(ranked), ranked[last // 2], ranked[min(last, int(len(ranked) * 0.99))], len(ranked))
 
 
-def _intervals(replay: Replay, focus: str | None) -> list[Interval]:
+def _intervals(replay: Replay, focus: str | None, sizes: Sizes) -> list[Interval]:
     """The intervals from the first arrival to the end of the feed: what comes before or after is not the run."""
     fed = replay.fed
     end = fed.start + round(fed.seconds * 1e9)
@@ -172,6 +179,7 @@ def _intervals(replay: Replay, focus: str | None) -> list[Interval]:
             cpu=entry.cpu,
             memory=entry.memory - base,
             k=(entry.k[focus] if focus in entry.k else max(entry.k.values())) / 1e6,
+            buffers=buffered(entry.waiting, entry.held, sizes),
         )
         for entry in during
     ]

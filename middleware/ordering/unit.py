@@ -81,7 +81,10 @@ class Late(msgspec.Struct, frozen=True):
 
 
 class UnitStatistics(msgspec.Struct, frozen=True):
-    """What a unit has done. ``executed`` counts detector calls, so ``executed - emitted`` were replays."""
+    """What a unit has done. ``executed`` counts detector calls, so ``executed - emitted`` were replays.
+
+    ``waiting``, ``held``: events in its buffers now: not emitted yet; emitted, and kept because they may yet be disturbed.
+    """
 
     detector: str
     alpha: float
@@ -92,6 +95,7 @@ class UnitStatistics(msgspec.Struct, frozen=True):
     emitted: int
     executed: int
     waiting: int
+    held: int
     late: int
     duplicates: int
     unknown: int
@@ -408,6 +412,7 @@ class Unit:
             received=self._received,
             emitted=self._emitted,
             waiting=len(self._waiting),
+            held=self._lanes.held,
             late=len(self.ledger),
             keys=len(self._lanes),
             inserted=self._inserted,

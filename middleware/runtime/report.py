@@ -26,6 +26,8 @@ class Adaptation(msgspec.Struct, frozen=True):
         resident size at its end, bytes.
     ``k``, ``published``, ``corrected``
         by detector: slack K (ns), and how many results it has published and revised or withdrawn since the start.
+    ``waiting``, ``held``
+        by detector: events in its buffers at the end, not emitted yet and emitted but kept.
     """
 
     time: int
@@ -36,6 +38,8 @@ class Adaptation(msgspec.Struct, frozen=True):
     k: dict[str, int] = {}
     published: dict[str, int] = {}
     corrected: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    held: dict[str, int] = {}
 
 
 class NodeReport(msgspec.Struct):
@@ -90,6 +94,8 @@ class Reporter:
                 k={unit.detector: unit.k for unit in units},
                 published={unit.detector: unit.inserted for unit in units},
                 corrected={unit.detector: unit.revised + unit.retracted for unit in units},
+                waiting={unit.detector: unit.waiting for unit in units},
+                held={unit.detector: unit.held for unit in units},
             )
         )
         self._adapted, self._cpu = now, cpu

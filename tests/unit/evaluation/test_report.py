@@ -5,6 +5,7 @@ import struct
 
 import pytest
 from evaluation_samples import Alarm, Peak, Rise, event, replay, scenario, unit
+from msgspec import structs
 
 from middleware.evaluation.corrections import affected
 from middleware.evaluation.measures import Results, measure, plain, ratios
@@ -15,7 +16,7 @@ from middleware.evaluation.setting import line, setting
 
 pytest.importorskip("matplotlib")
 
-from middleware.evaluation.figures import Figures, look_of
+from middleware.evaluation.figures import Figures, back_offs, look_of
 
 FINALS = [event(kind, f"{kind.__name__}s", 200 * number, number) for number in range(1, 9) for kind in (Rise, Peak, Alarm)]
 ALARMS = [one for one in FINALS if isinstance(one, Alarm)]
@@ -106,3 +107,10 @@ def test_every_figure_says_where_it_comes_from():
     for part in ("seed 7", "snippet 65 s", "machine ", "Python ", "slackline ", "command slackline evaluate"):
         assert part in text
     assert max(map(len, text.split("\n"))) <= 170
+
+
+def test_a_back_off_is_where_alpha_returns_to_1():
+    run = measured((BUFFERING,))[BUFFERING.name]
+    alphas = [1.0, 0.5, 0.25, 1.0, 1.0, 0.5, 1.0]
+    intervals = [structs.replace(run.intervals[0], at=at, alpha=alpha) for at, alpha in enumerate(alphas)]
+    assert back_offs(intervals) == [(3, 0.25), (6, 0.5)]
