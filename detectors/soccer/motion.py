@@ -17,9 +17,6 @@ from middleware.event import NEVER
 LIMB_WINDOW = 40 * MILLISECOND
 BALL_WINDOW = 20 * MILLISECOND
 
-_STAGGER = 10 * MILLISECOND
-"""Windows of transmitters that follow each other begin so much apart: no two limbs of a player report at the same time."""
-
 _HEARTBEAT = SECOND
 _MOVED = 0.1
 _TURNED = 0.3
@@ -37,13 +34,15 @@ class Motions(Detector):
     one with a value that is no finite number altogether. Rounded to cm and 0.1 m/s.
     """
 
-    __slots__ = ("_balls", "_wearers")
+    __slots__ = ("_balls", "_phases", "_wearers")
     subscribes, publishes, key = (Position,), (LimbMotion, BallMotion), "sensor"
     backdate, identity = LIMB_WINDOW, "time"
 
     def __init__(self, setup: Setting = "generated") -> None:
         known = setup_of(setup)
         self._wearers = {sensor: (p.player, p.team) for p in known.players for sensor in p.sensors}
+        # the windows of a player's limbs are staggered: no two of them report at the same time
+        self._phases = {sensor: LIMB_WINDOW * k // len(p.sensors) for p in known.players for k, sensor in enumerate(p.sensors)}
         self._balls = frozenset(known.balls)
         self.role = _UNKNOWN
         self.count = 0
@@ -72,7 +71,7 @@ class Motions(Detector):
             if role == _IGNORED:
                 return None
         window = LIMB_WINDOW if role == _LIMB else BALL_WINDOW
-        phase = event.sensor * _STAGGER % window
+        phase = self._phases.get(event.sensor, 0)
         start = (ts - phase) // window * window + phase
         moved = self._closed(event, start, window) if self.count else None
         self.first, self.until, self.count = ts, start + window, 1

@@ -17,11 +17,20 @@ Timer = Callable[[], int]
 """Nanoseconds of a clock that only goes forward."""
 
 _SMOOTH = 1 / 16
-_EXPLORE = 16
-"""Every so-manieth correction is made the other way, so that its cost stays known."""
+_SOONEST, _SELDOM = 16, 4_096
+"""After at least, and at most, so many corrections one is made the other way, so that its cost stays known."""
 
-_BETTER = 0.95
+_EXPLORING = 0.01
+"""What that may cost, as a share of all corrections."""
+
+_BETTER = 0.85
 """The other way must cost less than this share of the present one before the choice changes."""
+
+_ENOUGH = 8
+"""So many corrections must have been made in a way before its cost counts: single ones differ by far."""
+
+_OUTLIER = 4.0
+"""No single correction counts for more than so many times the mean: it may be the machine that was slow."""
 
 _CLOSEST, _WIDEST = 8, 512
 _MEMORY = 16_384
@@ -121,30 +130,37 @@ class Costs:
 class RetractionChoice:
     """Picks full or on-demand retraction by what corrections have cost lately, here and downstream; changes its mind.
 
-    Answers what DEBS'13, section 5.4, left open. Every sixteenth correction is made the other way, which keeps both costs
-    known at a sixteenth of the difference.
+    Answers what DEBS'13, section 5.4, left open. Now and then a correction is made the other way: the dearer that is, the
+    more seldom, so that knowing both costs takes a hundredth of them at most.
     """
 
     def __init__(self) -> None:
         self.mode = Retraction.ON_DEMAND
         self.switches = 0
         self._costs: dict[Retraction, float | None] = {Retraction.ON_DEMAND: None, Retraction.FULL: None}
-        self._corrections = 0
+        self._made = {Retraction.ON_DEMAND: 0, Retraction.FULL: 0}
+        self._until_other = _SOONEST - 1
 
     def choose(self) -> Retraction:
         """The mode for the next step."""
-        if self._corrections % _EXPLORE == _EXPLORE - 1:
-            return _OTHER[self.mode]
-        return self.mode
+        return self.mode if self._until_other > 0 else _OTHER[self.mode]
 
     def learn(self, mode: Retraction, cost: float) -> None:
         """What one correction in ``mode`` has cost."""
-        self._corrections += 1
-        self._costs[mode] = smoothed(self._costs[mode], cost)
+        before = self._costs[mode]
+        self._costs[mode] = smoothed(before, min(cost, _OUTLIER * before) if before else cost)
+        self._made[mode] += 1
+        self._until_other = self._until_other - 1 if self._until_other > 0 else _SOONEST - 1
         here, there = self._costs[self.mode], self._costs[_OTHER[self.mode]]
-        if here is not None and there is not None and there < _BETTER * here:
+        if here is None or there is None or min(self._made.values()) < _ENOUGH:
+            return
+        if there < _BETTER * here:
             self.mode = _OTHER[self.mode]
             self.switches += 1
+            self._until_other = _SOONEST - 1
+        elif mode is not self.mode:
+            worth = (there / here - 1) / _EXPLORING if here > 0 else _SELDOM
+            self._until_other = int(min(_SELDOM, max(_SOONEST, worth))) - 1
 
 
 _OTHER = {Retraction.ON_DEMAND: Retraction.FULL, Retraction.FULL: Retraction.ON_DEMAND}

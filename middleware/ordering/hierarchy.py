@@ -158,7 +158,7 @@ class Hierarchy:
 
         ``wanted`` are the types that somebody outside this node's detectors subscribes to (None: all that are published).
         """
-        self._price()
+        self.price()
         if self.adaptation is Adaptation.EACH:
             for placed in self._placed:
                 placed.adaptation = placed.adaptation.adapted(busy)
@@ -191,7 +191,7 @@ class Hierarchy:
             placed.spent, placed.results = spent, published
         return loads, frozenset(hanging)
 
-    def _price(self) -> None:
+    def price(self) -> None:
         """Tell each unit what a change of its results costs those that read it here, all the way up. O(units * types)."""
         by_type: dict[str, float] = {}
         for placed in reversed(self._placed):

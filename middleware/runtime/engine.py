@@ -10,10 +10,14 @@ import msgspec
 from middleware.change import Batch, Delta
 from middleware.detector import Detector
 from middleware.event import END, IDENTITY, TS, Event, Identity, type_name
+from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Late, Policies, UnitStatistics
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.seen import SeenIds
+
+_PRICE_EVERY = 64
+"""Batches after which units are told again what their results cost those that read them."""
 
 
 class Run(msgspec.Struct):
@@ -49,11 +53,14 @@ def run(
     policies: Policies | Mapping[str, Policies] | None = None,
     batch: int = 256,
     watch: Callable[[Batch], None] | None = None,
+    timer: Timer | None = None,
 ) -> Run:
     """Run detectors over events in their order of arrival, to the end of the stream.
 
     ``batch`` events are taken to arrive at once. Every batch of changes that detectors publish is shown to ``watch``.
-    Policies default to full speculation (alpha = 0), since nothing else waits for the processor here.
+    Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. ``timer`` (ns, such
+    as ``time.perf_counter_ns``) lets auto retraction and snapshot spacing go by measured cost; without one they go by
+    counts, and the same input gives the same changes whatever the machine does.
 
     >>> from middleware import Detector, Event
     >>> class Tick(Event):
@@ -71,16 +78,18 @@ def run(
     >>> [rise.by for rise in run(late, [Rises()], batch=1).finals["Rises"]]
     [1.0, 1.0]
     """
-    hierarchy = Hierarchy(detectors, policies=policies if policies is not None else Policies(alpha=0.0))
+    hierarchy = Hierarchy(detectors, policies=policies if policies is not None else Policies(alpha=0.0), timer=timer)
     barrier = Barrier(sorted(hierarchy.publications))
     seen = SeenIds()
     result = Run({unit.name: [] for unit in hierarchy.units}, {}, [])
-    for arrived in _batches(events, batch):
+    for number, arrived in enumerate(_batches(events, batch), 1):
         fresh = [event for event in arrived if seen.add(event.source, event.id)]
         result.events += len(fresh)
         result.duplicates += len(arrived) - len(fresh)
         mark = max(fresh, key=TS).ts if fresh else None
         _deliver(hierarchy.process(Batch(_by_type(fresh), {}, mark)), barrier, result, watch)
+        if number % _PRICE_EVERY == 0:
+            hierarchy.price()
     ended = dict.fromkeys(hierarchy.subscriptions, END)
     _deliver(hierarchy.process(Batch({}, ended)), barrier, result, watch)
     if barrier.violations:

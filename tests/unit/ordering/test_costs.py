@@ -73,12 +73,44 @@ def test_the_choice_follows_the_costs_and_changes_back():
             mode = choice.choose()
             choice.learn(mode, cost[mode])
 
-    work(40)
+    work(100)
+    assert choice.mode is Retraction.ON_DEMAND, "single corrections prove nothing"
+    work(100)
     assert choice.mode is Retraction.FULL
     cost[Retraction.FULL] = 30.0
     work(400)
     assert choice.mode is Retraction.ON_DEMAND
     assert choice.switches == 2
+
+
+@pytest.mark.parametrize(("dearer", "explored"), [(1.0, 625), (3.0, 57), (1_000.0, 10)])
+def test_the_dearer_the_other_way_the_more_seldom_it_is_tried(dearer, explored):
+    choice = RetractionChoice()
+    cost = {Retraction.ON_DEMAND: 10.0, Retraction.FULL: 10.0 * dearer}
+    modes = []
+    for _ in range(10_000):
+        modes.append(choice.choose())
+        choice.learn(modes[-1], cost[modes[-1]])
+    assert modes.count(Retraction.FULL) == pytest.approx(explored, abs=1)
+
+
+def test_a_way_that_has_become_cheap_is_found_out():
+    choice = RetractionChoice()
+    cost = {Retraction.ON_DEMAND: 10.0, Retraction.FULL: 40.0}
+    for cost[Retraction.FULL] in (40.0, 4.0):
+        for _ in range(20_000):
+            mode = choice.choose()
+            choice.learn(mode, cost[mode])
+    assert choice.mode is Retraction.FULL
+
+
+def test_a_stall_of_the_machine_changes_nothing():
+    choice = RetractionChoice()
+    cost = {Retraction.ON_DEMAND: 10.0, Retraction.FULL: 14.0}
+    for number in range(2_000):
+        mode = choice.choose()
+        choice.learn(mode, 1e6 if number % 100 == 99 else cost[mode])
+    assert (choice.mode, choice.switches) == (Retraction.ON_DEMAND, 0)
 
 
 def test_equal_costs_do_not_make_it_flutter():
