@@ -200,7 +200,7 @@ def trial(mode: Mode, workers: int, rate: float, seconds: float, seed: int = 7, 
 
 def _hold_against_the_sequential_run(sink: Sink, given: Sequence[Event]) -> None:
     wanted = [(result.ts, *result.fields) for result in sequential(flow(updates=False).nodes, given)]
-    got: list[Any] = sorted(sink.results, key=lambda event: (event.ts, event.cause))  # type: ignore[attr-defined]
+    got: list[Any] = sorted(sink.results, key=lambda event: (event.ts, event.cause))
     if [(each.ts, each.word, each.page, each.places, each.rank, each.before) for each in got] != wanted:
         raise RunError(f"the index is not that of the sequential run: {len(got)} postings, {len(wanted)} wanted")
     if sink.barrier.violations:
