@@ -35,6 +35,9 @@ def run(
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Length of a generated recording, instead of the scenario's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a generated recording and its delays.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="How many nodes share the parted detectors, such as those of a flow.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
     json: JsonFile = None,
 ) -> None:
@@ -48,6 +51,8 @@ def run(
 
       [bold]slackline run soccer --seconds 65 --seed 3 --json result.json[/]
 
+      [bold]slackline run search --workers 3[/]
+
       [bold]slackline run debs2013 --mode speculative --speed 10x[/]
     """
     from middleware.cli.summary import show, summary
@@ -59,6 +64,8 @@ def run(
     if not set(modes) <= {"speculative", "buffering"}:
         raise ScenarioError(f"--mode {mode}: it is both, speculative or buffering")
     plan = load_scenario(scenario).lasting(seconds, seed)
+    if workers is not None:
+        plan = plan.parted(workers)
     factor = parse_speed(speed or plan.plan.recording.speed)
     screen = console(json)
     screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")

@@ -18,7 +18,7 @@ Channel = Hashable
 PeerKey = tuple[Role, str]
 
 SPREAD = 20 * MILLISECOND
-"""Progress and clock marks without events travel at most this often."""
+"""Progress without events travels at most this often, and so do clock marks. News after a quiet time travels at once."""
 
 
 class PeerStatistics(msgspec.Struct):
@@ -54,7 +54,7 @@ class Peer:
         self._told_progress: dict[str, int] = {}
         self._told_version = -1
         self._told_clock = NEVER
-        self._told_at = -SPREAD
+        self._progress_at = self._clock_at = -SPREAD
 
     def take(self, block: tuple[BlockHead, bytes]) -> None:
         """Let a block go out with the next frame."""
@@ -65,21 +65,28 @@ class Peer:
         self._told_version = -1
 
     def news_due(self, version: int, clock: int, now: int) -> bool:
-        """Whether there is news of progress or clock, and it is time to tell it."""
-        news = version != self._told_version or clock > self._told_clock
-        return news and (bool(self._blocks) or now - self._told_at >= SPREAD)
+        """Whether there is news of progress or clock, and it is time to tell it: with events at once, else each by itself
+        as soon as it was not told without events for a while.
+        """
+        moved, ticked = version != self._told_version, clock > self._told_clock
+        if self._blocks:
+            return moved or ticked
+        return (moved and now - self._progress_at >= SPREAD) or (ticked and now - self._clock_at >= SPREAD)
 
     def post(self, progress: dict[str, int] | None, version: int, clock: int, now: int) -> None:
         """Send the waiting blocks, and behind them the progress (None: no news) and the clock mark (NEVER: none)."""
         if progress is not None:
-            self._told_version, self._told_at = version, now
+            self._told_version = version
             if progress == self._told_progress:
                 progress = None
             else:
                 self._told_progress = progress
         mark = clock if clock > self._told_clock else None
         if mark is not None:
-            self._told_clock, self._told_at = mark, now
+            self._told_clock = mark
+        if not self._blocks:
+            self._progress_at = now if progress is not None else self._progress_at
+            self._clock_at = now if mark is not None else self._clock_at
         blocks = self._blocks
         if not blocks and progress is None and mark is None:
             return

@@ -220,6 +220,31 @@ class Scenario:
         )
         return Scenario(msgspec.structs.replace(self.plan, recording=changed), self.file)
 
+    def parted(self, workers: int) -> Scenario:
+        """The same scenario with its parts on this many nodes: ``settings.workers`` tells the detectors how many there are.
+
+        The node that has the parts ``.0`` is the pattern; a single worker runs everything. Raises ScenarioError if there is
+        nothing to be parted.
+        """
+        plan, first = self.plan, next((n for n in self.plan.nodes if any(d.endswith(".0") for d in n.detectors)), None)
+        if "workers" not in plan.settings or first is None:
+            raise ScenarioError(f"{self.file}: its detectors are not parted: no settings.workers, and no node with parts (.0)")
+        if workers < 1:
+            raise ScenarioError(f"workers={workers}: give at least 1")
+        kept = [n for n in plan.nodes if not any(d.rpartition(".")[2].isdigit() for d in n.detectors)]
+        names = [d.rpartition(".")[0] if d.endswith(".0") else d for d in first.detectors]
+        nodes = [
+            NodePlan(name=f"{first.name.removesuffix('0')}{part}", detectors=tuple(f"{name}.{part}" for name in names))
+            for part in range(workers)
+        ]
+        recording = plan.recording
+        if workers == 1:
+            kept, nodes = [], [NodePlan(name=first.name, detectors=("*",))]
+            recording = msgspec.structs.replace(recording, to=first.name)
+        settings = {**plan.settings, "workers": workers}
+        changed = msgspec.structs.replace(plan, settings=settings, nodes=(*kept, *nodes), recording=recording)
+        return Scenario(changed, self.file)
+
     def source_version(self) -> int:
         """A number that changes with the code that generates the recording; 0 for recorded ones."""
         if self.plan.recording.generate is None:

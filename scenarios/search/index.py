@@ -80,7 +80,7 @@ class PostingList(NamedTuple):
 class Parts(NamedTuple):
     """What is known of a page so far, in chunks, so that adding to it copies little."""
 
-    count: int
+    entries: int
     chunks: tuple[tuple[tuple[str, int], ...], ...]
 
 
@@ -114,7 +114,7 @@ def gather(known: Parts | None, posting: Posting) -> tuple[Parts, list[tuple[str
     is_full = not chunks or len(chunks[-1]) == _CHUNK
     chunks = (*chunks, (part,)) if is_full else (*chunks[:-1], (*chunks[-1], part))
     parts = Parts(count + 1, chunks)
-    if parts.count < posting.entry.of or posting.entry.number < posting.entry.of - 1:
+    if parts.entries < posting.entry.of or posting.entry.number < posting.entry.of - 1:
         return parts, []
     words, ranks = zip(*(each for chunk in chunks for each in chunk), strict=True)
     return parts, [(posting.entry.page, words, ranks)]

@@ -1,0 +1,66 @@
+"""Figure 9 in virtual time: each worker a machine of its own, however few cores there are here.
+
+Every node is the real thing (units, operators, programs); only the network and the time that work takes are modelled: what
+a change costs is what it costs on real nodes (``CHANGE``, measured by ``trials``: processor time by changes).
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from middleware.change import Batch, Delta
+from middleware.clock import MILLISECOND, SECOND
+from middleware.errors import RunError
+from middleware.event import END
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.pubsub.barrier import Barrier
+from middleware.testing.mesh import Mesh, Sink, local_network
+from scenarios.search.index import Page
+from scenarios.search.pages import pages
+from scenarios.search.trials import Mode, placed
+
+CHANGE = 20_000
+"""Nanoseconds of work for each change that comes in or goes out."""
+
+STEP = 100_000
+"""Nanoseconds of work for each step."""
+
+
+class Cell(NamedTuple):
+    """One run: arrivals at the barrier by results, and the mean release latency in virtual milliseconds."""
+
+    workers: int
+    rate: float
+    ratio: float
+    release: float
+
+
+def cell(workers: int, rate: float, seconds: float, seed: int = 7, mode: Mode = Mode.OPTIMISTIC, punctuation: int = 0) -> Cell:
+    """Pages at a steady rate, in order, with a promise every ``punctuation`` pages (0: ten times a second)."""
+    scenario = placed(workers, mode)
+    policies = scenario.policies()
+    nodes = {name: Hierarchy(scenario.detectors, here, policies) for name, here in scenario.places.items()}
+    sink = Sink(["search.Posted"])
+    mesh = Mesh(nodes, scenario.entry, {"sink": sink}, Random(seed), local_network, _cost)
+    written = {}
+    every = punctuation or max(1, round(rate / 10))
+    for number, row in enumerate(pages(seed, seconds, rate)["search.Page"].to_pylist()):
+        page, at = Page(**row), round(number * SECOND / rate)
+        written[page.ts] = at
+        progress = {"search.Page": page.ts} if number % every == every - 1 else {}
+        mesh.feed(at, Batch({"search.Page": Delta([page])}, progress, page.ts))
+    mesh.feed(at, Batch({}, {"search.Page": END}))
+    mesh.run()
+    barrier = Barrier(["search.Posted"])
+    arrived, waits = 0, list[float]()
+    for now, batch in sink.taken:
+        arrived += sum(len(delta) + len(delta.revises) for delta in batch.deltas.values())
+        waits += [(now - written[event.ts]) / MILLISECOND for event in barrier.take(batch)]
+    if barrier.violations or barrier.progress != END:
+        raise RunError(f"the barrier was broken: {dict(barrier.violations)}, progress {barrier.progress}")
+    return Cell(workers, rate, arrived / len(waits), sum(waits) / len(waits))
+
+
+def _cost(changes_in: int, changes_out: int) -> int:
+    return STEP + CHANGE * (changes_in + changes_out)

@@ -1,0 +1,207 @@
+"""One trial: pages at a steady rate into real nodes, and what comes to the barrier at the sink."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from middleware.change import Batch
+from middleware.clock import SECOND
+from middleware.errors import NetworkError, RunError
+from middleware.event import END, Event
+from middleware.pubsub.barrier import Barrier
+from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.cluster import Cluster
+from middleware.runtime.scenario import PolicyPlan, Scenario, load_scenario
+from middleware.testing.flows import sequential
+from scenarios.search.index import Page, Posted, flow
+from scenarios.search.pages import pages
+
+_PATIENCE = 60.0
+"""Seconds that the last results may take to become final."""
+
+_BLOCKING = PolicyPlan(alpha=1.0, slack="3600s")
+"""An operation that holds its input back, in order, until progress tells that none is missing."""
+
+
+class Mode(StrEnum):
+    """Where items wait until their order is sure."""
+
+    OPTIMISTIC = "optimistic"
+    """Nowhere but at the barrier."""
+
+    IOP = "in-order"
+    """Before every operation (in-order processing, section IV.A)."""
+
+    OOP = "blocked windows"
+    """Before the operations with state alone (out-of-order processing, IV.B)."""
+
+
+class Trial(msgspec.Struct, kw_only=True):
+    """What one trial came to.
+
+    ``arrived``, ``valid``
+        items and tombstones that came to the barrier (an item in another's place is both), and results.
+    ``changes``
+        changes of any kind that nodes sent to each other and to the sink.
+    ``release``, ``early``
+        milliseconds, mean over the results, from the publication of the page to when the barrier let the result go, and to
+        when it was there, in the end right, before the barrier.
+    ``late``, ``behind``
+        99th percentile of ``release``; by how many milliseconds the pages fell behind their rate at most.
+    """
+
+    mode: Mode
+    workers: int
+    rate: float
+    pages: int
+    arrived: int
+    valid: int
+    changes: int
+    release: float
+    late: float
+    early: float
+    behind: float
+    cpu: float
+
+    @property
+    def ratio(self) -> float:
+        """Arrivals at the barrier by results: Figure 9 of the paper."""
+        return self.arrived / self.valid
+
+
+class Writer(threading.Thread):
+    """Publishes pages in order, at a steady rate, and every ``punctuation`` pages promises that none before will come.
+
+    ``written``: by ts of a page, when (ns, monotonic) it was published.
+    """
+
+    def __init__(self, address: str, given: Sequence[Event], rate: float, punctuation: int) -> None:
+        super().__init__(name="writer", daemon=True)
+        self.written: dict[int, int] = {}
+        self.behind = 0
+        self.failure: str | None = None
+        self._address, self._pages, self._rate, self._punctuation = address, given, rate, punctuation
+
+    def run(self) -> None:
+        try:
+            self._publish()
+        except NetworkError as error:
+            self.failure = str(error)
+
+    def _publish(self) -> None:
+        with Publisher(self._address, name="writer", types=[Page]) as publisher:
+            start = time.monotonic_ns() + SECOND // 10
+            for number, page in enumerate(self._pages):
+                due = start + round(number * SECOND / self._rate)
+                if (ahead := due - time.monotonic_ns()) > 0:
+                    time.sleep(ahead / SECOND)
+                self.behind = max(self.behind, -ahead)
+                self.written[page.ts] = time.monotonic_ns()
+                publisher.publish([page])
+                if number % self._punctuation == self._punctuation - 1:
+                    publisher.advance(Page, page.ts)
+            publisher.advance(Page, END)
+            publisher.flush(_PATIENCE)
+
+
+class Sink:
+    """The one barrier, and what passes it."""
+
+    def __init__(self, subscriber: Subscriber, writer: Writer) -> None:
+        self.arrived = 0
+        self.results: list[Event] = []
+        self.released: list[int] = []
+        self.there: dict[int, int] = {}
+        self.barrier = Barrier(["search.Posted"])
+        self._subscriber, self._writer = subscriber, writer
+
+    def take_all(self, deadline: float) -> None:
+        """Take in whatever comes, to the end of the stream. Raises RunError if that does not come."""
+        while self.barrier.progress < END:
+            if time.monotonic() > deadline or self._writer.failure:
+                raise RunError(
+                    f"the index did not come to its end: {self._writer.failure or 'the nodes are too slow, or stuck'}"
+                )
+            self._take(self._subscriber.receive_batch(0.1))
+
+    def _take(self, batch: Batch) -> None:
+        now = time.monotonic_ns()
+        for delta in batch.deltas.values():
+            self.arrived += len(delta.inserts) + len(delta.retracts) + 2 * len(delta.revises)
+            for event in delta.inserts:
+                self.there[event.id] = now
+            for _, event in delta.revises:
+                self.there[event.id] = now
+        free = self.barrier.take(batch)
+        self.results += free
+        self.released += [now] * len(free)
+
+
+def placed(workers: int, mode: Mode) -> Scenario:
+    """The scenario on so many workers, without the updates by page, its policies as the mode has them."""
+    parted = load_scenario("search").parted(workers)
+    settings = {**parted.plan.settings, "updates": False}
+    nodes = tuple(msgspec.structs.replace(node, detectors=_without_updates(node.detectors)) for node in parted.plan.nodes)
+    changed = msgspec.structs.replace(parted.plan, settings=settings, nodes=nodes, results=("search.Posted",))
+    plain = Scenario(changed, parted.file)
+    blocking: Iterable[str] = ()
+    if mode is Mode.IOP:
+        blocking = plain.detectors
+    elif mode is Mode.OOP:
+        blocking = [name for name in plain.detectors if name.startswith("search.post")]
+    policies = {**changed.policies_for, **dict.fromkeys(blocking, _BLOCKING)}
+    return Scenario(msgspec.structs.replace(changed, policies_for=policies), parted.file)
+
+
+def _without_updates(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if not name.startswith("search.gather"))
+
+
+def trial(mode: Mode, workers: int, rate: float, seconds: float, seed: int = 7, punctuation: int = 10) -> Trial:
+    """Run one, and hold its results against the sequential run. Raises RunError if they differ."""
+    given = [Page(**row) for row in pages(seed, seconds, rate)["search.Page"].to_pylist()]
+    scenario = placed(workers, mode)
+    with Cluster(scenario) as cluster:
+        address = cluster.addresses[list(scenario.places)[-1]]
+        writer = Writer(cluster.addresses[scenario.entry], given, rate, punctuation)
+        with Subscriber(address, [Posted], name="sink") as subscriber:
+            cluster.await_ready(subscriber.wait_ready)
+            sink = Sink(subscriber, writer)
+            writer.start()
+            sink.take_all(time.monotonic() + seconds + _PATIENCE)
+        writer.join()
+    reports = cluster.reports.values()
+    _hold_against_the_sequential_run(sink, given)
+    written = writer.written
+    waits = sorted((when - written[event.ts]) / 1e6 for event, when in zip(sink.results, sink.released, strict=True))
+    early = fmean((sink.there[event.id] - written[event.ts]) / 1e6 for event in sink.results)
+    return Trial(
+        mode=mode,
+        workers=workers,
+        rate=rate,
+        pages=len(given),
+        arrived=sink.arrived,
+        valid=len(sink.results),
+        changes=sum(report.broker.events_out for report in reports),
+        release=fmean(waits),
+        late=waits[int(len(waits) * 0.99)],
+        early=early,
+        behind=writer.behind / 1e6,
+        cpu=sum(report.cpu for report in reports),
+    )
+
+
+def _hold_against_the_sequential_run(sink: Sink, given: Sequence[Event]) -> None:
+    wanted = [(result.ts, *result.fields) for result in sequential(flow(updates=False).nodes, given)]
+    got: list[Any] = sorted(sink.results, key=lambda event: (event.ts, event.cause))
+    if [(each.ts, each.word, each.page, each.places, each.rank, each.before) for each in got] != wanted:
+        raise RunError(f"the index is not that of the sequential run: {len(got)} postings, {len(wanted)} wanted")
+    if sink.barrier.violations:
+        raise RunError(f"final postings were changed: {dict(sink.barrier.violations)}")
