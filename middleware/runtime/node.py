@@ -81,7 +81,7 @@ class Node:
     ) -> None:
         self.name = name
         self._ledger = ledger if ledger is not None else Ledger(name)
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: set[str] = set()
         self._processor = processor
         self._stop = threading.Event()
         self._transport = Transport(keys)
