@@ -39,7 +39,7 @@ from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer, PeerKey, PeerStatistics
 from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.progress import Promises
-from middleware.pubsub.routing import RoutingTable, check_pattern
+from middleware.pubsub.routing import RoutingTable, check_pattern, wanted
 from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.wire import Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
 
@@ -141,6 +141,8 @@ class Broker:
         self._owner = owner
         self._dialled = frozenset(peers) - {name}
         self._missing = set(self._dialled)
+        self._early: list[tuple[BlockHead, bytes]] = []
+        """What the local detectors made while peers were missing: those may want it, and have had no chance to say so."""
         for peer in sorted(self._dialled):
             self._dial(peer)
 
@@ -282,8 +284,14 @@ class Broker:
         derived = interest.derived if peer.role == "node" else ()
         for promises in self._views[peer.role]:
             promises.offer(peer.key, peer.offered, derived)
-        if peer.role == "node":
+        if peer.role == "node" and peer.name in self._missing:
             self._missing.discard(peer.name)
+            for head, block in self._early:
+                if wanted(patterns, head.type):
+                    peer.take((head, block))
+                    self._events_out += head.count
+            if not self._missing:
+                self._early.clear()
 
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
@@ -355,10 +363,12 @@ class Broker:
         """
         self._now = now
         for name, delta in retractions_first(batch.deltas):
-            if delta and self._table.route(name):
+            if delta and (self._missing or self._table.route(name)):
                 for head, block in encode_delta(name, delta):
                     if len(block) <= LARGEST_BLOCK:
                         self._forward(head, block, local=True)
+                        if self._missing:
+                            self._early.append((head, block))
                     else:
                         self.drops["oversized event"] += head.count
         if batch.progress:
@@ -377,6 +387,7 @@ class Broker:
         if self._missing and now - self._born >= GATHER:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()
+            self._early.clear()
         if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing)):
             self._interest_stale = True
         interest = self._current_interest()

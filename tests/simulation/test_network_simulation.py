@@ -300,3 +300,29 @@ def test_progress_of_what_a_missing_node_may_derive_is_held_at_never() -> None:
     SimulatedNode(simulation, "b", ["a"], TYPES, derives=["Pong"])
     simulation.run(SECOND)
     assert reader.batches[-1].progress == {"Pong": NEVER}
+
+
+def test_what_is_derived_before_a_peer_was_heard_of_still_reaches_it() -> None:
+    """The node that is fed has met everyone; the one that derives has not met the one that reads."""
+
+    def echo(batch: Batch) -> list[Batch]:
+        delta = batch.deltas.get("Ping", Delta())
+        out = [Pong(ts=e.ts, id=e.id, source="echo", level=1) for e in delta.inserts]
+        progress = {"Pong": batch.progress["Ping"]} if "Ping" in batch.progress else {}
+        return [Batch({"Pong": Delta(out)}, progress, batch.clock)]
+
+    simulation = Simulation(3)
+    simulation.partition("a", "c")
+    names = ["a", "b", "c"]
+    SimulatedNode(simulation, "a", names, TYPES, reads=["Ping"], derives=["Pong"], process=echo)
+    SimulatedNode(simulation, "b", names, TYPES)
+    reader = SimulatedNode(simulation, "c", names, TYPES, reads=["Pong"])
+    publisher = SimulatedPublisher(simulation, "p", "b", [Ping])
+    publisher.publish([Ping(ts=number + 1, id=number, source="p") for number in range(10)])
+    publisher.advance(Ping, END)
+    assert simulation.run_until(lambda: publisher.idle, 5 * SECOND), "the fed node must not wait for others to meet"
+    simulation.run(SECOND)
+    assert not any(batch.deltas for batch in reader.batches)
+    simulation.heal()
+    assert simulation.run_until(lambda: bool(reader.batches) and reader.batches[-1].progress.get("Pong") == END, 10 * SECOND)
+    assert sum(len(batch.deltas["Pong"].inserts) for batch in reader.batches if batch.deltas) == 10
