@@ -13,7 +13,10 @@ from middleware.detector import Detector
 
 
 class PassPath(SoccerEvent, frozen=True):
-    """A pass with its way: from x, y to to_x, to_y; so far forward and to the left (m, seen by the team), so fast (m/s)."""
+    """A pass with its way: from x, y to to_x, to_y; so far forward and to the left (m, seen by the team), so fast (m/s).
+
+    ``kicked`` is when it was kicked; the occurrence time is the receiver's first touch.
+    """
 
     player: int
     receiver: int
@@ -26,6 +29,7 @@ class PassPath(SoccerEvent, frozen=True):
     forward: float
     leftward: float
     speed: float
+    kicked: int
 
 
 class ForwardPass(SoccerEvent, frozen=True):
@@ -85,7 +89,7 @@ class PassIntoBox(SoccerEvent, frozen=True):
 
 
 class ThroughPass(SoccerEvent, frozen=True):
-    """A pass through the opponents' last line: the ball got behind it by so many metres."""
+    """A pass through the opponents' last line: the ball got so many metres behind where it was at the kick."""
 
     player: int
     team: str
@@ -118,7 +122,7 @@ class PassPaths(Detector):
         speed = hypot(forward, leftward) / ((end.ts - begin.ts) * 1e-9)
         ends = begin.x, begin.y, end.x, end.y
         way = round(forward, 2), round(leftward, 2), round(speed, 2)
-        return PassPath(event.player, event.receiver, team, event.ball, *ends, *way, ts=event.ts)
+        return PassPath(event.player, event.receiver, team, event.ball, *ends, *way, event.kicked, ts=event.ts)
 
     @classmethod
     def examples(cls) -> list[SoccerEvent]:
@@ -224,27 +228,38 @@ class PassesIntoBox(Detector):
 
 class ThroughPasses(Detector):
     """Level 9. Passes through the last line. Reads PassPath and DefensiveLine; publishes ThroughPass for a pass that began
-    before the opponents' last line, as last known, and ended 1 m behind it at least. O(1) an event.
+    before the opponents' last line, as known at the kick, and ended 1 m behind it at least (by then the defenders have run
+    back, so that the line at its end says nothing). O(1) an event, O(changes of the line in 5 s) a pass.
     """
 
     __slots__ = ("_field",)
     subscribes, publishes = (PassPath, DefensiveLine), (ThroughPass,)
 
     BY = 1.0
+    LASTS = 5 * SECOND
+    """Of a pass that takes longer the line at the kick is forgotten."""
 
     def __init__(self, setup: Setting = "generated") -> None:
         self._field = Field(setup_of(setup))
-        self.lines: dict[str, float] = {}
+        self.lines: dict[str, list[tuple[int, float]]] = {}
 
     def on_event(self, event: PassPath | DefensiveLine) -> ThroughPass | None:
         if isinstance(event, DefensiveLine):
-            self.lines[event.team] = event.depth
+            self._moved(event)
             return None
-        line = self.lines.get(self._field.opponent(event.team))
+        lines = self.lines.get(self._field.opponent(event.team), [])
+        line = next((depth for ts, depth in reversed(lines) if ts <= event.kicked), None)
         if line is None or self._field.to_go(event.team, event.x, event.y) <= line:
             return None
         behind = round(line - self._field.to_go(event.team, event.to_x, event.to_y), 2)
         return ThroughPass(event.player, event.team, event.receiver, behind, ts=event.ts) if behind >= self.BY else None
+
+    def _moved(self, event: DefensiveLine) -> None:
+        """Notes the line, and forgets those that a later one had followed before any pass that may still come."""
+        lines = self.lines.setdefault(event.team, [])
+        lines.append((event.ts, event.depth))
+        while len(lines) > 1 and lines[1][0] <= event.ts - self.LASTS:
+            del lines[0]
 
     @classmethod
     def examples(cls) -> list[SoccerEvent]:
@@ -255,6 +270,8 @@ class ThroughPasses(Detector):
 def _paths(*ways: tuple[float, float, float, float]) -> list[PassPath]:
     """Passes of team A, which attacks towards greater x: from where to where (x, y, to_x, to_y)."""
     return [
-        PassPath(3, 4, "A", 142, *way, way[2] - way[0], way[3] - way[1], 12.0, ts=SECOND * number)
+        PassPath(
+            3, 4, "A", 142, *way, way[2] - way[0], way[3] - way[1], 12.0, SECOND * number - SECOND // 2, ts=SECOND * number
+        )
         for number, way in enumerate(ways, 1)
     ]

@@ -121,13 +121,13 @@ def passed(ts: int, player: int, receiver: int, since: int = s(1)) -> Pass:
 
 def test_the_path_of_a_pass():
     events = [touch(s(1), 14, x=10.0, y=5.0), touch(s(3), 15, x=4.0, y=13.0), passed(s(3), 14, 15, since=s(2))]
-    assert run("PassPaths", events) == [PassPath(14, 15, "B", BALL, 10.0, 5.0, 4.0, 13.0, 6.0, -8.0, 5.0, ts=s(3))]
+    assert run("PassPaths", events) == [PassPath(14, 15, "B", BALL, 10.0, 5.0, 4.0, 13.0, 6.0, -8.0, 5.0, s(1), ts=s(3))]
     assert run("PassPaths", [touch(s(3), 15), passed(s(3), 14, 15)]) == []
 
 
 def path(x: float, y: float, to_x: float, to_y: float) -> PassPath:
     """A pass of team A, which attacks towards greater x."""
-    return PassPath(3, 4, "A", BALL, x, y, to_x, to_y, to_x - x, to_y - y, 12.0, ts=s(1))
+    return PassPath(3, 4, "A", BALL, x, y, to_x, to_y, to_x - x, to_y - y, 12.0, s(0.5), ts=s(1))
 
 
 def test_forward_back_and_square():
@@ -161,6 +161,12 @@ def test_through_pass():
     assert run("ThroughPasses", [line, path(20, 0, 30, 0)]) == [ThroughPass(3, "A", 4, 2.5, ts=s(1))]
     assert run("ThroughPasses", [line, path(29, 0, 40, 0)]) == run("ThroughPasses", [line, path(10, 0, 20, 0)]) == []
     assert run("ThroughPasses", [DefensiveLine("A", 25.0, ts=1), path(20, 0, 30, 0)]) == []
+
+
+def test_the_line_counts_as_it_was_at_the_kick():
+    retreat = [DefensiveLine("B", depth, ts=s(at)) for at, depth in ((0.1, 25.0), (0.6, 20.0), (0.9, 10.0))]
+    assert run("ThroughPasses", [*retreat, path(20, 0, 30, 0)]) == [ThroughPass(3, "A", 4, 2.5, ts=s(1))]
+    assert run("ThroughPasses", [*retreat[1:], path(20, 0, 30, 0)]) == []  # not known at the kick
 
 
 # What comes of passes
