@@ -20,7 +20,6 @@ from middleware.event import NEVER, EventTypes
 from middleware.pubsub.admission import objection
 from middleware.pubsub.codec import (
     LARGEST_BLOCK,
-    MOST_TYPES,
     BlockHead,
     Changes,
     Drops,
@@ -32,14 +31,16 @@ from middleware.pubsub.codec import (
     encode,
     encode_delta,
 )
+from middleware.pubsub.gate import Gate
 from middleware.pubsub.inbox import Inbox
-from middleware.pubsub.ingress import Ingress
+from middleware.pubsub.ingress import Ingress, Turned
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer, PeerKey, PeerStatistics
 from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.routing import RoutingTable, check_pattern
+from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.wire import Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
 
 GATHER = 30 * SECOND
@@ -59,10 +60,11 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 class Effects(msgspec.Struct):
-    """What the owner of a broker is to do: send these messages, in this order, and take note of who left."""
+    """What the owner of a broker is to do: send these messages, in this order; note who left, and keep what was turned away."""
 
     sends: list[tuple[Channel, Parts]] = []
     closed: list[Closed] = []
+    turned: list[Turned] = []
 
 
 class BrokerStatistics(msgspec.Struct):
@@ -99,6 +101,8 @@ class Broker:
         publications: Collection[str] = (),
         peers: Iterable[str] = (),
         owner: Callable[[Channel], str | None] = lambda channel: None,
+        sources: SourcePolicy | None = None,
+        wall: int | None = None,
     ) -> None:
         self.name, self.subscriptions, self.publications = name, frozenset(subscriptions), frozenset(publications)
         self.drops: Drops = Counter()
@@ -117,6 +121,7 @@ class Broker:
             "subscriber": (),
             _LOCAL: (self._everywhere, self._here),
         }
+        self._gate = Gate(self._types, self._views["publisher"], sources, now, wall)
         for promises in self._views[_LOCAL]:
             promises.offer(_LOCAL, (), self.publications)
         self._local_progress: dict[str, int] = {}
@@ -214,6 +219,8 @@ class Broker:
         link.held = hello.role == "publisher" and bool(self._missing)
         peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
+        if peer.role == "publisher":
+            self._gate.sources.attach(peer.key, self._now)
         return peer
 
     def _forget(self, peer: Peer) -> None:
@@ -226,7 +233,11 @@ class Broker:
         self._forget(peer)
         self._table.subscribe(peer, ())
         for promises in self._views[peer.role]:
-            promises.leave(peer.key)
+            if peer.role == "node" and peer.name in self._dialled and not reason.startswith("said goodbye"):
+                promises.promise(peer.key, {})  # it may be behind a cut, with publishers of its own: nothing ends without it
+            else:
+                promises.leave(peer.key)
+        self._gate.sources.leave(peer.key)
         self._interest_stale = True
         lost = peer.link.outstanding if peer.patterns else 0
         if lost:
@@ -244,6 +255,8 @@ class Broker:
             if type(payload) is Interest:
                 self._interested(peer, payload)
             elif type(payload) is Changes:
+                if peer.role == "publisher":
+                    payload = self._gate.heard(peer.key, payload, self._now)
                 self._changed(peer, payload, parts)
         except WireError as error:
             self.drops[str(error).split(":", 1)[0]] += 1
@@ -261,7 +274,9 @@ class Broker:
         if peer.role == "subscriber":
             peer.ready_number = interest.number
             return
-        peer.offered = self._known(interest.raw)
+        peer.offered = self._gate.known(interest.raw)
+        if peer.role == "publisher":
+            self._gate.offered(peer.offered)
         derived = interest.derived if peer.role == "node" else ()
         for promises in self._views[peer.role]:
             promises.offer(peer.key, peer.offered, derived)
@@ -277,35 +292,26 @@ class Broker:
             if not local:
                 self._route(head, block, None, local)
                 continue
-            if head.type not in peer.offered and self._known([head.type]):
+            if head.type not in peer.offered and self._gate.known([head.type]):
                 self._offer_more(peer, head.type)
-            for admitted in self._ingress.admit(head, block, head.type in self.subscriptions):
+            bounds = self._gate.bounds(peer.key, head.type, self._now)
+            for admitted in self._ingress.admit(head, block, head.type in self.subscriptions, bounds):
+                if (newest := admitted[0].newest) is not None:
+                    self._gate.sources.reached(peer.key, newest, self._now)
                 self._route(*admitted, local)
-        if changes.clock is not None:
-            self._clock = changes.clock if self._clock is None else max(changes.clock, self._clock)
+        clock = self._gate.believed(peer.key, changes.clock, self._now) if local else changes.clock
+        if clock is not None:
+            self._clock = clock if self._clock is None else max(clock, self._clock)
             if local:
-                self._clock_here = max(changes.clock, self._clock_here)
+                self._clock_here = max(clock, self._clock_here)
         if changes.progress is not None:
-            known = changes.progress if not local else self._promisable(changes.progress)
             for promises in self._views[peer.role]:
-                promises.promise(peer.key, known)
-
-    def _known(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the types named by a publisher that it may send; without any registered, the first MOST_TYPES named."""
-        if len(self._types):
-            return frozenset(name for name in names if name in self._types)
-        known = self._everywhere.known
-        new = [name for name in names if name not in known]
-        return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
-
-    def _promisable(self, progress: dict[str, int]) -> dict[str, int]:
-        """A publisher promises progress of raw types only: what detectors derive is not its to hold back."""
-        known = self._known(progress)
-        return {name: until for name, until in progress.items() if name in known and not self._everywhere.is_derived(name)}
+                promises.promise(peer.key, changes.progress)
 
     def _offer_more(self, peer: Peer, name: str) -> None:
         self._interest_stale = True
         peer.offered |= {name}
+        self._gate.offered([name])
         for promises in self._views[peer.role]:
             promises.offer(peer.key, peer.offered)
 
@@ -364,6 +370,8 @@ class Broker:
     def settle(self, now: int) -> Effects:
         """End a step, or let time pass: post what waits, acknowledge, hold or release publishers. O(peers)."""
         self._now = now
+        if not self._missing:
+            self._gate.stand_in(self._clock, [peer for peer in self._peers.values() if peer.role == "publisher"], now)
         if self._missing and now - self._born >= GATHER:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()
@@ -381,6 +389,8 @@ class Broker:
             if peer.link.closed is not None:
                 self._remove(peer, peer.link.closed)
         effects, self._effects = self._effects, Effects()
+        if self._ingress.turned:
+            effects.turned, self._ingress.turned = self._ingress.turned, []
         return effects
 
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:

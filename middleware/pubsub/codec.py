@@ -15,7 +15,7 @@ import msgspec
 
 from middleware.change import Delta
 from middleware.errors import WireError
-from middleware.event import MAX_TS, MIN_TS, Event, EventType, EventTypes, Timestamp, type_name
+from middleware.event import MAX_TS, MIN_TS, TS, Event, EventType, EventTypes, Timestamp, type_name
 from middleware.pubsub.seen import Run
 from middleware.pubsub.wire import Count, Parts
 
@@ -43,7 +43,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     """What a block holds. ``plain``: a bare array of inserted events, without K+, revisions and retractions.
 
     ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
-    them; they spare the broker the decoding when it looks for duplicates.
+    them; they spare the broker the decoding when it looks for duplicates. ``oldest``, ``newest``: the least and the
+    largest time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
     """
 
     type: TypeName
@@ -53,6 +54,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     plain: bool = True
     raw: bool = False
     runs: list[Run] | None = None
+    oldest: Timestamp | None = None
+    newest: Timestamp | None = None
 
     @property
     def count(self) -> int:
@@ -126,6 +129,16 @@ def array_header(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big") if count < 65_536 else b"\xdd" + count.to_bytes(4, "big")
 
 
+def length_of(array: bytes) -> int:
+    """How many elements a msgpack array says that it has; -1 if it is none. O(1)."""
+    first = array[0] if array else 0
+    if 0x90 <= first <= 0x9F:
+        return first & 0x0F
+    if first == 0xDC:
+        return int.from_bytes(array[1:3], "big")
+    return int.from_bytes(array[1:5], "big") if first == 0xDD else -1
+
+
 class _TypeCodec:
     """Decoders for one event type."""
 
@@ -158,7 +171,7 @@ class EventCodec:
         except _BAD:
             drops["malformed block"] += max(head.count, 1)
             return Delta()
-        return _of_level_zero(delta, drops) if head.raw else delta
+        return _raw(head, delta, drops) if head.raw else delta
 
     def _codec(self, name: str) -> _TypeCodec | None:
         codec = self._codecs.get(name)
@@ -196,6 +209,16 @@ def _salvaged(codec: _TypeCodec, head: BlockHead, block: bytes, drops: Drops) ->
         return Delta()
 
 
+def _raw(head: BlockHead, delta: Delta, drops: Drops) -> Delta:
+    """Without what a publisher may not send: derived events, and times that its block denies."""
+    newest = head.newest
+    if newest is not None and delta.inserts and max(map(TS, delta.inserts)) > newest:
+        kept = [event for event in delta.inserts if event.ts <= newest]
+        drops["later than its block says"] += len(delta.inserts) - len(kept)
+        delta = Delta(kept, delta.revises, delta.retracts)
+    return _of_level_zero(delta, drops)
+
+
 def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
     """Without what pretends to be derived: publishers send raw events only."""
     if not delta.revises and not delta.retracts and not any(map(_LEVEL, delta.inserts)):
@@ -215,6 +238,9 @@ def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | N
     """The blocks for the changes of one type: one, or several where one would be too large. O(changes)."""
     plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
     head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
+    if raw and plain and delta.inserts:
+        times = [event.ts for event in delta.inserts]
+        head.oldest, head.newest = min(times), max(times)
     block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
     if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
         return [(head, block)]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from middleware.change import Delta
-from middleware.event import MAX_TS, MIN_TS, EventTypes
-from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode, encode_delta
-from middleware.pubsub.seen import SeenIds
+from middleware.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes
+from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode, encode_delta, length_of, name_of
+from middleware.pubsub.seen import Run, SeenIds
 
 _identities = attrgetter("source", "id")
 _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
@@ -19,47 +19,122 @@ _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
 Admitted = tuple[BlockHead, bytes, Delta | None]
 """A block that may go on, and the changes in it if they had to be decoded."""
 
+Reason = Literal["late", "ahead"]
+
+
+class Turned(msgspec.Struct, frozen=True):
+    """A raw event that was turned away where it came in.
+
+    ``reason``
+        "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``).
+    ``bound``
+        the promise, or the limit.
+    ``change``
+        "insert", "revise" or "retract".
+    ``record``
+        the event as bytes.
+    """
+
+    reason: Reason
+    bound: int
+    change: str
+    type: str
+    ts: int
+    id: int
+    source: str
+    record: bytes
+
+
+class Bounds(NamedTuple):
+    """Times of events that may come in: above ``low``, up to ``high``."""
+
+    low: int = NEVER
+    high: int = MAX_TS
+
+
+_ANYTIME = Bounds()
+
 
 class Ingress:
     """Admits blocks from publishers. Events that were seen before, or may not come from outside, are dropped and counted.
 
     A block that names the identities it holds, all of them new, passes unread; O(runs). Any other is decoded; O(events).
+    ``turned``: events that came at a wrong time, for the owner to take and keep.
     """
 
     def __init__(self, types: EventTypes, codec: EventCodec, drops: Drops) -> None:
         self.seen = SeenIds()
+        self.turned: list[Turned] = []
         self._types, self._codec, self._drops = types, codec, drops
 
-    def admit(self, head: BlockHead, block: bytes, decode: bool) -> list[Admitted]:
+    def admit(self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME) -> list[Admitted]:
         """What of the block may go on; ``decode``: the changes themselves are wanted here, too."""
         runs, head.runs, head.raw = head.runs, None, True
         if head.type not in self._types and len(self._types):
             self._drops["unknown type"] += max(head.count, 1)
             return []
-        if runs and not decode and head.plain and self._trusted(head, runs) and self.seen.add_runs(runs):
+        if runs and not decode and self._trusted(head, block, runs, bounds) and self.seen.add_runs(runs):
             return [(head, block, None)]
         if head.type not in self._types:
-            return self._admit_unknown(head, block)
-        dropped = self._drops.total()
+            return self._admit_unknown(head, block, bounds)
+        dropped, turned = self._drops.total(), len(self.turned)
         delta = self._codec.decode(head, block, self._drops)
-        fresh = self._fresh(delta)
+        fresh = self._timely(self._fresh(self._credible(delta, bounds.high)), bounds.low)
         if not fresh:
             return []
-        if self._drops.total() == dropped:
+        if self._drops.total() == dropped and len(self.turned) == turned:
             return [(head, block, fresh)]
         blocks = encode_delta(head.type, fresh, raw=True)
         if len(blocks) == 1:
             return [(*blocks[0], fresh)]
         return [(part, data, self._codec.decode(part, data, self._drops)) for part, data in blocks]
 
-    def _trusted(self, head: BlockHead, runs: list[tuple[str, int, int]]) -> bool:
-        """Whether the identities named can be those of the block's events."""
+    def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
+        """Whether the identities and times that are named can be those of the block's events, and are welcome."""
+        if not head.plain or head.newest is None or head.newest > bounds.high or length_of(block) != head.inserts:
+            return False
+        if bounds.low != NEVER and (head.oldest is None or head.oldest <= bounds.low):
+            return False
         count = 0
         for source, first, last in runs:
             if not source:
                 return False
             count += last - first + 1
         return count == head.inserts
+
+    def _turn(self, reason: Reason, bound: int, change: str, events: list[Event]) -> None:
+        self.turned += [
+            Turned(reason, bound, change, name_of(event), event.ts, event.id, event.source, encode(event)) for event in events
+        ]
+
+    def _credible(self, delta: Delta, high: int) -> Delta:
+        """Without what lies too far ahead; it has not been seen then, so it may come again in its time."""
+        times = [*map(TS, delta.inserts), *(new.ts for _, new in delta.revises)]
+        if not times or max(times) <= high:
+            return delta
+        self._turn("ahead", high, "insert", [event for event in delta.inserts if event.ts > high])
+        self._turn("ahead", high, "revise", [new for _, new in delta.revises if new.ts > high])
+        return Delta(
+            [event for event in delta.inserts if event.ts <= high],
+            [pair for pair in delta.revises if pair[1].ts <= high],
+            delta.retracts,
+        )
+
+    def _timely(self, delta: Delta, low: int) -> Delta:
+        """Without what comes when this node has promised that nothing as old will come any more."""
+        if low == NEVER:
+            return delta
+        times = [event.ts for event in (*delta.inserts, *delta.retracts)] + [min(old.ts, new.ts) for old, new in delta.revises]
+        if not times or min(times) > low:
+            return delta
+        self._turn("late", low, "insert", [event for event in delta.inserts if event.ts <= low])
+        self._turn("late", low, "revise", [new for old, new in delta.revises if min(old.ts, new.ts) <= low])
+        self._turn("late", low, "retract", [event for event in delta.retracts if event.ts <= low])
+        return Delta(
+            [event for event in delta.inserts if event.ts > low],
+            [(old, new) for old, new in delta.revises if min(old.ts, new.ts) > low],
+            [event for event in delta.retracts if event.ts > low],
+        )
 
     def _fresh(self, delta: Delta) -> Delta:
         """Without repeats, and without changes to events that never came. O(changes)."""
@@ -79,7 +154,7 @@ class Ingress:
             drops["change to an event never seen"] += strays
         return Delta(new, revises, retracts)
 
-    def _admit_unknown(self, head: BlockHead, block: bytes) -> list[Admitted]:
+    def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
         """A broker that was told no types still looks for duplicates: identities stand at the end of every record."""
         try:
             rows = _rows(block) if head.plain else None
@@ -90,16 +165,17 @@ class Ingress:
                 return []
         if rows is None:
             return [(head, block, None)]  # revisions and retractions are checked by who knows the type
-        kept = self._admit_rows(rows)
+        kept = self._admit_rows(rows, head.type, bounds)
         if not kept:
             return []
         head.inserts = len(kept)
         return [(head, block if len(kept) == len(rows) else encode(kept), None)]
 
-    def _admit_rows(self, rows: list[list[Any]]) -> list[list[Any]]:
+    def _admit_rows(self, rows: list[list[Any]], name: str, bounds: Bounds) -> list[list[Any]]:
         """The rows that are events, each for the first time: (..., ts, id, source, level) with level 0."""
         kept = []
-        malformed = 0
+        malformed, turned = 0, len(self.turned)
+        low, high = bounds
         adders: dict[str, Callable[[int], bool]] = {}
         for row in rows:
             if len(row) >= 4:
@@ -109,18 +185,24 @@ class Ingress:
                     and source
                     and number.__class__ is ts.__class__ is int
                     and MIN_TS < ts < MAX_TS
+                    and -(2**63) <= number < 2**63
                     and level.__class__ is int
                     and not level
                 ):
                     add = adders.get(source)
                     if add is None:
                         add = adders[source] = self.seen.of(source).add
-                    if add(number):
-                        kept.append(row)
+                    if ts > high:
+                        self.turned.append(Turned("ahead", high, "insert", name, ts, number, source, encode(row)))
+                    elif add(number):
+                        if ts > low:
+                            kept.append(row)
+                        else:
+                            self.turned.append(Turned("late", low, "insert", name, ts, number, source, encode(row)))
                     continue
             malformed += 1
         if malformed:
             self._drops["malformed event"] += malformed
-        if repeats := len(rows) - len(kept) - malformed:
+        if repeats := len(rows) - len(kept) - malformed - (len(self.turned) - turned):
             self._drops["duplicate"] += repeats
         return kept

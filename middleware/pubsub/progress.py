@@ -13,7 +13,7 @@ from middleware.event import END, NEVER
 
 
 class _TypeProgress:
-    __slots__ = ("derived", "ended", "floor", "promises")
+    __slots__ = ("derived", "ended", "floor", "promises", "rests")
 
     def __init__(self) -> None:
         self.promises: dict[Hashable, int | None] = {}
@@ -22,13 +22,15 @@ class _TypeProgress:
         self.ended = True
         """Whether every origin that left had ended its stream."""
         self.derived = False
+        self.rests = False
+        """Whether, though its origins left without an end, nothing is expected any more up to ``floor``."""
 
     def value(self) -> int | None:
         """The combined promise, or None while the type is open."""
         if not self.promises:
             if self.ended or self.floor == END:
                 self.floor = END
-            elif not self.derived:
+            elif not self.derived and not self.rests:
                 return None
             return self.floor
         least = END
@@ -63,6 +65,10 @@ class Promises:
         """The types that some origin offers or offered."""
         return self._types.keys()
 
+    def floor(self, name: str) -> int:
+        """What has been promised for a type, ever; NEVER if nothing was."""
+        return self._types[name].floor if name in self._types else NEVER
+
     def is_derived(self, name: str) -> bool:
         """Whether some origin derives the type, or did."""
         return name in self._types and self._types[name].derived
@@ -77,6 +83,7 @@ class Promises:
             progress = self._types.setdefault(name, _TypeProgress())
             progress.derived = progress.derived or start is not None
             progress.promises.setdefault(origin, start)
+            progress.rests = False
         self._offers[origin] = dict.fromkeys(offered)
         self._combine(before.keys() | offered.keys())
 
@@ -92,6 +99,14 @@ class Promises:
             if not progress.derived:
                 progress.promises[origin] = None
         self._combine(offered)
+
+    def rest(self, names: Iterable[str], until: int) -> None:
+        """Of these types nothing as old as ``until`` is expected any more, if all their origins have left."""
+        names = [name for name in names if name in self._types and not self._types[name].promises]
+        for name in names:
+            self._types[name].rests = True
+            self._types[name].floor = max(self._types[name].floor, until)
+        self._combine(names)
 
     def leave(self, origin: Hashable) -> None:
         """The origin is gone: it holds nothing back any more."""

@@ -190,7 +190,7 @@ class SimulatedPublisher(_SimulatedClient):
     """Publishes raw events as it has credit; the rest waits in ``waiting``, as a blocked program would."""
 
     def __init__(self, simulation: Simulation, name: str, node: str, types: Collection[type[Event]] = ()) -> None:
-        self.waiting: list[list[Event]] = []
+        self.waiting: list[list[Event] | tuple[str, int]] = []
         self._progress: dict[str, int] = {}
         super().__init__(simulation, "publisher", name, node, Interest(1, raw=[type_name(each) for each in types]))
 
@@ -205,13 +205,16 @@ class SimulatedPublisher(_SimulatedClient):
 
     def advance(self, event_type: type[Event], progress: int) -> None:
         """Promise progress, for after all that was published."""
-        self._progress[type_name(event_type)] = progress
-        self.link.send([encode(Changes(None, dict(self._progress), []))])
+        self.waiting.append((type_name(event_type), progress))
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
         while self.waiting and self.link.has_room:
             events = self.waiting.pop(0)
+            if isinstance(events, tuple):
+                self._progress[events[0]] = events[1]
+                self.link.send([encode(Changes(None, dict(self._progress), []))])
+                continue
             clock = max(event.ts for event in events)
             for head, block in encode_delta(type_name(events[0].__class__), Delta(events), raw=True):
                 self.link.send([encode(Changes(clock, None, [head])), block])

@@ -195,8 +195,9 @@ def block(events: list[Event], runs: list[tuple[str, int, int]] | None = None) -
 
 def test_a_block_that_names_new_identities_passes_unread(ingress: Ingress) -> None:
     head, _ = block([ping(1), ping(2)], [("p", 1, 2)])
-    [(admitted, data, delta)] = ingress.admit(head, b"never looked at", decode=False)
-    assert (admitted.raw, admitted.runs, data, delta) == (True, None, b"never looked at", None)
+    head.oldest, head.newest = 1, 2
+    [(admitted, data, delta)] = ingress.admit(head, b"\x92 never looked at", decode=False)
+    assert (admitted.raw, admitted.runs, data, delta) == (True, None, b"\x92 never looked at", None)
 
 
 @pytest.mark.parametrize("runs", [[("p", 1, 2)], [("p", 1, 3)], [("", 1, 2)], [("p", 1, 1), ("p", 1, 1)], None])

@@ -1,0 +1,85 @@
+"""Where publishers come in: what each may say, within which times, and what is promised for those that fall silent.
+
+The rules are those of ``sources``; this is how a broker applies them to its promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+
+import msgspec
+
+from middleware.event import NEVER, EventTypes
+from middleware.pubsub.codec import MOST_TYPES, Changes
+from middleware.pubsub.ingress import Bounds
+from middleware.pubsub.peer import Peer, PeerKey
+from middleware.pubsub.progress import Promises
+from middleware.pubsub.sources import SourcePolicy, Sources
+
+
+class Gate:
+    """See the module. ``views``: the promises in which publishers count, first those that hold for everyone."""
+
+    def __init__(
+        self, types: EventTypes, views: Sequence[Promises], policy: SourcePolicy | None, now: int, wall: int | None
+    ) -> None:
+        self.sources = Sources(policy if policy is not None else SourcePolicy(), now, wall)
+        self._types, self._views, self._everywhere = types, views, views[0]
+
+    def known(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the types named by a publisher that it may send; without any registered, the first MOST_TYPES named."""
+        if len(self._types):
+            return frozenset(name for name in names if name in self._types)
+        known = self._everywhere.known
+        new = [name for name in names if name not in known]
+        return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
+
+    def offered(self, names: Iterable[str]) -> None:
+        """A publisher offers these types."""
+        self.sources.types.update(names)
+
+    def heard(self, key: PeerKey, changes: Changes, now: int) -> Changes:
+        """What a publisher says, without what it may not: to promise progress of types that are derived, or unknown."""
+        self.sources.heard(key, now)
+        source, progress = self.sources[key], changes.progress
+        if progress is not None:
+            known = self.known(progress)
+            progress = {name: at for name, at in progress.items() if name in known and not self._everywhere.is_derived(name)}
+            source.promised = progress
+        elif source.stood_in is not None:
+            progress = source.promised  # it speaks for itself again
+        source.stood_in = None
+        return msgspec.structs.replace(changes, progress=progress)
+
+    def bounds(self, key: PeerKey, name: str, now: int) -> Bounds:
+        """The times that its events may have: behind what this node has promised to anyone, and not too far ahead."""
+        return Bounds(max(promises.floor(name) for promises in self._views), self._limit(key, now))
+
+    def believed(self, key: PeerKey, clock: int | None, now: int) -> int | None:
+        """Its clock mark; where that lies too far ahead, the newest of what was taken from it."""
+        if clock is None or clock <= self._limit(key, now):
+            return clock
+        newest = self.sources[key].newest
+        return newest if newest != NEVER else None
+
+    def _limit(self, key: PeerKey, now: int) -> int:
+        return self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1
+
+    def stand_in(self, clock: int | None, publishers: Collection[Peer], now: int) -> None:
+        """Promise in the place of publishers that have fallen silent. O(publishers)."""
+        silent, is_quiet = self.sources.tick(clock, now, [peer.key for peer in publishers if peer.link.held])
+        if clock is None or not (silent or is_quiet):
+            self.sources.is_quiet = False
+            return
+        offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in publishers}
+        for key in silent:
+            source = self.sources[key]
+            if source.stood_in != clock or is_quiet != self.sources.is_quiet:
+                source.stood_in = clock
+                types = offered[key] if is_quiet else source.promised
+                for promises in self._views:
+                    promises.promise(key, {name: max(clock, source.promised.get(name, NEVER)) for name in types})
+        if is_quiet and not self.sources.is_quiet:
+            for promises in self._views:
+                promises.rest(self.sources.types, clock)
+        self.sources.is_quiet = is_quiet

@@ -1,0 +1,139 @@
+"""What a node knows of its publishers: who has fallen silent, and who runs ahead of the others. Pure: time is an argument.
+
+**Idle.** A publisher that has promised progress, and then says nothing for ``idle``, does not hold the others back any
+longer: the node promises in its place that nothing older than its clock comes from it. If no publisher says anything for
+``idle`` and the clock stands, the node promises the same in the place of all of them, so what has arrived becomes final.
+Who comes back goes on as if nothing had been, but for events at or below what was promised meanwhile: those are late.
+(Flink lets idle sources leave the watermark in the same way; it does nothing when all are idle.)
+
+**Ahead.** One wrong time stamp, far in the future, would move the clock and make everything behind it late. So while
+results become final by the clock (some raw type comes without promises), no event may lie further ahead than ``ahead``
+beyond what the most advanced *other* publisher had reached, plus the time that has passed since; and none, ever, further
+ahead than that beyond the wall clock. What does is turned away. A publisher that is alone is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+
+import msgspec
+
+from middleware.clock import SECOND
+from middleware.event import MAX_TS, NEVER
+
+
+class SourcePolicy(msgspec.Struct, frozen=True):
+    """When a silent publisher stops holding others back, and how far one may run ahead of the others; nanoseconds."""
+
+    idle: int = 10 * SECOND
+    ahead: int = 3_600 * SECOND
+
+    def __post_init__(self) -> None:
+        if self.idle <= 0 or self.ahead <= 0:
+            raise ValueError(f"idle and ahead are times > 0, not {self.idle} and {self.ahead} ns")
+
+
+class Source(msgspec.Struct):
+    """One publisher.
+
+    ``heard_at``
+        when it last said anything (events or promises).
+    ``newest``, ``newest_at``
+        the largest time that was taken from it, and when.
+    ``promised``
+        by type, what it promised itself.
+    ``stood_in``
+        the clock up to which the node promises in its place at the moment; None if it speaks for itself.
+    """
+
+    heard_at: int
+    newest: int = NEVER
+    newest_at: int = 0
+    promised: dict[str, int] = {}
+    stood_in: int | None = None
+
+
+class Sources:
+    """The publishers of one node, by key. ``wall``: Unix time at ``now``, to tell what lies in the future; None: not known."""
+
+    def __init__(self, policy: SourcePolicy, now: int, wall: int | None = None) -> None:
+        self.policy = policy
+        self.types: set[str] = set()
+        """Raw types that publishers of this node have offered, ever."""
+        self.is_quiet = False
+        """Whether the node promises in the place of all of them at the moment."""
+        self._wall = None if wall is None else wall - now
+        self._known: dict[Hashable, Source] = {}
+        self._clock: int | None = None
+        self._stirred_at = now
+        self._leaders: tuple[int, Hashable, int] | None = None
+
+    def __getitem__(self, key: Hashable) -> Source:
+        return self._known[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._known
+
+    def attach(self, key: Hashable, now: int) -> None:
+        """A publisher has attached."""
+        self._known[key] = Source(now)
+        self._stirred_at = now
+
+    def leave(self, key: Hashable) -> None:
+        """It is gone."""
+        self._known.pop(key, None)
+        self._leaders = None
+
+    def heard(self, key: Hashable, now: int) -> None:
+        """It has said something."""
+        self._known[key].heard_at = self._stirred_at = now
+
+    # -- ahead --------------------------------------------------------------------------------------------------------
+
+    def limit(self, key: Hashable, now: int, by_clock: bool) -> int:
+        """No event of this publisher may lie beyond this time. O(1) but for the first call after something changed.
+
+        ``by_clock``: whether anything becomes final by the clock.
+        """
+        reach = MAX_TS if self._wall is None else self._wall + now + self.policy.ahead
+        if by_clock:
+            if self._leaders is None:
+                self._leaders = self._lead(now)
+            first, leader, second = self._leaders
+            lead = second if key == leader else first
+            if lead != NEVER:
+                reach = min(reach, lead + now + self.policy.ahead)
+        return min(reach, MAX_TS)
+
+    def _lead(self, now: int) -> tuple[int, Hashable, int]:
+        """Of the active publishers: how far the first is ahead of arrival, who that is, and how far the second."""
+        active = [
+            (source.newest - source.newest_at, number, key)
+            for number, (key, source) in enumerate(self._known.items())
+            if source.newest != NEVER and now - source.heard_at < self.policy.idle
+        ]
+        active.sort(reverse=True)
+        first, leader = (active[0][0], active[0][2]) if active else (NEVER, None)
+        return first, leader, active[1][0] if len(active) > 1 else NEVER
+
+    def reached(self, key: Hashable, newest: int, now: int) -> None:
+        """Events of it up to ``newest`` were taken."""
+        source = self._known[key]
+        if newest > source.newest:
+            source.newest, source.newest_at = newest, now
+            self._leaders = None
+
+    # -- idle ---------------------------------------------------------------------------------------------------------
+
+    def tick(self, clock: int | None, now: int, held: Collection[Hashable]) -> tuple[list[Hashable], bool]:
+        """Who is idle now, and whether all is quiet. ``held``: who could not say anything, because it has no credit."""
+        idle = self.policy.idle
+        for key in held:
+            if key in self._known:
+                self.heard(key, now)
+        if clock != self._clock:
+            self._clock, self._stirred_at = clock, now
+        silent = [key for key, source in self._known.items() if now - source.heard_at >= idle]
+        if silent:
+            self._leaders = None
+        return silent, clock is not None and now - self._stirred_at >= idle

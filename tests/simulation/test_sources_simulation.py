@@ -1,0 +1,283 @@
+"""Time never stalls silently, and nobody moves it alone: publishers that fall silent, hide, or lie about the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from middleware.change import Delta
+from middleware.clock import MILLISECOND, SECOND
+from middleware.detector import Detector
+from middleware.event import END, NEVER, Event, EventTypes
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.unit import Policies
+from middleware.pubsub.barrier import Barrier
+from middleware.pubsub.codec import Changes, encode, encode_delta
+from middleware.pubsub.ingress import Turned
+from middleware.pubsub.sources import SourcePolicy, Sources
+from middleware.testing.simulation import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
+
+IDLE = SourcePolicy().idle
+AHEAD = SourcePolicy().ahead
+
+
+class Ping(Event):
+    text: str = ""
+
+
+class Pong(Event):
+    text: str = ""
+
+
+class Echo(Detector):
+    subscribes, publishes = (Ping,), (Pong,)
+
+    def on_event(self, event: Event) -> Event:
+        return Pong(event.source, ts=event.ts)
+
+
+TYPES = EventTypes([Ping, Pong])
+
+
+def ping(ts: int, source: str = "p", number: int | None = None) -> Event:
+    return Ping(ts=ts, id=ts if number is None else number, source=source)
+
+
+class Node(SimulatedNode):
+    """A node with a detector; keeps what was turned away."""
+
+    def __init__(self, simulation: Simulation, name: str = "a", peers: Iterable[str] = (), here: bool = True) -> None:
+        self.hierarchy = Hierarchy([Echo()], None if here else [], Policies())
+        self.turned: list[Turned] = []
+        reads, derives = self.hierarchy.subscriptions, self.hierarchy.publications
+        super().__init__(simulation, name, list(peers), TYPES, reads=reads, derives=derives, process=self.hierarchy.process)
+        settle = self.broker.settle
+
+        def settled(now: int):  # type: ignore[no-untyped-def]
+            effects = settle(now)
+            self.turned += effects.turned
+            return effects
+
+        self.broker.settle = settled  # type: ignore[method-assign]
+
+    @property
+    def final(self) -> int:
+        return self.hierarchy.units[0].final
+
+
+def test_a_silent_source_that_has_promised_holds_the_others_back_for_idle_and_no_longer() -> None:
+    simulation = Simulation(1)
+    node = Node(simulation)
+    silent, lively = (SimulatedPublisher(simulation, name, "a", [Ping]) for name in ("silent", "lively"))
+    silent.publish([ping(1 * SECOND, "silent")])
+    silent.advance(Ping, 1 * SECOND)
+    simulation.run(2 * SECOND)
+
+    def speak() -> None:
+        if lively.idle:
+            ts = simulation.now
+            lively.publish([ping(ts, "lively")])
+            lively.advance(Ping, ts)
+
+    simulation.run(IDLE - 3 * SECOND, speak)
+    assert node.final == 1 * SECOND
+    simulation.run(4 * SECOND, speak)
+    assert simulation.now - node.final < SECOND, "the silent one left the progress"
+    silent.publish([ping(5 * SECOND, "silent"), ping(simulation.now + SECOND, "silent")])
+    silent.advance(Ping, simulation.now + SECOND)
+    until = simulation.now + SECOND
+    simulation.run(3 * SECOND, speak)
+    assert [(turned.reason, turned.ts, turned.source) for turned in node.turned] == [("late", 5 * SECOND, "silent")]
+    assert node.hierarchy.units[0].received == node.broker.statistics().events_in - 1
+    assert node.final == until, "and holds again"
+
+
+def test_when_all_fall_silent_what_they_said_becomes_final_and_going_on_does_no_harm() -> None:
+    simulation = Simulation(2)
+    node = Node(simulation)
+    subscriber = SimulatedSubscriber(simulation, "s", "a", ["Pong"], TYPES)
+    publisher = SimulatedPublisher(simulation, "p", "a", [Ping])
+    publisher.publish([ping(100 * SECOND)])
+    simulation.run(IDLE - SECOND)
+    assert subscriber.progress["Pong"] == 99 * SECOND, "the horizon behind the clock"
+    simulation.run(2 * SECOND)
+    assert subscriber.progress["Pong"] == 100 * SECOND
+    publisher.publish([ping(100 * SECOND, number=7), ping(101 * SECOND)])
+    simulation.run(SECOND)
+    assert [turned.id for turned in node.turned] == [7]
+    assert subscriber.progress["Pong"] == 100 * SECOND, "by the horizon again, and never back"
+    publisher.publish([ping(105 * SECOND), ping(104 * SECOND)])
+    simulation.run(SECOND)
+    assert subscriber.progress["Pong"] == 103 * SECOND, "twice the delay that was just seen"
+    assert [event.ts for event in subscriber.events] == [100 * SECOND, 101 * SECOND, 104 * SECOND]
+
+
+def test_it_becomes_final_when_they_have_left_without_an_end_too() -> None:
+    simulation = Simulation(2)
+    node = Node(simulation)
+    publisher = SimulatedPublisher(simulation, "p", "a", [Ping])
+    publisher.publish([ping(100 * SECOND)])
+    simulation.run(SECOND)
+    publisher.link.bye("has nothing more to say")
+    simulation.run(IDLE + SECOND)
+    assert node.final == 100 * SECOND
+    again = SimulatedPublisher(simulation, "q", "a", [Ping])
+    again.publish([ping(200 * SECOND, "q")])
+    simulation.run(SECOND)
+    assert node.final == 199 * SECOND
+
+
+def test_who_may_not_speak_is_not_idle() -> None:
+    """Held back by a slow subscriber, a publisher says nothing for as long as that takes; it keeps its place."""
+    simulation = Simulation(3)
+    Node(simulation)
+    slow = SimulatedSubscriber(simulation, "s", "a", ["Ping"], TYPES)
+    held, other = (SimulatedPublisher(simulation, name, "a", [Ping]) for name in ("held", "other"))
+    simulation.run(SECOND)
+    slow.reading = False
+    for number in range(200):
+        held.publish([Ping("x" * 50_000, ts=1_000 + number, id=number, source="held")])
+        held.advance(Ping, 1_000 + number)
+    other.publish([ping(5_000, "other")])
+    other.advance(Ping, 5_000)
+    simulation.run(3 * IDLE)
+    assert held.waiting
+    slow.reading = True
+    assert simulation.run_until(lambda: held.idle, 60 * SECOND)
+    simulation.run(SECOND)
+    assert sum(event.source == "held" for event in slow.events) == 200
+    assert slow.progress["Ping"] == 1_199
+
+
+def test_a_clock_far_ahead_of_all_others_is_turned_away() -> None:
+    simulation = Simulation(4)
+    node = Node(simulation)
+    honest, liar = (SimulatedPublisher(simulation, name, "a", [Ping]) for name in ("honest", "liar"))
+    honest.publish([ping(10 * SECOND, "honest")])
+    simulation.run(SECOND)
+    liar.publish([ping(10 * SECOND + 2 * AHEAD, "liar"), ping(10 * SECOND + AHEAD // 2, "liar", 1)])
+    simulation.run(SECOND)
+    assert [(turned.reason, turned.source) for turned in node.turned] == [("ahead", "liar")]
+    assert node.hierarchy.units[0].clock.clk == 10 * SECOND + AHEAD // 2
+    assert node.hierarchy.clock == 10 * SECOND + AHEAD // 2
+    honest.publish([ping(10 * SECOND + AHEAD, "honest")])
+    simulation.run(SECOND)
+    liar.publish([ping(10 * SECOND + 2 * AHEAD, "liar")])  # what was turned away may come again in its time
+    simulation.run(SECOND)
+    assert len(node.turned) == 1
+    assert node.hierarchy.units[0].received == 4
+    assert not node.hierarchy.units[0].ledger
+
+
+def test_a_publisher_that_is_alone_is_believed_and_so_are_all_where_promises_decide() -> None:
+    simulation = Simulation(5)
+    node = Node(simulation)
+    alone = SimulatedPublisher(simulation, "p", "a", [Ping])
+    alone.publish([ping(1)])
+    simulation.run(SECOND)
+    alone.publish([ping(3 * AHEAD)])
+    alone.advance(Ping, 1)
+    simulation.run(SECOND)
+    other = SimulatedPublisher(simulation, "q", "a", [Ping])
+    other.advance(Ping, 1)
+    simulation.run(100 * MILLISECOND)
+    other.publish([ping(5 * AHEAD, "q"), ping(7, "q")])
+    simulation.run(SECOND)
+    assert node.turned == []
+    assert node.final == 1
+    alone.advance(Ping, END)
+    other.advance(Ping, END)
+    simulation.run(SECOND)
+    assert node.final == END
+    assert not node.hierarchy.units[0].ledger
+
+
+def test_nothing_comes_from_beyond_the_wall_clock() -> None:
+    simulation = Simulation(6)
+    node = Node(simulation)
+    wall = 1_800_000_000 * SECOND
+    node.broker._gate.sources = Sources(SourcePolicy(), simulation.now, wall)
+    alone = SimulatedPublisher(simulation, "p", "a", [Ping])
+    alone.publish([ping(wall, number=1), ping(wall + 2 * AHEAD, number=2)])
+    simulation.run(SECOND)
+    assert [(turned.reason, turned.id) for turned in node.turned] == [("ahead", 2)]
+    assert node.hierarchy.clock == wall
+
+
+def test_a_block_that_denies_its_times_does_not_get_them_past_anyone() -> None:
+    simulation = Simulation(7)
+    node = Node(simulation)
+    liar = SimulatedPublisher(simulation, "liar", "a", [Ping])
+    [(head, block)] = encode_delta("Ping", Delta([ping(5), ping(10**18)]), raw=True, runs=[("p", 5, 6)])
+    head.newest = 6
+    simulation.run(SECOND)
+    liar.link.send([encode(Changes(6, None, [head])), block])
+    simulation.run(SECOND)
+    assert node.broker.drops == {"later than its block says": 1}
+    assert node.hierarchy.units[0].clock.clk == 6
+
+
+def test_what_hides_behind_a_cut_is_not_ended_by_those_in_sight() -> None:
+    simulation = Simulation(8)
+    here, there = Node(simulation, "a", "ab"), Node(simulation, "b", "ab", here=False)
+    seen, hidden = SimulatedPublisher(simulation, "seen", "a", [Ping]), SimulatedPublisher(simulation, "hidden", "b", [Ping])
+    simulation.run(SECOND)
+    seen.publish([ping(10 * SECOND, "seen")])
+    simulation.run(SECOND)
+    simulation.partition("a", "b")
+    simulation.run(15 * SECOND)
+    assert here.closed and there.closed
+    seen.advance(Ping, END)
+    simulation.run(SECOND)
+    assert here.final < END, "b had a publisher when it was last seen"
+    simulation.heal()
+    assert simulation.run_until(lambda: all(peer.up for peer in there.broker.statistics().peers), 30 * SECOND)
+    simulation.run(SECOND)
+    hidden.publish([ping(20 * SECOND, "hidden")])
+    hidden.advance(Ping, END)
+    assert simulation.run_until(lambda: here.final == END, 30 * SECOND)
+    assert here.hierarchy.units[0].received == 2
+    assert not here.hierarchy.units[0].ledger
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 30_000), st.lists(st.integers(-40_000, 5_000), max_size=4), st.booleans()),
+        max_size=12,
+    )
+)
+def test_whatever_sources_do_no_promise_is_broken_and_every_event_is_taken_or_listed(
+    steps: list[tuple[int, int, list[int], bool]],
+) -> None:
+    """Three publishers speak, promise, lie and fall silent at random."""
+    simulation = Simulation(9)
+    node = Node(simulation)
+    subscriber = SimulatedSubscriber(simulation, "s", "a", ["Pong", "Ping"], TYPES)
+    publishers = [SimulatedPublisher(simulation, f"p{number}", "a", [Ping]) for number in range(3)]
+    simulation.run(SECOND)
+    sent = 0
+    promised = NEVER
+    for who, pause, offsets, promises in steps:
+        simulation.run(pause * MILLISECOND)
+        events = []
+        for offset in offsets:
+            sent += 1
+            events.append(ping(simulation.now + offset * MILLISECOND + 10**12, f"p{who}", sent))
+        if events:
+            publishers[who].publish(events)
+        if promises:
+            publishers[who].advance(Ping, simulation.now + 10**12)
+        progress = subscriber.progress.get("Ping", NEVER)
+        assert promised <= progress or progress == NEVER
+        promised = max(promised, progress)
+    simulation.run(3 * IDLE)
+    unit = node.hierarchy.units[0]
+    listed = len(node.turned) + len(unit.ledger)
+    assert unit.received + len(node.turned) == sent
+    newest = max((event.ts for event in subscriber.events if isinstance(event, Ping)), default=NEVER)
+    assert unit.final >= newest, "it is final, a while after the last word"
+    assert sum(isinstance(event, Pong) for event in subscriber.events) == sent - listed
+    assert Barrier(["Pong"]).violations == {}
