@@ -41,6 +41,10 @@ class TraceError(SlacklineError):
     """A recording or a trace that cannot be read or written."""
 
 
+class LedgerError(SlacklineError):
+    """A late ledger that cannot be opened or read, or has no such entry."""
+
+
 class LateEventError(SlacklineError):
     """A late event reached a detector whose policy for late events is ``error``."""
 

@@ -22,6 +22,10 @@ def node(
     alpha: Annotated[float | None, typer.Option(help="Fix alpha: 1 is plain buffering, 0 full speculation.")] = None,
     keys: Annotated[Path | None, typer.Option(help="This node's key file; needed beyond this machine.")] = None,
     allow: Annotated[Path | None, typer.Option(help="The list of keys that may attach.")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Folder of this node alone for what must outlast the process: the late ledger."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
     plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
 ) -> None:
@@ -37,6 +41,7 @@ def node(
 
     from middleware.ordering.hierarchy import Adaptation, Hierarchy
     from middleware.runtime.keys import Keys
+    from middleware.runtime.ledger import Ledger
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
     from middleware.runtime.scenario import changed_plan, load_scenario
@@ -52,9 +57,11 @@ def node(
         raise ScenarioError("give both --keys and --allow, or neither")
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
     hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)
-    reporter = Reporter(hierarchy)
+    ledger = Ledger(name, state)
+    reporter = Reporter(hierarchy, ledger)
     own = Keys.load(keys, allow) if keys and allow else None
-    running = Node(name, addresses[name], addresses, reporter, chosen.types, keys=own)
+    sources = chosen.plan.sources.policy()
+    running = Node(name, addresses[name], addresses, reporter, chosen.types, keys=own, sources=sources, ledger=ledger)
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)

@@ -146,7 +146,7 @@ class Unit:
         self._lanes = lanes_for(name, detector, level, self._settings)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._waiting: list[Event] = []
-        self._received = self._emitted = self._unpurged = self._duplicates = 0
+        self._late = self._received = self._emitted = self._unpurged = self._duplicates = 0
         self._inserted = self._revised = self._retracted = 0
 
     @property
@@ -385,6 +385,12 @@ class Unit:
                 f"{self.final} was final already; raise the horizon's floor, or set the policy for late events to ledger"
             )
         self.ledger += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
+        self._late += len(events)
+
+    def take_late(self) -> list[Late]:
+        """What has been listed as late since the last time; the ledger is empty then, ``statistics`` still counts it."""
+        taken, self.ledger = self.ledger, []
+        return taken
 
     def _purge(self) -> None:
         self._unpurged = 0
@@ -413,7 +419,7 @@ class Unit:
             emitted=self._emitted,
             waiting=len(self._waiting),
             held=self._lanes.held,
-            late=len(self.ledger),
+            late=self._late,
             keys=len(self._lanes),
             inserted=self._inserted,
             revised=self._revised,

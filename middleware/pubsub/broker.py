@@ -46,6 +46,8 @@ from middleware.pubsub.wire import Data, Hello, Parts, Refusal, Role, decode_fra
 GATHER = 30 * SECOND
 """How long a new node waits for the peers in its configuration before it takes anything from publishers."""
 
+_TURNED = {"late": "late for what was promised", "ahead": "too far ahead"}
+
 _LOCAL = "local detectors"
 """The local detectors as an origin of promises."""
 
@@ -391,6 +393,7 @@ class Broker:
         effects, self._effects = self._effects, Effects()
         if self._ingress.turned:
             effects.turned, self._ingress.turned = self._ingress.turned, []
+            self.drops.update(_TURNED[turned.reason] for turned in effects.turned)
         return effects
 
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:

@@ -16,7 +16,9 @@ from middleware.clock import MILLISECOND, SECOND
 from middleware.event import EventTypes
 from middleware.ordering.alpha import INTERVAL
 from middleware.pubsub.broker import Broker, BrokerStatistics, Effects
+from middleware.pubsub.sources import SourcePolicy
 from middleware.runtime.keys import Keys
+from middleware.runtime.ledger import Ledger
 from middleware.runtime.zeromq import Transport
 
 _IDLE_POLL = 20 * MILLISECOND
@@ -59,6 +61,10 @@ class Node:
         the event types that publishers may send and the processor reads; none: a broker that forwards anything.
     ``keys``
         CURVE keys; needed beyond this machine.
+    ``sources``
+        when a silent publisher stops holding others back, and how far one may run ahead of the others.
+    ``ledger``
+        where events are listed that came too late or too early; the node closes it in the end.
     """
 
     def __init__(
@@ -70,8 +76,12 @@ class Node:
         types: EventTypes | None = None,
         *,
         keys: Keys | None = None,
+        sources: SourcePolicy | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.name = name
+        self._ledger = ledger if ledger is not None else Ledger(name)
+        self._warned: set[str] = set()
         self._processor = processor
         self._stop = threading.Event()
         self._transport = Transport(keys)
@@ -93,6 +103,8 @@ class Node:
             publications=processor.publications if processor is not None else (),
             peers=peers or (),
             owner=self._transport.owner,
+            sources=sources,
+            wall=time.time_ns(),
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
 
@@ -108,6 +120,7 @@ class Node:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             self._transport.close()
+            self._ledger.close()
             _log.info("node stopped", node=self.name)
 
     def stop(self) -> None:
@@ -169,6 +182,12 @@ class Node:
         return self._busy_ns / available if available else 0.0
 
     def _carry_out(self, effects: Effects) -> None:
+        """List first what was not taken, then acknowledge: what is acknowledged was taken or is listed."""
+        self._ledger.list_turned(effects.turned)
+        self._ledger.commit()
+        for reason in {turned.reason for turned in effects.turned} - self._warned:
+            self._warned.add(reason)  # once a life: how many, and which, the ledger tells
+            _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
         for channel, parts in effects.sends:
             if not self._transport.send(channel, parts):
                 self._broker.disconnected(channel, time.monotonic_ns())

@@ -15,6 +15,10 @@ from middleware.event import IDENTITY, Identity
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import UnitStatistics
 from middleware.pubsub.broker import BrokerStatistics
+from middleware.runtime.ledger import Ledger
+
+MOST_REPORTED = 1_000_000
+"""Late events of a detector that a report names."""
 
 
 class Adaptation(msgspec.Struct, frozen=True):
@@ -46,7 +50,7 @@ class NodeReport(msgspec.Struct):
     """A node's life.
 
     ``late``
-        by detector, the (source, id) of what its ledger lists.
+        by detector, the (source, id) of what it listed as late, the first MOST_REPORTED; its ledger has all.
     ``failures``
         by detector, the last line of the traceback of each quarantined event.
     ``cpu``, ``seconds``, ``memory``
@@ -67,8 +71,10 @@ class NodeReport(msgspec.Struct):
 class Reporter:
     """The processor of a node that keeps a diary: a ``Hierarchy``, and what is needed for its report."""
 
-    def __init__(self, hierarchy: Hierarchy) -> None:
+    def __init__(self, hierarchy: Hierarchy, ledger: Ledger | None = None) -> None:
         self.hierarchy = hierarchy
+        self._ledger = ledger
+        self._late: dict[str, list[Identity]] = {unit.name: [] for unit in hierarchy.units}
         self.adaptation: list[Adaptation] = []
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
@@ -78,7 +84,14 @@ class Reporter:
         self._memory = 0
 
     def process(self, batch: Batch) -> list[Batch]:
-        return self.hierarchy.process(batch)
+        results = self.hierarchy.process(batch)
+        for unit in self.hierarchy.units:
+            if unit.ledger:
+                late, listed = unit.take_late(), self._late[unit.name]
+                listed += [IDENTITY(entry.event) for entry in late[: MOST_REPORTED - len(listed)]]
+                if self._ledger is not None:
+                    self._ledger.list_late(unit.name, late)
+        return results
 
     def adapt(self, busy: float, wanted: Collection[str]) -> None:
         self.hierarchy.adapt(busy, wanted)
@@ -107,7 +120,7 @@ class Reporter:
         return NodeReport(
             node=node,
             units=self.hierarchy.statistics(),
-            late={unit.name: [IDENTITY(entry.event) for entry in unit.ledger] for unit in units},
+            late=self._late,
             failures={unit.name: [_last_line(failed.failure) for failed in unit.quarantine] for unit in units},
             adaptation=self.adaptation,
             broker=broker,

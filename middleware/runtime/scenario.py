@@ -20,6 +20,7 @@ from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
+from middleware.pubsub.sources import SourcePolicy
 from middleware.quantities import parse_duration
 
 FILE = "nodes.toml"
@@ -94,6 +95,23 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.alpha
 
 
+class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How far publishers are trusted with time; see ``middleware.pubsub.sources``.
+
+    ``idle``
+        after so long a silence a publisher no longer holds the others back.
+    ``ahead``
+        no event is taken that lies further than this beyond all other publishers, or beyond the wall clock.
+    """
+
+    idle: str = "10s"
+    ahead: str = "60min"
+
+    def policy(self) -> SourcePolicy:
+        """The policy that this stands for."""
+        return SourcePolicy(parse_duration(self.idle), parse_duration(self.ahead))
+
+
 class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A node: where it is reached (port ``*``: any free one on this machine), and its detectors (``*``: all that are left)."""
 
@@ -140,6 +158,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policies: PolicyPlan = PolicyPlan()
     policies_for: dict[str, PolicyPlan] = {}
     evaluation: EvaluationPlan = EvaluationPlan()
+    sources: SourcesPlan = SourcesPlan()
     nodes: tuple[NodePlan, ...]
 
 
@@ -235,8 +254,9 @@ class Scenario:
             raise ScenarioError("recording: give either delay (a model) or delay_like (another scenario)")
         try:
             self.policies()
+            plan.sources.policy()
         except (SlacklineError, ValueError) as error:
-            raise ScenarioError(f"policies: {error}") from None
+            raise ScenarioError(f"policies or sources: {error}") from None
 
 
 def load_scenario(where: str | Path) -> Scenario:

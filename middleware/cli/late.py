@@ -1,0 +1,187 @@
+"""``slackline late``: what a node did not take into account, why, and how to feed it in again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from middleware.cli.output import JsonFile, console, write_json
+from middleware.errors import LedgerError
+from middleware.quantities import format_duration
+from middleware.runtime.ledger import Entry, Query, read_entry, read_ledger, summary
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    help="The late ledger: events that were not taken into account, with the reason.",
+)
+
+_BATCH = 1_024
+
+Where = Annotated[Path, typer.Argument(metavar="LEDGER", help="A node's state folder, or the file late.sqlite in it.")]
+DetectorName = Annotated[str | None, typer.Option(help="Only what this detector listed; '' for what no detector got.")]
+Reason = Annotated[str | None, typer.Option(help="Only this reason: late or ahead.")]
+TypeName = Annotated[str | None, typer.Option("--type", help="Only events of this type.")]
+Source = Annotated[str | None, typer.Option(help="Only events of this source.")]
+
+
+@app.command("list")
+def list_(
+    ledger: Where,
+    detector: DetectorName = None,
+    reason: Reason = None,
+    type_: TypeName = None,
+    source: Source = None,
+    last: Annotated[int, typer.Option(min=0, help="How many of the last entries to show.")] = 20,
+    json: JsonFile = None,
+) -> None:
+    """How many events came too late (or too far ahead), for which detectors, and the last of them.
+
+    Examples:
+
+      [bold]slackline late list state/field[/]
+
+      [bold]slackline late list state/field --detector Passes --last 100 --json late.json[/]
+    """
+    from rich.table import Table
+
+    query = Query(detector, reason, type_, source)
+    counts, entries = summary(ledger, query), read_ledger(ledger, query, last)
+    screen = console(json)
+    if not counts:
+        screen.print("nothing is listed: everything was taken into account")
+    table = Table("detector", "reason", "type", "events", "at most", title=f"late ledger {ledger}")
+    for name, why, kind, count, worst in counts:
+        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", format_duration(worst))
+    if counts:
+        screen.print(table)
+    if entries:
+        columns = ("number", "listed", "detector", "reason", "change", "type", "source", "id", "by")
+        rows = Table(*columns, title=f"the last {len(entries)}")
+        for entry in entries:
+            about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), format_duration(entry.lateness)
+            rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
+        screen.print(rows)
+    if json:
+        keys = ("detector", "reason", "type", "events", "worst_ns")
+        write_json(
+            {
+                "counts": [dict(zip(keys, count, strict=True)) for count in counts],
+                "entries": [_plain(each) for each in entries],
+            },
+            json,
+        )
+
+
+@app.command()
+def show(
+    ledger: Where,
+    number: Annotated[int, typer.Argument(min=1, help="Number of the entry, as 'late list' shows it.")],
+    json: JsonFile = None,
+) -> None:
+    """One entry in full: the event, and clock, slack and bound of that moment.
+
+    Example:
+
+      [bold]slackline late show state/field 17[/]
+    """
+    entry = read_entry(ledger, number)
+    screen = console(json)
+    who = f"detector {entry.detector}" if entry.detector else "the node, where it came in"
+    screen.print(f"entry {entry.number}, listed {_moment(entry.at)} by {who} of node {entry.node}", markup=False)
+    screen.print(f"  {entry.change} of {entry.type} ({entry.source!r}, {entry.id}), ts {entry.ts}", markup=False)
+    screen.print(f"  {entry.reason}: {_why(entry)}", markup=False)
+    if entry.clk is not None and entry.k is not None:
+        horizon = entry.clk - entry.bound
+        told = (
+            f"clk {entry.clk}, K {format_duration(entry.k)}, final up to {entry.bound} ({format_duration(horizon)} behind clk)"
+        )
+        screen.print(f"  {told}", markup=False)
+    screen.print(f"  fields: {_fields(entry)}", markup=False)
+    if json:
+        write_json(_plain(entry), json)
+
+
+@app.command()
+def replay(
+    ledger: Where,
+    address: Annotated[str, typer.Argument(help="The node that is to get them, such as tcp://127.0.0.1:5701.")],
+    detector: DetectorName = None,
+    reason: Reason = None,
+    type_: TypeName = None,
+    source: Source = None,
+    keys: Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")] = None,
+    allow_list: Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Name of the node in the allow-list.")] = None,
+    json: JsonFile = None,
+) -> None:
+    """Publish what is listed to a node, in order of time, each event once, under its own identity.
+
+    To one that has not seen them they are new; a node that listed an event as late knows it, and drops it as a repeat: its
+    finals stand. So replay late events into a second run. What was turned away as too far ahead was never taken: its own
+    node takes it once its time has come.
+
+    Examples:
+
+      [bold]slackline late replay state/field tcp://127.0.0.1:5801[/]
+
+      [bold]slackline late replay state/field tcp://127.0.0.1:5701 --reason ahead[/]
+    """
+    from middleware.runtime.clients import Publisher
+    from middleware.runtime.keys import Keys
+
+    if (keys is None) != (allow_list is None):
+        raise typer.BadParameter("--keys and --allow-list go together")
+    chosen, left_out = _replayable(read_ledger(ledger, Query(detector, reason, type_, source)))
+    own = Keys.load(keys, allow_list) if keys is not None and allow_list is not None else None
+    with Publisher(address, keys=own, node=node) as publisher:
+        for first in range(0, len(chosen), _BATCH):
+            batch = chosen[first : first + _BATCH]
+            for name in dict.fromkeys(entry.type for entry in batch):
+                same = [entry for entry in batch if entry.type == name]
+                publisher.publish_encoded(name, [entry.record for entry in same], len(same), max(entry.ts for entry in same))
+        publisher.flush()
+    screen = console(json)
+    screen.print(f"published {len(chosen):,} events to {address}; left out {left_out:,} (derived, revised, or listed twice)")
+    if json:
+        write_json({"published": len(chosen), "left_out": left_out}, json)
+
+
+def _replayable(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Raw insertions, each identity once, in total order; and how many entries that leaves out."""
+    once: dict[tuple[str, int], Entry] = {}
+    for entry in entries:
+        if entry.change == "insert" and msgspec.msgpack.decode(entry.record)[-1] == 0:
+            once.setdefault((entry.source, entry.id), entry)
+    chosen = sorted(once.values(), key=lambda entry: (entry.ts, entry.source, entry.id))
+    return chosen, len(entries) - len(chosen)
+
+
+def _why(entry: Entry) -> str:
+    by = format_duration(entry.lateness)
+    if entry.reason == "ahead":
+        return f"{by} beyond {entry.bound}, which was as far as it could be believed"
+    if entry.detector:
+        return f"{by} below {entry.bound}, up to which its results were final"
+    return f"{by} below {entry.bound}, up to which the node had promised that nothing more comes"
+
+
+def _fields(entry: Entry) -> str:
+    try:
+        return repr(msgspec.msgpack.decode(entry.record))
+    except msgspec.DecodeError as error:
+        raise LedgerError(f"entry {entry.number} is damaged: {error}") from None
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(entry)
+    return fields | {"record": msgspec.msgpack.decode(entry.record), "lateness": entry.lateness}
+
+
+def _moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")

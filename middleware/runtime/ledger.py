@@ -1,0 +1,247 @@
+"""The late ledger: every event that was not taken into account, with the reason and what the node knew at that moment.
+
+A SQLite file in the node's state folder, or nothing but memory. An entry is on disk before what led to it is acknowledged,
+and is there once, however often a node lists it again (after a crash it takes the same events anew). A disk that refuses
+costs no event and no entry as long as the memory for it lasts: entries wait, and what does not fit is counted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from middleware.errors import LedgerError
+from middleware.event import type_name
+from middleware.ordering.unit import Late
+from middleware.pubsub.codec import encode
+from middleware.pubsub.ingress import Turned
+
+FILE = "late.sqlite"
+"""The name of the ledger's file in a node's state folder."""
+
+MOST_WAITING = 100_000
+"""Entries that wait in memory for a disk that refuses."""
+
+MOST_KEPT = 1_000_000
+"""Entries that a ledger keeps; the oldest go first, and are counted."""
+
+_TRIM_EVERY = 10_000
+_RETRY = 1.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, node TEXT NOT NULL, detector TEXT NOT NULL,
+    reason TEXT NOT NULL, change TEXT NOT NULL, type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL,
+    ts INTEGER NOT NULL, clk INTEGER, k INTEGER, bound INTEGER NOT NULL, record BLOB NOT NULL,
+    UNIQUE (detector, change, type, source, id, ts, reason) ON CONFLICT IGNORE
+)
+"""
+
+_FIELDS = "number, at, node, detector, reason, change, type, source, id, ts, clk, k, bound, record"
+_INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}) VALUES ({', '.join('?' * 13)})"
+_log = structlog.get_logger()
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An event that was not taken into account.
+
+    ``number``
+        in this ledger, from 1.
+    ``at``
+        when it was listed, Unix time (ns).
+    ``detector``
+        which detector did without it; "" if it was turned away where it came in, so that none got it.
+    ``reason``
+        "late": a detector's result had become final by the clock, or the node had promised that nothing as old would come;
+        "ahead": too far ahead of all other publishers, or of the wall clock.
+    ``clk``, ``k``
+        the detector's clock and slack at that moment (ns); None where no detector was concerned.
+    ``bound``
+        what was final, or promised, or (ahead) the largest time that would have been taken.
+    ``record``
+        the event as msgpack.
+    """
+
+    number: int
+    at: int
+    node: str
+    detector: str
+    reason: str
+    change: str
+    type: str
+    source: str
+    id: int
+    ts: int
+    clk: int | None
+    k: int | None
+    bound: int
+    record: bytes
+
+    @property
+    def lateness(self) -> int:
+        """By how much (ns) it came too late for what was final or promised; for "ahead", by how much it was too early."""
+        return self.ts - self.bound if self.reason == "ahead" else self.bound - self.ts
+
+
+Row = tuple[Any, ...]
+
+
+class Ledger:
+    """The ledger of one node. ``folder``: its state folder; None: memory only, and only the counts are kept.
+
+    ``listed``: entries so far, in this life. ``lost``: of these, what found no room.
+    """
+
+    def __init__(self, node: str, folder: Path | None = None) -> None:
+        self.node = node
+        self.listed = self.lost = 0
+        self._waiting: list[Row] = []
+        self._refused_at: float | None = None
+        self._untrimmed = _TRIM_EVERY
+        self._database = _opened(folder / FILE) if folder is not None else None
+
+    def list_late(self, detector: str, entries: Iterable[Late]) -> None:
+        """Enter what a detector's unit lists as late."""
+        now = time.time_ns()
+        for late in entries:
+            event = late.event
+            about = type_name(event.__class__), event.source, event.id, event.ts
+            seen = late.clk, late.k, late.final
+            self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, encode(event)))
+
+    def list_turned(self, entries: Iterable[Turned]) -> None:
+        """Enter what was turned away where it came in."""
+        now = time.time_ns()
+        for each in entries:
+            about = each.type, each.source, each.id, each.ts
+            self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, each.bound, each.record))
+
+    def commit(self) -> None:
+        """Write what was entered since the last time, in one transaction. O(entries); nothing to do costs nothing."""
+        if not self._waiting:
+            return
+        if self._database is None:
+            self.listed += len(self._waiting)
+            self._waiting.clear()
+            return
+        if self._refused_at is not None and time.monotonic() - self._refused_at < _RETRY:
+            self._shed()
+            return
+        try:
+            with self._database as transaction:
+                transaction.executemany(_INSERT, self._waiting)
+            self.listed += len(self._waiting)
+            self._waiting.clear()
+            self._refused_at = None
+            self._trim()
+        except sqlite3.Error as error:
+            if self._refused_at is None:
+                _log.warning("the late ledger cannot be written; entries wait in memory", node=self.node, why=str(error))
+            self._refused_at = time.monotonic()
+            self._shed()
+
+    def _shed(self) -> None:
+        """Keep what waits within bounds; what goes is counted."""
+        if (surplus := len(self._waiting) - MOST_WAITING) > 0:
+            del self._waiting[:surplus]
+            self.listed += surplus
+            self.lost += surplus
+
+    def _trim(self) -> None:
+        self._untrimmed += 1
+        if self._database is not None and self._untrimmed >= _TRIM_EVERY:
+            self._untrimmed = 0
+            with self._database as transaction:
+                transaction.execute("DELETE FROM entries WHERE number <= (SELECT MAX(number) FROM entries) - ?", (MOST_KEPT,))
+
+    def close(self) -> None:
+        """Write what waits, if that is possible, and close the file."""
+        self._refused_at = None
+        self.commit()
+        if self._database is not None:
+            self._database.close()
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Which entries: those that agree with all that is given. ``since``: listed at or after this Unix time (ns)."""
+
+    detector: str | None = None
+    reason: str | None = None
+    type: str | None = None
+    source: str | None = None
+    since: int | None = None
+
+    def where(self) -> tuple[str, list[object]]:
+        given = [(name, getattr(self, name)) for name in ("detector", "reason", "type", "source")]
+        terms = [(f"{name} = ?", value) for name, value in given if value is not None]
+        if self.since is not None:
+            terms.append(("at >= ?", self.since))
+        return " AND ".join(term for term, _ in terms) or "1", [value for _, value in terms]
+
+
+def read_ledger(path: Path, query: Query | None = None, limit: int | None = None) -> list[Entry]:
+    """Entries of a ledger, the file or its folder, oldest first; ``limit``: the last so many. Raises LedgerError.
+
+    The node may go on writing meanwhile.
+    """
+    where, values = (query if query is not None else Query()).where()
+    text = f"SELECT {_FIELDS} FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
+    with _reader(path) as rows:
+        found = [Entry(*row) for row in rows.execute(text, [*values, *([limit] if limit is not None else [])])]
+    return found[::-1]
+
+
+def read_entry(path: Path, number: int) -> Entry:
+    """One entry. Raises LedgerError if there is none of this number."""
+    with _reader(path) as rows:
+        row = rows.execute(f"SELECT {_FIELDS} FROM entries WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        raise LedgerError(f"{path} has no entry {number}: 'slackline late list {path}' shows those that it has")
+    return Entry(*row)
+
+
+def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str, int, int]]:
+    """By detector, reason and type: how many entries, and the largest lateness (ns)."""
+    where, values = (query if query is not None else Query()).where()
+    worst = "MAX(CASE reason WHEN 'ahead' THEN ts - bound ELSE bound - ts END)"
+    text = (
+        f"SELECT detector, reason, type, COUNT(*), {worst} FROM entries WHERE {where} GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"
+    )
+    with _reader(path) as rows:
+        return list(rows.execute(text, values))
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    """The ledger's file, made if it is not there. Raises LedgerError."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(file, check_same_thread=False)  # one thread at a time uses it, not always the same
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        with database:
+            database.execute(_SCHEMA)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"cannot open the late ledger {file}: {error}; the state folder must be this node's own") from None
+    return database
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[sqlite3.Connection]:
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise LedgerError(f"there is no late ledger at {path}: give a node's state folder, or the file {FILE} in it")
+    try:
+        database = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            yield database
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise LedgerError(f"{file} is no late ledger: {error}") from None

@@ -1,0 +1,181 @@
+"""The late ledger: there once, there after a crash, there when the disk refuses; and what the command makes of it."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from middleware.cli.late import app
+from middleware.errors import LedgerError
+from middleware.event import Event
+from middleware.ordering.unit import Late
+from middleware.pubsub.codec import encode
+from middleware.pubsub.ingress import Turned
+from middleware.runtime import ledger as module
+from middleware.runtime.ledger import FILE, Ledger, Query, read_entry, read_ledger, summary
+
+
+class Hit(Event):
+    peak: float
+
+
+def late(number: int, ts: int = 100, final: int = 150) -> Late:
+    return Late(Hit(0.5, ts=ts, id=number, source="ball"), "insert", 400, 120, final)
+
+
+def turned(number: int) -> Turned:
+    event = Hit(0.5, ts=10**18, id=number, source="liar")
+    return Turned("ahead", 500, "insert", "Hit", event.ts, event.id, event.source, encode(event))
+
+
+def test_entries_come_back_as_they_were_listed(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path)
+    ledger.list_late("Hits", [late(1), late(2)])
+    ledger.list_turned([turned(3)])
+    ledger.commit()
+    first, _, third = read_ledger(tmp_path)  # while it is open
+    assert (first.number, first.node, first.detector, first.reason, first.change) == (1, "field", "Hits", "late", "insert")
+    assert (first.type, first.source, first.id, first.ts, first.clk, first.k, first.bound) == (
+        "Hit",
+        "ball",
+        1,
+        100,
+        400,
+        120,
+        150,
+    )
+    assert first.record == encode(late(1).event)
+    assert first.lateness == 50
+    assert (third.detector, third.reason, third.clk, third.lateness) == ("", "ahead", None, 10**18 - 500)
+    assert read_entry(tmp_path, 3) == third
+    assert summary(tmp_path) == [("Hits", "late", "Hit", 2, 50), ("", "ahead", "Hit", 1, 10**18 - 500)]
+    assert [entry.id for entry in read_ledger(tmp_path / FILE, Query(source="ball"), limit=1)] == [2]
+    assert read_ledger(tmp_path, Query(reason="ahead", detector="Hits")) == []
+    ledger.close()
+
+
+def test_what_is_listed_again_after_a_crash_stands_there_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        ledger = Ledger("field", tmp_path)
+        ledger.list_late("Hits", [late(1), late(2)])
+        ledger.list_late("Passes", [late(1)])
+        ledger.close()
+    assert [(entry.detector, entry.id) for entry in read_ledger(tmp_path)] == [("Hits", 1), ("Hits", 2), ("Passes", 1)]
+
+
+def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
+    code = f"""
+        import os, signal
+        from pathlib import Path
+        from middleware.event import Event
+        from middleware.ordering.unit import Late
+        from middleware.runtime.ledger import Ledger
+
+        class Hit(Event):
+            peak: float
+
+        ledger = Ledger("field", Path({str(tmp_path)!r}))
+        for number in range(100):
+            ledger.list_late("Hits", [Late(Hit(0.5, ts=1, id=number, source="s"), "insert", 5, 5, 2)])
+            ledger.commit()
+        ledger.list_late("Hits", [Late(Hit(0.5, ts=1, id=100, source="s"), "insert", 5, 5, 2)])
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(100))
+
+
+def test_a_disk_that_refuses_costs_nothing_and_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RETRY", 0.0)
+    ledger = Ledger("field", tmp_path)
+    assert ledger._database is not None
+    pages = ledger._database.execute("PRAGMA page_count").fetchone()[0]
+    ledger._database.execute(f"PRAGMA max_page_count = {pages + 2}")  # as a full disk: SQLITE_FULL
+    for number in range(500):
+        ledger.list_late("Hits", [late(number)])
+        ledger.commit()
+    assert 0 < ledger.listed < 500
+    assert ledger.lost == 0
+    assert len(read_ledger(tmp_path)) == ledger.listed
+    ledger._database.execute(f"PRAGMA max_page_count = {pages + 1_000}")
+    ledger.commit()
+    assert ledger.listed == 500
+    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(500))
+    ledger.close()
+
+
+def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 10)
+    ledger = Ledger("field", tmp_path)
+    assert ledger._database is not None
+    with sqlite3.connect(tmp_path / FILE) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        ledger._database.execute("PRAGMA busy_timeout = 0")
+        for number in range(25):
+            ledger.list_late("Hits", [late(number)])
+            ledger.commit()
+    other.close()
+    assert (ledger.listed, ledger.lost) == (15, 15)
+    ledger.close()
+    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(15, 25))
+
+
+def test_the_oldest_entries_go_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", 10)
+    monkeypatch.setattr(module, "_TRIM_EVERY", 1)
+    ledger = Ledger("field", tmp_path)
+    for number in range(30):
+        ledger.list_late("Hits", [late(number)])
+        ledger.commit()
+    ledger.close()
+    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(20, 30))
+
+
+def test_without_a_folder_it_only_counts() -> None:
+    ledger = Ledger("field")
+    ledger.list_late("Hits", [late(1)])
+    ledger.commit()
+    ledger.close()
+    assert (ledger.listed, ledger.lost) == (1, 0)
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="give a node's state folder"):
+        read_ledger(tmp_path)
+    (tmp_path / FILE).write_text("no database at all, though it is long enough to be looked at")
+    with pytest.raises(LedgerError, match="is no late ledger"):
+        read_ledger(tmp_path)
+    with pytest.raises(LedgerError, match="must be this node's own"):
+        Ledger("field", tmp_path)
+    Ledger("field", tmp_path / "new" / "folder").close()
+    with pytest.raises(LedgerError, match="late list"):
+        read_entry(tmp_path / "new" / "folder", 7)
+
+
+def test_the_command_lists_and_shows(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path)
+    ledger.list_late("Hits", [late(1), late(2)])
+    ledger.list_turned([turned(3)])
+    ledger.close()
+    listed = CliRunner().invoke(app, ["list", str(tmp_path)])
+    assert listed.exit_code == 0
+    assert "(all of the node)" in listed.stdout and "50ns" in listed.stdout
+    only = CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "late", "--last", "1", "--json", "-"])
+    assert '"id": 2' in only.stdout and '"id": 1' not in only.stdout and '"events": 2' in only.stdout
+    shown = CliRunner().invoke(app, ["show", str(tmp_path), "1"])
+    assert "late: 50ns below 150, up to which its results were final" in shown.stdout
+    assert "clk 400, K 120ns, final up to 150 (250ns behind clk)" in shown.stdout
+    assert "[0.5, 100, 1, 'ball', 0]" in shown.stdout
+    assert "beyond 500" in CliRunner().invoke(app, ["show", str(tmp_path), "3"]).stdout
+    Ledger("field", tmp_path / "empty").close()
+    assert "nothing is listed" in CliRunner().invoke(app, ["list", str(tmp_path / "empty")]).stdout
