@@ -30,6 +30,7 @@ COMMANDS = {
     "trace": Entry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
     "sub": Entry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
     "pub": Entry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
+    "why-waiting": Entry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
     "late": Entry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),

@@ -78,6 +78,7 @@ class Hierarchy:
         self.adaptation = adaptation
         self.budget = Budget()
         self.clock: int | None = None
+        self._outside: dict[str, int] = {}
         self._placed = [
             Placed.of(name, everything[name], level[name], _policy(policies, name), timer)
             for name in sorted(everything, key=lambda name: (level[name], name))
@@ -105,6 +106,7 @@ class Hierarchy:
         ``batch.progress`` is the whole of what is promised from outside: a raw type that is missing is open. Several
         batches come out only where results are withdrawn and published again (full retraction).
         """
+        self._outside = batch.progress
         if batch.clock is not None:
             self.clock = batch.clock if self.clock is None else max(self.clock, batch.clock)
         arrived: list[Parts] = [{name: [delta] for name, delta in batch.deltas.items()}]
@@ -201,6 +203,11 @@ class Hierarchy:
                 own = unit.costs.total / unit.received + unit.published / unit.received * unit.costs.downstream
                 for each in placed.reads:
                     by_type[each] = by_type.get(each, 0.0) + own
+
+    def inputs(self, unit: Unit) -> dict[str, int | None]:
+        """By type, what is promised to a unit of this node of each input; None where it is open."""
+        placed = next(each for each in self._placed if each.unit is unit)
+        return {name: self._promise(name, self._outside) for name in placed.reads}
 
     def statistics(self) -> list[UnitStatistics]:
         """What each unit has done so far."""

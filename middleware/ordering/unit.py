@@ -387,6 +387,11 @@ class Unit:
         self.ledger += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
         self._late += len(events)
 
+    @property
+    def first_waiting(self) -> Event | None:
+        """The first event in the buffer, which waits to be given to the detector."""
+        return self._waiting[0] if self._waiting else None
+
     def take_late(self) -> list[Late]:
         """What has been listed as late since the last time; the ledger is empty then, ``statistics`` still counts it."""
         taken, self.ledger = self.ledger, []

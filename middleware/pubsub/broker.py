@@ -9,7 +9,7 @@ local detectors, ``publish`` what they made of it, ``settle``, and do what the e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
 import msgspec
 
@@ -20,12 +20,14 @@ from middleware.event import NEVER, EventTypes
 from middleware.pubsub.admission import objection
 from middleware.pubsub.codec import (
     LARGEST_BLOCK,
+    Answer,
     BlockHead,
     Changes,
     Drops,
     EventCodec,
     Interest,
     Payload,
+    Question,
     Ready,
     decode_payload,
     encode,
@@ -41,6 +43,7 @@ from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.routing import RoutingTable, check_pattern, wanted
 from middleware.pubsub.sources import SourcePolicy
+from middleware.pubsub.waiting import NodeStatus, OriginStatus, StreamStatus, UnitStatus
 from middleware.pubsub.wire import Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
 
 GATHER = 30 * SECOND
@@ -138,6 +141,10 @@ class Broker:
         self._closing: str | None = None
         self._events_in = self._events_out = 0
         self._left: Counter[str] = Counter()
+        self._lost: dict[PeerKey, int] = {}
+        """Nodes of the configuration that were here and are gone, and since when."""
+        self.questions: dict[PeerKey, int] = {}
+        """Who wants to know what streams wait for; the owner answers."""
         self._owner = owner
         self._dialled = frozenset(peers) - {name}
         self._missing = set(self._dialled)
@@ -184,6 +191,7 @@ class Broker:
 
     def _attach(self, peer: Peer) -> None:
         self._peers[peer.key] = self._channels[peer.channel] = peer
+        self.questions.pop(peer.key, None)
 
     def _refuse(self, channel: Channel, reason: str, final: bool) -> None:
         self._effects.sends.append((channel, [encode_frame(Refusal(reason, final))]))
@@ -239,6 +247,7 @@ class Broker:
         for promises in self._views[peer.role]:
             if peer.role == "node" and peer.name in self._dialled and not reason.startswith("said goodbye"):
                 promises.promise(peer.key, {})  # it may be behind a cut, with publishers of its own: nothing ends without it
+                self._lost[peer.key] = self._now
             else:
                 promises.leave(peer.key)
         self._gate.sources.leave(peer.key)
@@ -258,6 +267,8 @@ class Broker:
             payload: Payload = decode_payload(parts)
             if type(payload) is Interest:
                 self._interested(peer, payload)
+            elif type(payload) is Question:
+                self.questions[peer.key] = payload.number
             elif type(payload) is Changes:
                 if peer.role == "publisher":
                     payload = self._gate.heard(peer.key, payload, self._now)
@@ -457,6 +468,34 @@ class Broker:
     def drained(self) -> bool:
         """Whether no one who is attached is still to get anything."""
         return not any(peer.link.up for peer in self._peers.values())
+
+    def answer(self, status: NodeStatus) -> None:
+        """Tell those who have asked what streams wait for."""
+        questions, self.questions = self.questions, {}
+        for key, number in questions.items():
+            if (peer := self._peers.get(key)) is not None:
+                peer.link.send([encode(Answer(number, msgspec.json.encode(status)))])
+
+    def waiting(self, units: list[UnitStatus]) -> NodeStatus:
+        """What streams wait for at this node, with what its units say of themselves. O(types * origins)."""
+        streams = {}
+        for name in list(self._everywhere.known):
+            promised, origins = self._everywhere.origins(name)
+            streams[name] = StreamStatus(promised, [self._origin(*origin) for origin in origins.items()])
+        slow = [f"{peer.role} {peer.name}" for peer in self._peers.values() if peer.slow]
+        return NodeStatus(self.name, self._clock, streams, units, sorted(self._missing), sorted(self._pressure.paused), slow)
+
+    def _origin(self, key: Hashable, promised: int | None) -> OriginStatus:
+        if not isinstance(key, tuple):
+            return OriginStatus("detectors", self.name, promised)
+        role, name = key
+        peer = self._peers.get(key)
+        if role == "publisher" and key in self._gate.sources:
+            source = self._gate.sources[key]
+            held = peer is not None and peer.link.held
+            return OriginStatus(role, name, promised, self._now - source.heard_at, source.stood_in is not None, held)
+        away = role == "node" and (peer is None or peer.link.peer is None)
+        return OriginStatus(role, name, promised, self._now - self._lost.get(key, self._now) if away else None, away=away)
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""

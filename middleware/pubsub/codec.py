@@ -90,7 +90,20 @@ class Ready(msgspec.Struct, array_like=True, tag=2):
     number: Count
 
 
-Payload = Changes | Interest | Ready
+class Question(msgspec.Struct, array_like=True, tag=5):
+    """Please tell what your streams wait for (``waiting``)."""
+
+    number: Count
+
+
+class Answer(msgspec.Struct, array_like=True, tag=6):
+    """The answer to a question: a ``NodeStatus`` as JSON."""
+
+    number: Count
+    body: bytes
+
+
+Payload = Changes | Interest | Ready | Question | Answer
 
 encode = msgspec.msgpack.Encoder().encode
 _decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode

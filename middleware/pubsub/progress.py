@@ -65,6 +65,11 @@ class Promises:
         """The types that some origin offers or offered."""
         return self._types.keys()
 
+    def origins(self, name: str) -> tuple[int | None, dict[Hashable, int | None]]:
+        """The combined promise for a known type (None: open), and what each origin promises."""
+        progress = self._types[name]
+        return progress.value(), dict(progress.promises)
+
     def floor(self, name: str) -> int:
         """What has been promised for a type, ever; NEVER if nothing was."""
         return self._types[name].floor if name in self._types else NEVER

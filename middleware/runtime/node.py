@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import structlog
 
@@ -17,6 +17,7 @@ from middleware.event import EventTypes
 from middleware.ordering.alpha import INTERVAL
 from middleware.pubsub.broker import Broker, BrokerStatistics, Effects
 from middleware.pubsub.sources import SourcePolicy
+from middleware.pubsub.waiting import UnitStatus
 from middleware.runtime.keys import Keys
 from middleware.runtime.ledger import Ledger
 from middleware.runtime.zeromq import Transport
@@ -47,6 +48,15 @@ class Processor(Protocol):
 
     def adapt(self, busy: float, wanted: Collection[str]) -> None:
         """Told twice a second which part of the time ``process`` took, 0 to 1, and which publications others want."""
+        ...
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A processor that can say what its units wait for."""
+
+    def waiting(self) -> list[UnitStatus]:
+        """What each unit waits for."""
         ...
 
 
@@ -143,6 +153,9 @@ class Node:
     def _step(self, timeout: float) -> None:
         self._receive(timeout)
         self._process()
+        if self._broker.questions:
+            processor = self._processor
+            self._broker.answer(self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else []))
         self._carry_out(self._broker.settle(time.monotonic_ns()))
 
     def _receive(self, timeout: float) -> None:

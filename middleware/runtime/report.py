@@ -11,10 +11,11 @@ import msgspec
 import psutil
 
 from middleware.change import Batch
-from middleware.event import IDENTITY, Identity
+from middleware.event import IDENTITY, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import UnitStatistics
+from middleware.ordering.unit import Unit, UnitStatistics
 from middleware.pubsub.broker import BrokerStatistics
+from middleware.pubsub.waiting import UnitStatus
 from middleware.runtime.ledger import Ledger
 
 MOST_REPORTED = 1_000_000
@@ -113,6 +114,30 @@ class Reporter:
         )
         self._adapted, self._cpu = now, cpu
         self._memory = max(self._memory, memory)
+
+    def waiting(self) -> list[UnitStatus]:
+        """What each unit waits for."""
+        return [self._unit_status(unit) for unit in self.hierarchy.units]
+
+    def _unit_status(self, unit: Unit) -> UnitStatus:
+        first, key = unit.first_waiting, getattr(unit.detector, "key", None)
+        told = None
+        if first is not None:
+            value = repr(getattr(first, key, "")) if isinstance(key, str) else ""
+            told = (first.ts, type_name(first.__class__), first.source, value)
+        return UnitStatus(
+            detector=unit.name,
+            reads=self.hierarchy.inputs(unit),
+            publishes=[type_name(each) for each in unit.detector.publishes],
+            progress=unit.progress,
+            final=unit.final,
+            clk=unit.clock.clk,
+            k=unit.clock.k,
+            alpha=unit.alpha,
+            horizon=unit.policies.horizon.of(unit.clock.k),
+            waiting=unit.statistics().waiting,
+            first=told,
+        )
 
     def report(self, node: str, broker: BrokerStatistics) -> NodeReport:
         """The report as of now."""

@@ -1,0 +1,44 @@
+"""Inquiry: how a program outside a node learns what the node's streams wait for."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from middleware.clock import SECOND
+from middleware.errors import NetworkError
+from middleware.pubsub.codec import Answer, Interest, Payload, Question, encode
+from middleware.pubsub.waiting import NodeStatus
+from middleware.pubsub.wire import Parts, payload_size
+from middleware.runtime.connection import PATIENCE, Connection
+from middleware.runtime.keys import Keys
+
+_WAIT = 0.05
+
+
+class Inquiry(Connection):
+    """Asks the node at ``address``. It subscribes to nothing, so it holds nobody back."""
+
+    def __init__(self, address: str, *, keys: Keys | None = None, node: str | None = None, patience: float = PATIENCE) -> None:
+        self._number = 0
+        self._answer: Answer | None = None
+        super().__init__("subscriber", address, Interest(1), name=None, keys=keys, node=node, patience=patience)
+
+    def ask(self, timeout: float = PATIENCE) -> NodeStatus:
+        """What the node's streams wait for now. Raises NetworkError if it does not say within ``timeout`` seconds."""
+        deadline = time.monotonic_ns() + round(timeout * SECOND)
+        with self._lock:
+            self._number += 1
+            self._link.send([encode(Question(self._number))])
+            while self._answer is None or self._answer.number != self._number:
+                self._check_alive()
+                if time.monotonic_ns() > deadline:
+                    raise NetworkError(f"node at {self.address} has not answered within {timeout:g} s")
+                self._pump(_WAIT)
+            return msgspec.json.decode(self._answer.body, type=NodeStatus)
+
+    def _take(self, payload: Payload, parts: Parts) -> None:
+        self._link.consume(payload_size(parts))
+        if type(payload) is Answer:
+            self._answer = payload
