@@ -58,13 +58,17 @@ def aggregate_of(given: Aggregate | Monoid | tuple[Monoid, Field], reads: tuple[
     if not isinstance(given, Aggregate) or not isinstance(given.monoid, Monoid):
         raise WindowError(f"{given!r} is no aggregate: give a monoid, or a monoid and a field")
     if given.field is None and given.monoid.name != "count":
-        raise WindowError(f"{given.monoid.name} of what? Only COUNT needs no field: give a pair ({given.monoid.name.upper()}, field)")
+        raise WindowError(
+            f"{given.monoid.name} of what? Only COUNT needs no field: give a pair ({given.monoid.name.upper()}, field)"
+        )
     if not isinstance(given.field, str):
         return given
     kinds = set()
     for event_type in reads:
         if given.field not in event_type.__struct_fields__:
-            raise WindowError(f"{type_name(event_type)} has no field {given.field!r}, which {given.monoid.name} is to be taken of")
+            raise WindowError(
+                f"{type_name(event_type)} has no field {given.field!r}, which {given.monoid.name} is to be taken of"
+            )
         kinds.add(typing.get_type_hints(event_type).get(given.field))
     monoid = given.monoid
     return Aggregate(monoid.of(int) if kinds == {int} and int in monoid.variants else monoid, given.field)

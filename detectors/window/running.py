@@ -16,6 +16,7 @@ from middleware.change import Delta
 from middleware.derivation import canonical
 from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.operator import Operation, Origin
+from middleware.state import exactly
 
 if TYPE_CHECKING:
     from detectors.window.windows import Windows
@@ -196,4 +197,5 @@ def _differences(before: Results, after: Results, out: Delta) -> None:
 
 
 def _same(one: Event, other: Event) -> bool:
-    return one == other
+    """Whether nobody could tell them apart: zeros by their sign, NaNs not at all."""
+    return exactly(one, other) if one == other else repr(one) == repr(other)
