@@ -1,6 +1,8 @@
 """Sliding windows over events that arrive out of order: the aggregator ``Fiba``, monoids, and windows as operators."""
 
+from detectors.window.aggregates import Aggregate
 from detectors.window.fiba import Aggregator, Fiba
+from detectors.window.kinds import Counted, Hopping, Kind, Landmark, Session, Sliding, Tumbling
 from detectors.window.monoid import Group, Monoid
 from detectors.window.monoids import (
     ARGMAX,
@@ -22,6 +24,7 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
+from detectors.window.windows import Windows
 
 __all__ = [
     "ARGMAX",
@@ -42,8 +45,17 @@ __all__ = [
     "STDDEV",
     "SUM",
     "VARIANCE",
+    "Aggregate",
     "Aggregator",
+    "Counted",
     "Fiba",
     "Group",
+    "Hopping",
+    "Kind",
+    "Landmark",
     "Monoid",
+    "Session",
+    "Sliding",
+    "Tumbling",
+    "Windows",
 ]

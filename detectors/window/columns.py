@@ -26,3 +26,24 @@ def aligned(*columns: Iterable[Any]) -> list[list[Any]]:
         if len(one) != len(lists[0]):
             raise WindowError(f"the columns differ in length: {len(lists[0])} and {len(one)}")
     return lists
+
+
+class _Behind:
+    """Comes after everything."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+    __le__ = __lt__
+    __ge__ = __gt__
+
+
+BEHIND = _Behind()
+
+
+def bounds(low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds in the total order: a bare time includes all events at it."""
+    return (low,) if isinstance(low, int) else low, (high, BEHIND) if isinstance(high, int) else high

@@ -26,16 +26,22 @@ __all__ = ["Aggregator", "Fiba", "PlainFiba"]
 class Aggregator(Protocol):
     """The values of a window in order of time, and their aggregate. d: distance from the nearer end; n: size.
 
-    Times are integers (int64). Each holds one entry: values at one time combine, old before new.
+    Times are integers (int64). Each holds one entry: values at one time combine, old before new. Made with ``ordered``, the
+    times are places in the total order, (ts, source, id) or (ts, level, source, id), so that each event has an entry of its
+    own; a bare ts as a bound includes all events at it.
     """
 
     monoid: Monoid
     min_arity: int
+    ordered: bool
 
-    def insert(self, ts: int, value: Any, *, replace: bool = False) -> None:
+    def __init__(self, monoid: Monoid, *, min_arity: int = 8, ordered: bool = False) -> None:
+        """``min_arity``: nodes have that many children, up to twice as many. From 2 to 128; WindowError beyond."""
+
+    def insert(self, ts: Any, value: Any, *, replace: bool = False) -> None:
         """Put a value at a time; behind what is there, or instead of it. O(log d), amortised O(1) in order."""
 
-    def evict(self, ts: int) -> bool:
+    def evict(self, ts: Any) -> bool:
         """Take out what is at a time, anywhere; False if nothing is. O(log d). Raises WindowError on an empty window."""
 
     def evict_oldest(self) -> None:
@@ -44,33 +50,33 @@ class Aggregator(Protocol):
     def query(self) -> Any:
         """The aggregate of the window. O(1)."""
 
-    def range_query(self, low: int, high: int) -> Any:
+    def range_query(self, low: Any, high: Any) -> Any:
         """The aggregate of what lies from ``low`` to ``high``, both included. O(log of distance and size of the range)."""
 
-    def bulk_insert(self, times: Iterable[int], values: Iterable[Any], *, replace: bool = False) -> None:
+    def bulk_insert(self, times: Iterable[Any], values: Iterable[Any], *, replace: bool = False) -> None:
         """Insert many, in order of time (WindowError if not), with one search and one repair for each run of neighbours.
 
         Both may be arrays (numpy, Arrow, anything with a buffer): then no Python object is made for an entry.
         """
 
-    def bulk_evict(self, upto: int) -> int:
+    def bulk_evict(self, upto: Any) -> int:
         """Take out all with times <= ``upto``; how many entries that was."""
 
-    def round(self, evict_upto: int, ts: int, value: Any) -> Any:
+    def round(self, evict_upto: Any, ts: Any, value: Any) -> Any:
         """``bulk_evict(evict_upto)``, ``insert(ts, value)`` and ``query()`` in one call."""
 
-    def rounds(self, evict_upto: Iterable[int], times: Iterable[int], values: Iterable[Any]) -> Any:
+    def rounds(self, evict_upto: Iterable[Any], times: Iterable[Any], values: Iterable[Any]) -> Any:
         """One ``round`` after another, over columns; the results as a column. Times need not be in order."""
 
     def clear(self) -> None:
         """Take out everything."""
 
     @property
-    def oldest(self) -> int | None:
+    def oldest(self) -> Any:
         """The first time, None if there is none."""
 
     @property
-    def youngest(self) -> int | None:
+    def youngest(self) -> Any:
         """The last time, None if there is none."""
 
     @property
@@ -80,7 +86,7 @@ class Aggregator(Protocol):
     def __len__(self) -> int:
         """Entries."""
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """(time, result of what is there) in order of time. O(n)."""
 
     def _check(self) -> None:

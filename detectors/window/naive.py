@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from detectors.window.columns import bounds
 from detectors.window.monoid import Monoid
 from middleware.errors import WindowError
 
@@ -14,9 +15,10 @@ from middleware.errors import WindowError
 class NaiveWindow:
     """The interface of ``Fiba``. Queries in O(n)."""
 
-    def __init__(self, monoid: Monoid, *, min_arity: int = 4) -> None:
+    def __init__(self, monoid: Monoid, *, min_arity: int = 8, ordered: bool = False) -> None:
         self.monoid = monoid
         self.min_arity = min_arity
+        self.ordered = ordered
         self._times: list[Any] = []
         self._values: dict[Any, list[Any]] = {}
 
@@ -57,6 +59,7 @@ class NaiveWindow:
         return self._fold(self._times)
 
     def range_query(self, low: Any, high: Any) -> Any:
+        low, high = bounds(low, high) if self.ordered else (low, high)
         return self._fold(self._times[bisect_left(self._times, low) : bisect_right(self._times, high)])
 
     def bulk_insert(self, times: Iterable[Any], values: Iterable[Any], *, replace: bool = False) -> None:
@@ -69,6 +72,7 @@ class NaiveWindow:
             self.insert(ts, value, replace=replace)
 
     def bulk_evict(self, upto: Any) -> int:
+        upto = bounds(upto, upto)[1] if self.ordered else upto
         gone = self._times[: bisect_right(self._times, upto)]
         for ts in gone:
             self.evict(ts)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from detectors.window.columns import aligned
+from detectors.window.columns import aligned, bounds
 from detectors.window.monoid import Monoid
 from middleware.errors import WindowError
 
@@ -42,11 +42,12 @@ Top = tuple[Node, bool, bool]
 class PlainFiba:
     """The interface and the meaning of ``Fiba`` (see there), for any monoid, in its plain Python form."""
 
-    def __init__(self, monoid: Monoid, *, min_arity: int = 4) -> None:
+    def __init__(self, monoid: Monoid, *, min_arity: int = 8, ordered: bool = False) -> None:
         if not 2 <= min_arity <= 128:
             raise WindowError(f"min_arity must be between 2 and 128, not {min_arity}")
         self.monoid = monoid
         self.min_arity = min_arity
+        self.ordered = ordered
         self._work = {"combines": 0, "visits": 0}
         self._can_fail = monoid.native is None
         self._notes: list[tuple[Any, ...]] = []
@@ -86,6 +87,7 @@ class PlainFiba:
         return self.monoid.lower(combine(combine(self._left.agg, self._root.agg), self._right.agg))
 
     def range_query(self, low: Any, high: Any) -> Any:
+        low, high = bounds(low, high) if self.ordered else (low, high)
         parts: list[Any] = []
         if self._size and low <= high:
             self._collect(self._root, low, high, False, False, parts)
@@ -119,6 +121,7 @@ class PlainFiba:
 
     def bulk_evict(self, upto: Any) -> int:
         before = self._size
+        upto = bounds(upto, upto)[1] if self.ordered else upto
 
         def evict_all() -> None:
             while self._size and self._left.times[0] <= upto:
@@ -436,13 +439,13 @@ class PlainFiba:
         assert expected == node.agg or repr(expected) == repr(node.agg), "an aggregate is out of date"  # NaN != NaN
         if not node.children:
             yield depth
-        bounds = [low, *node.times, high]
+        limits = [low, *node.times, high]
         for place, child in enumerate(node.children):
             assert child.parent is node, "a child has lost its parent"
             root = node.parent is None
             assert child.left == (place == 0 and (node.left or root)), "a node mistakes its side"
             assert child.right == (place == len(node.times) and (node.right or root)), "a node mistakes its side"
-            yield from self._check_node(child, depth + 1, bounds[place], bounds[place + 1])
+            yield from self._check_node(child, depth + 1, limits[place], limits[place + 1])
 
 
 def entries(node: Node) -> Iterator[tuple[Any, Any]]:

@@ -26,6 +26,10 @@ CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
 OPERATIONS = ["insert"] * 4 + ["replace", "evict", "oldest", "bulk_insert", "bulk_evict", "round", "range", "rounds", "clear"]
 
 
+ORDERS = st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", "c", "ab", "", "é"]), st.integers(0, 3))
+LEVELS = st.tuples(st.integers(0, 5), st.integers(0, 2), st.text("abc", max_size=2), st.integers(-3, 3))
+
+
 def same(one, other) -> bool:
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(same, one, other))
@@ -48,38 +52,38 @@ def column_of(results) -> tuple:
     return tuple(math.nan if result is None else result for result in listed(results))
 
 
-def run(window, operation, data, values):
+def run(window, operation, data, values, times=TIMES, bounds=TIMES):
     """One operation with drawn arguments; what it gives."""
     match operation:
         case "insert":
-            ts, value = data.draw(TIMES), data.draw(values)
+            ts, value = data.draw(times), data.draw(values)
             return lambda w: w.insert(ts, value)
         case "replace":
-            ts, value = data.draw(TIMES), data.draw(values)
+            ts, value = data.draw(times), data.draw(values)
             return lambda w: w.insert(ts, value, replace=True)
         case "evict":
-            times = [ts for ts, _ in window]
-            ts = data.draw(st.sampled_from(times) | TIMES if times else TIMES)
+            there = [ts for ts, _ in window]
+            ts = data.draw(st.sampled_from(there) | times if there else times)
             return lambda w: w.evict(ts) if len(w) else None
         case "oldest":
             return lambda w: w.evict_oldest() if len(w) else None
         case "bulk_insert":
-            times = sorted(data.draw(st.lists(TIMES, max_size=60)))
-            column = [data.draw(values) for _ in times]
+            column_of_times = sorted(data.draw(st.lists(times, max_size=60)))
+            column = [data.draw(values) for _ in column_of_times]
             replace = data.draw(st.booleans())
-            return lambda w: w.bulk_insert(times, column, replace=replace)
+            return lambda w: w.bulk_insert(column_of_times, column, replace=replace)
         case "bulk_evict":
-            upto = data.draw(TIMES)
+            upto = data.draw(bounds)
             return lambda w: w.bulk_evict(upto)
         case "round":
-            arguments = (data.draw(TIMES), data.draw(TIMES), data.draw(values))
+            arguments = (data.draw(bounds), data.draw(times), data.draw(values))
             return lambda w: w.round(*arguments)
         case "rounds":
-            rows = data.draw(st.lists(st.tuples(st.integers(-5, 20), TIMES), max_size=4))
+            rows = data.draw(st.lists(st.tuples(bounds, times), max_size=4))
             column = [data.draw(values) for _ in rows]
             return lambda w: column_of(w.rounds([a for a, _ in rows], [b for _, b in rows], column))
         case "range":
-            low, high = data.draw(TIMES), data.draw(TIMES)
+            low, high = data.draw(bounds), data.draw(bounds)
             return lambda w: w.range_query(low, high)
     return lambda w: w.clear()
 
@@ -101,3 +105,20 @@ def test_like_the_naive_window(kind, case, data, min_arity):
         assert equal(window.query(), naive.query())
         for one, other in zip(window, naive, strict=True):
             assert one[0] == other[0] and equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("case", ["concat", "argmax", "sum:float", "last:int"])
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), min_arity=st.sampled_from([2, 3, 8]), times=st.sampled_from([ORDERS, LEVELS]))
+def test_places_in_the_total_order(kind, case, data, min_arity, times):
+    monoid, values = CASES[case]
+    window, naive = kind(monoid, min_arity=min_arity, ordered=True), NaiveWindow(monoid, ordered=True)
+    bounds = times | st.integers(0, 6)
+    for operation in data.draw(st.lists(st.sampled_from(OPERATIONS), max_size=25)):
+        act = run(naive, operation, data, values, times, bounds)
+        assert same(act(window), act(naive)), operation
+        window._check()
+        assert (window.oldest, window.youngest) == (naive.oldest, naive.youngest)
+        assert same(tuple(window), tuple(naive))
+        assert same(window.query(), naive.query())

@@ -6,7 +6,7 @@ use pyo3::types::PyIterator;
 use super::errors::window_error;
 use super::numbers::{Count, First, Last, Max, MaxCount, Min, Range, SumInt};
 use super::object::Python_;
-use super::times::{Plain, Stamps};
+use super::times::{Ordered, Plain, Stamps};
 use super::values::{Of, Sums, Values, Variance};
 use super::window::{Object, Typed, Window};
 
@@ -18,18 +18,20 @@ pub struct Fiba {
     monoid: Py<PyAny>,
     #[pyo3(get)]
     min_arity: usize,
+    #[pyo3(get)]
+    ordered: bool,
 }
 
 #[pymethods]
 impl Fiba {
     #[new]
-    #[pyo3(signature = (monoid, *, min_arity = 4))]
-    fn new(monoid: Bound<'_, PyAny>, min_arity: usize) -> PyResult<Self> {
+    #[pyo3(signature = (monoid, *, min_arity = 8, ordered = false))]
+    fn new(monoid: Bound<'_, PyAny>, min_arity: usize, ordered: bool) -> PyResult<Self> {
         if !(2..=128).contains(&min_arity) {
             return Err(window_error(format!("min_arity must be between 2 and 128, not {min_arity}")));
         }
-        let window = window(Plain, &monoid, min_arity)?;
-        Ok(Self { window, monoid: monoid.unbind(), min_arity })
+        let window = if ordered { window(Ordered::default(), &monoid, min_arity)? } else { window(Plain, &monoid, min_arity)? };
+        Ok(Self { window, monoid: monoid.unbind(), min_arity, ordered })
     }
 
     fn __len__(&self) -> usize {

@@ -83,6 +83,9 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
     }
 
     fn range<'py>(&mut self, low: &Object<'py>, high: &Object<'py>) -> PyResult<Object<'py>> {
+        if S::MOVES {
+            self.stamps.high(high, &mut self.tree)?;
+        }
         let low_time = self.stamps.low(low, &mut self.tree)?;
         let high_time = self.stamps.high(high, &mut self.tree)?;
         let agg = self.tree.range(low_time, high_time)?;
@@ -111,6 +114,9 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
     #[inline]
     fn round<'py>(&mut self, last: &Object<'py>, time: &Object<'py>, value: &Object<'py>) -> PyResult<Object<'py>> {
         let slot = self.tree.monoid.take(value)?;
+        if S::MOVES {
+            self.stamps.take(time, &mut self.tree)?;
+        }
         let last = self.stamps.high(last, &mut self.tree)?;
         let time = self.stamps.take(time, &mut self.tree)?;
         self.advance(last)?;
@@ -120,6 +126,9 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
 
     fn rounds<'py>(&mut self, lasts: &Object<'py>, times: &Object<'py>, values: &Object<'py>) -> PyResult<Object<'py>> {
         let slots = self.tree.monoid.column(values)?;
+        if S::MOVES {
+            self.stamps.column(times, &mut self.tree)?;
+        }
         let lasts = self.stamps.column_high(lasts, &mut self.tree)?;
         let times = self.stamps.column(times, &mut self.tree)?;
         super::errors::same_length(lasts.len(), slots.len())?;

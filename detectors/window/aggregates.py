@@ -1,0 +1,74 @@
+"""What is aggregated in a window: a monoid over a field of the events, or over a function of them."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import attrgetter, index
+from typing import Any
+
+from detectors.window.monoid import Monoid
+from middleware.errors import WindowError
+from middleware.event import EventType, type_name
+
+Field = str | Callable[[Any], Any] | None
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {"float": float, "int": index, "any": lambda value: value}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """``monoid`` over ``field``: a field's name, a function of an event, or None for what only counts events.
+
+    A value of None is left out, as in SQL. Over fields of whole numbers a monoid is the one over integers, if it has one.
+    """
+
+    monoid: Monoid
+    field: Field = None
+
+    def value(self) -> Callable[[Any], Any]:
+        """The function that takes from an event what goes into the tree. It may raise: the event is to blame."""
+        prepare = _CHECKS[self.monoid.native[1]] if self.monoid.native else self.monoid.lift
+        if self.field is None:
+            return lambda event: 1
+        get = attrgetter(self.field) if isinstance(self.field, str) else self.field
+
+        def value(event: Any) -> Any:
+            found = get(event)
+            return None if found is None else prepare(found)
+
+        return value
+
+    def tree_monoid(self) -> Monoid:
+        """The monoid over such values."""
+        return self.monoid if self.monoid.native else replace(self.monoid, lift=_itself)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def aggregate_of(given: Aggregate | Monoid | tuple[Monoid, Field], reads: tuple[EventType, ...]) -> Aggregate:
+    """An aggregate as written down, over these event types. Raises WindowError where it makes no sense."""
+    if isinstance(given, Monoid):
+        given = Aggregate(given)
+    elif isinstance(given, tuple):
+        given = Aggregate(*given)
+    if not isinstance(given, Aggregate) or not isinstance(given.monoid, Monoid):
+        raise WindowError(f"{given!r} is no aggregate: give a monoid, or a monoid and a field")
+    if given.field is None and given.monoid.name != "count":
+        raise WindowError(
+            f"{given.monoid.name} of what? Only COUNT needs no field: give a pair ({given.monoid.name.upper()}, field)"
+        )
+    if not isinstance(given.field, str):
+        return given
+    kinds = set()
+    for event_type in reads:
+        if given.field not in event_type.__struct_fields__:
+            raise WindowError(
+                f"{type_name(event_type)} has no field {given.field!r}, which {given.monoid.name} is to be taken of"
+            )
+        kinds.add(typing.get_type_hints(event_type).get(given.field))
+    monoid = given.monoid
+    return Aggregate(monoid.of(int) if kinds == {int} and int in monoid.variants else monoid, given.field)

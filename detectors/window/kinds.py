@@ -1,0 +1,351 @@
+"""Kinds of windows: which there are, given what has come. Pure; content is (start, end] throughout.
+
+A late event must revise exactly the results it touches. So each kind answers, before and after a change, which windows there
+are in the region that the change can touch; what differs is published. Time passes by going from one end to the ``next``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from detectors.window.content import Content
+from middleware.errors import WindowError
+from middleware.event import END, MAX_TS, Order
+
+
+class Window(NamedTuple):
+    """A window that is not empty.
+
+    ``low``, ``high``
+        what it holds: from there to there, times or places in the total order, both included.
+    ``known_by``
+        what, with the key, makes its identity; it stays what it is while the window grows.
+    """
+
+    start: int
+    end: int
+    low: int | Order
+    high: int | Order
+    known_by: tuple[Any, ...]
+
+
+class Kind:
+    """A kind of windows. ``retention``: an entry this much (ns) behind progress is droppable at the latest, if one can say."""
+
+    retention = 0
+
+    def region(self, content: Content, times: list[int]) -> Any:
+        """What changes at these times can touch; the same for the content before and after. Times are sorted."""
+        raise NotImplementedError
+
+    def inside(self, content: Content, region: Any, upto: int) -> Iterable[Window]:
+        """The windows in a region whose end is not after ``upto``."""
+        raise NotImplementedError
+
+    def next(self, content: Content, after: int) -> list[Window]:
+        """All windows with the least end that is after ``after``."""
+        raise NotImplementedError
+
+    def droppable(self, content: Content, final: int) -> int:
+        """How many of the oldest entries no window will need whose end is after ``final``."""
+        raise NotImplementedError
+
+
+def _checked(**durations: int) -> None:
+    for name, value in durations.items():
+        if not isinstance(value, int) or value <= 0:
+            raise WindowError(f"{name} must be a whole number of nanoseconds above 0, not {value!r}")
+
+
+def _sizes(size: int | tuple[int, ...]) -> tuple[int, ...]:
+    sizes = size if isinstance(size, tuple) else (size,)
+    for each in sizes:
+        _checked(size=each)
+    if not sizes or len(set(sizes)) < len(sizes):
+        raise WindowError(f"sizes must be different, and one at least: {sizes}")
+    return sizes
+
+
+def _timed(content: Content, start: int, end: int) -> Iterator[Window]:
+    """The window (start, end], if it is not empty."""
+    first = content.first_after(start)
+    if first is not None and first <= end:
+        yield Window(start, end, start + 1, end, (start, end))
+
+
+@dataclass(frozen=True)
+class Hopping(Kind):
+    """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
+
+    Several sizes share what they hold: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.
+    """
+
+    size: int | tuple[int, ...]
+    every: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        _checked(every=self.every)
+        object.__setattr__(self, "sizes", _sizes(self.size))
+        object.__setattr__(self, "retention", max(self.sizes))
+
+    sizes = ()
+
+    def end(self, ts: int) -> int:
+        """The first end that is not before ``ts``."""
+        return -((self.offset - ts) // self.every) * self.every + self.offset
+
+    def region(self, content: Content, times: list[int]) -> list[int]:
+        return sorted({end for ts in times for end in range(self.end(ts), ts + self.retention, self.every)})
+
+    def inside(self, content: Content, region: list[int], upto: int) -> Iterator[Window]:
+        for end in region:
+            if end <= upto:
+                yield from self._at(content, end)
+
+    def next(self, content: Content, after: int) -> list[Window]:
+        end = self.end(after + 1)
+        while True:
+            first = content.first_after(end - self.retention)
+            if first is None:
+                return []
+            end = max(end, self.end(first))
+            windows = list(self._at(content, end))
+            if windows:
+                return windows
+            end += self.every  # between windows further apart than they are long
+
+    def _at(self, content: Content, end: int) -> Iterator[Window]:
+        for size in self.sizes:
+            yield from _timed(content, end - size, end)
+
+    def droppable(self, content: Content, final: int) -> int:
+        return content.after(self.end(final + 1) - self.retention)
+
+
+def Tumbling(size: int, offset: int = 0) -> Hopping:  # noqa: N802
+    """Windows of ``size`` (ns), one after the other."""
+    return Hopping(size, size, offset)
+
+
+@dataclass(frozen=True)
+class Sliding(Kind):
+    """A window for each time at which something happened: (ts - size, ts]. Several sizes (ns) share what they hold."""
+
+    size: int | tuple[int, ...]
+
+    sizes = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", _sizes(self.size))
+        object.__setattr__(self, "retention", max(self.sizes))
+
+    def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
+        """Intervals [from, to) of times, apart from each other."""
+        intervals: list[tuple[int, int]] = []
+        for ts in times:
+            if intervals and ts <= intervals[-1][1]:
+                intervals[-1] = intervals[-1][0], ts + self.retention
+            else:
+                intervals.append((ts, ts + self.retention))
+        return intervals
+
+    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
+        for start, end in region:
+            ts = content.first_after(start - 1)
+            while ts is not None and ts < end and ts <= upto:
+                yield from self._at(ts)
+                ts = content.first_after(ts)
+
+    def next(self, content: Content, after: int) -> list[Window]:
+        ts = content.first_after(after)
+        return [] if ts is None else list(self._at(ts))
+
+    def _at(self, ts: int) -> Iterator[Window]:
+        for size in self.sizes:
+            yield Window(ts - size, ts, ts - size + 1, ts, (ts - size, ts))
+
+    def droppable(self, content: Content, final: int) -> int:
+        return content.after(final + 1 - self.retention)
+
+
+@dataclass(frozen=True)
+class Session(Kind):
+    """Runs of events of which none is more than ``gap`` (ns) after the one before; known by the time of their first event.
+
+    A session ends ``gap`` after its last event: only then is it known that nothing more belongs to it.
+    """
+
+    gap: int
+
+    def __post_init__(self) -> None:
+        _checked(gap=self.gap)
+        object.__setattr__(self, "retention", self.gap)
+
+    def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
+        """Intervals [first, last] of times: what changed, and the sessions it is part of or adjoins."""
+        intervals: list[tuple[int, int]] = []
+        for ts in times:
+            first, last = ts, ts
+            place = content.after(ts - self.gap - 1)
+            if place < len(content) and content.orders[place][0] <= ts + self.gap:
+                first = min(ts, self._first(content, place))
+                last = max(ts, self._last(content, content.after(ts + self.gap) - 1))
+            if intervals and first <= intervals[-1][1] + self.gap:  # they may become one session
+                intervals[-1] = min(first, intervals[-1][0]), max(last, intervals[-1][1])
+            else:
+                intervals.append((first, last))
+        return intervals
+
+    def _first(self, content: Content, place: int) -> int:
+        """The time at which the session of an entry begins. O(entries before it)."""
+        orders = content.orders
+        while place > 0 and orders[place][0] - orders[place - 1][0] <= self.gap:
+            place -= 1
+        return orders[place][0]
+
+    def _last(self, content: Content, place: int) -> int:
+        orders = content.orders
+        while place + 1 < len(orders) and orders[place + 1][0] - orders[place][0] <= self.gap:
+            place += 1
+        return orders[place][0]
+
+    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
+        for low, high in region:
+            first = content.first_after(low - 1)
+            while first is not None and first <= high:
+                last = self._last(content, content.after(first) - 1)
+                if last + self.gap <= upto:
+                    yield self._window(first, last)
+                first = content.first_after(last)
+
+    def next(self, content: Content, after: int) -> list[Window]:
+        place = content.after(after - self.gap)
+        if place == len(content):
+            return []
+        return [self._window(self._first(content, place), self._last(content, place))]
+
+    def _window(self, first: int, last: int) -> Window:
+        return Window(first, last + self.gap, first, last, (first,))
+
+    def droppable(self, content: Content, final: int) -> int:
+        place = content.after(final - self.gap)
+        while 0 < place < len(content) and content.orders[place][0] - content.orders[place - 1][0] <= self.gap:
+            place -= 1
+        return place
+
+
+@dataclass(frozen=True)
+class Landmark(Kind):
+    """All since a landmark: (landmark, end] for each multiple of ``every`` before which something came since the last one.
+
+    The landmark is ``since``, or with ``period`` the last of its repetitions since then. Durations in ns. What came since the
+    landmark is held until there is a new one.
+    """
+
+    since: int
+    every: int
+    period: int | None = None
+
+    def __post_init__(self) -> None:
+        _checked(every=self.every)
+        if self.period is not None:
+            _checked(period=self.period)
+            if self.period % self.every:
+                raise WindowError(f"period ({self.period}) must be a multiple of every ({self.every})")
+
+    def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
+        """Intervals (from, to] of times: from a change to the next landmark."""
+        intervals: list[tuple[int, int]] = []
+        for ts in times:
+            until = END if self.period is None else self._landmark(ts) + self.period
+            if ts > self.since and not (intervals and intervals[-1][1] == until):
+                intervals.append((self._end(ts) - self.every, until))
+        return intervals
+
+    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
+        for after, until in region:
+            windows = self.next(content, after)
+            while windows and windows[0].end <= min(until, upto):
+                yield from windows
+                windows = self.next(content, windows[0].end)
+
+    def next(self, content: Content, after: int) -> list[Window]:
+        first = content.first_after(max(self.since, self._end(after + 1) - self.every))
+        if first is None:
+            return []
+        start, end = self._landmark(first), self._end(first)
+        return [Window(start, end, start + 1, end, (start, end))]
+
+    def _end(self, ts: int) -> int:
+        return -((self.since - ts) // self.every) * self.every + self.since
+
+    def _landmark(self, ts: int) -> int:
+        if self.period is None:
+            return self.since
+        return (ts - self.since - 1) // self.period * self.period + self.since
+
+    def droppable(self, content: Content, final: int) -> int:
+        return content.after(max(self.since, self._landmark(final + 1)))
+
+
+@dataclass(frozen=True)
+class Counted(Kind):
+    """The last ``size`` events at every ``every``-th event: from the first of them to the last; fewer at the beginning.
+
+    A window is known by its last event. With ``every`` above 1 a late event moves all that come after it.
+    """
+
+    size: int
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        _checked(size=self.size, every=self.every)
+
+    def region(self, content: Content, times: list[int]) -> list[tuple[Order, Order | None]]:
+        """Intervals of the total order, None for its end. Far enough that what is behind was not touched before either."""
+        reach = self.size + len(times) if self.every == 1 else len(content)
+        intervals: list[tuple[Any, Any]] = []
+        for ts in times:
+            place = content.after(ts) + reach
+            until = content.orders[place] if place < len(content) else None
+            if intervals and (intervals[-1][1] is None or (ts,) <= intervals[-1][1]):
+                intervals[-1] = intervals[-1][0], until
+            else:
+                intervals.append(((ts,), until))
+        return intervals
+
+    def inside(self, content: Content, region: list[tuple[Order, Order | None]], upto: int) -> Iterator[Window]:
+        for low, high in region:
+            place = bisect_left(content.orders, low)
+            stop = len(content) if high is None else bisect_left(content.orders, high)
+            for number in range(self._next(content, place), stop, self.every):
+                if content.orders[number][0] <= upto:
+                    yield self._window(content, number)
+
+    def next(self, content: Content, after: int) -> list[Window]:
+        numbers = range(self._next(content, content.after(after)), len(content), self.every)
+        end = content.orders[numbers[0]][0] if numbers else MAX_TS
+        return [self._window(content, number) for number in numbers if content.orders[number][0] == end]
+
+    def _next(self, content: Content, place: int) -> int:
+        """The number of the first entry from ``place`` on that ends a window."""
+        return place + -(content.dropped + place + 1) % self.every
+
+    def _window(self, content: Content, number: int) -> Window:
+        first, last = content.orders[max(0, number - self.size + 1)], content.orders[number]
+        return Window(first[0], last[0], first, last, last)
+
+    def droppable(self, content: Content, final: int) -> int:
+        return max(0, content.after(final) - self.size + 1)
+
+
+def following(kind: Kind, content: Content, after: int, upto: int) -> Iterator[list[Window]]:
+    """The windows that end after ``after`` and not after ``upto``, all of one end at a time."""
+    windows = kind.next(content, after)
+    while windows and windows[0].end <= upto:
+        yield windows
+        windows = kind.next(content, windows[0].end)

@@ -1,0 +1,201 @@
+"""The running state of windows: contents by key, and what is due when time passes.
+
+What was published is never stored: it follows from what the windows held, and is calculated again where a change touches it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from detectors.window.content import Content, Entry
+from detectors.window.kinds import Window, following
+from middleware.change import Delta
+from middleware.derivation import canonical
+from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
+from middleware.operator import Operation, Origin
+from middleware.state import exactly
+
+if TYPE_CHECKING:
+    from detectors.window.windows import Windows
+
+Results = dict[int, Event]
+"""Results by their id."""
+
+
+class Changes:
+    """What comes and goes for one key, and when."""
+
+    __slots__ = ("come", "gone")
+
+    def __init__(self) -> None:
+        self.come: list[Entry] = []
+        self.gone: list[Order] = []
+
+    def times(self) -> list[int]:
+        return sorted({*(order[0] for order in self.gone), *(entry.order[0] for entry in self.come)})
+
+
+class WindowsOperation(Operation):
+    """Runs ``Windows``: for each change, the results in the region it touches, before and after."""
+
+    def __init__(self, plan: Windows, name: str, level: int) -> None:
+        super().__init__()
+        self._plan = plan
+        self._kind = plan.over
+        self._origin = Origin(name, level)
+        self._key = plan.key_of()
+        self._values = [aggregate.value() for aggregate in plan.aggregates.values()]
+        self._monoids = [aggregate.tree_monoid() for aggregate in plan.aggregates.values()]
+        self._make = plan.make()
+        self._contents: dict[Any, Content] = {}
+        self._upto = END if plan.emit == "change" else NEVER
+        self._swept = NEVER
+        self._due: list[tuple[int, int, Any]] = []  # end, a number that breaks ties, key
+        self._next: dict[Any, int] = {}  # the end at which a key is in _due
+        self._count = 0
+
+    @property
+    def held(self) -> int:
+        return sum(map(len, self._contents.values()))
+
+    @property
+    def keys(self) -> int:
+        return len(self._contents)
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        out = Delta()
+        for key, changes in self._by_key(delta).items():
+            self._change(key, changes, out)
+        if self._plan.emit != "change":
+            self._pass(final if self._plan.emit == "final" else emitted, out)
+        self._purge(final)
+        return out
+
+    # Changes.
+
+    def _by_key(self, delta: Delta) -> dict[Any, Changes]:
+        found: dict[Any, Changes] = {}
+        for event in delta.retracts:
+            if self.failures.pop(IDENTITY(event), None) is None:
+                _of(found, canonical(self._key(event))).gone.append(ORDER(event))
+        for event in delta.inserts:
+            try:
+                key = canonical(self._key(event))
+                values = tuple([value(event) for value in self._values])
+            except Exception:
+                self.fail(event, traceback.format_exc(limit=-8))
+                continue
+            _of(found, key).come.append(Entry(ORDER(event), values))
+        return found
+
+    def _change(self, key: Any, changes: Changes, out: Delta) -> None:
+        content = self._contents.get(key)
+        if content is None:
+            content = self._contents[key] = Content(self._monoids)
+        times = changes.times()
+        region = self._kind.region(content, times) if times[0] <= self._upto else None
+        before = self._results(key, content, region)
+        for order in changes.gone:
+            content.remove(order)
+        if changes.come:
+            content.insert(changes.come)
+        _differences(before, self._results(key, content, region), out)
+        if self._plan.emit != "change":
+            self._schedule(key, content, self._upto)
+
+    def _results(self, key: Any, content: Content, region: Any) -> Results:
+        if region is None:
+            return {}
+        return self._made(key, content, self._kind.inside(content, region, self._upto))
+
+    def _made(self, key: Any, content: Content, windows: Iterable[Window]) -> Results:
+        source, level = self._origin.source, self._origin.level
+        results: Results = {}
+        for window in windows:
+            number = self._origin.id(key, *window.known_by)
+            values = content.results(window.low, window.high)
+            results[number] = self._make(key, window.start, window.end, values, number, source, level)
+        return results
+
+    # Time.
+
+    def _schedule(self, key: Any, content: Content, upto: int) -> None:
+        """See to it that a key is looked at when its next window after ``upto`` ends."""
+        windows = self._kind.next(content, upto)
+        if not windows:
+            self._next.pop(key, None)
+        elif self._next.get(key) != windows[0].end:
+            self._next[key] = windows[0].end
+            self._count += 1
+            heappush(self._due, (windows[0].end, self._count, key))
+
+    def _pass(self, upto: int, out: Delta) -> None:
+        """Publish the windows that end until ``upto``."""
+        if upto <= self._upto:
+            return
+        while self._due and self._due[0][0] <= upto:
+            end, _, key = heappop(self._due)
+            if self._next.get(key) != end:
+                continue  # rescheduled since
+            content = self._contents[key]
+            for windows in following(self._kind, content, self._upto, upto):
+                out.inserts += self._made(key, content, windows).values()
+            self._schedule(key, content, upto)
+        self._upto = upto
+
+    def _purge(self, final: int) -> None:
+        """Forget what no window needs any more; now and then, since each key is looked at."""
+        if final != END and final - self._swept < self._kind.retention // 4:
+            return
+        if final == self._swept:
+            return
+        self._swept = final
+        for key, content in list(self._contents.items()):
+            content.drop(self._kind.droppable(content, final))
+            if not content and not content.dropped:
+                del self._contents[key]
+
+    # Checkpoints.
+
+    def snapshot(self) -> Any:
+        contents = {
+            key: (content.dropped, [Entry(order, content.values[order]) for order in content.orders])
+            for key, content in self._contents.items()
+        }
+        return contents, self._upto, self._swept, dict(self.failures)
+
+    def restore(self, state: Any) -> None:
+        contents, self._upto, self._swept, failures = state
+        self.failures = dict(failures)
+        self._contents, self._due, self._next = {}, [], {}
+        for key, (dropped, entries) in contents.items():
+            content = self._contents[key] = Content(self._monoids)
+            content.dropped = dropped
+            content.insert(list(entries))
+            if self._plan.emit != "change":
+                self._schedule(key, content, self._upto)
+
+
+def _of(found: dict[Any, Changes], key: Any) -> Changes:
+    changes = found.get(key)
+    if changes is None:
+        changes = found[key] = Changes()
+    return changes
+
+
+def _differences(before: Results, after: Results, out: Delta) -> None:
+    for number, event in after.items():
+        old = before.pop(number, None)
+        if old is None:
+            out.inserts.append(event)
+        elif not _same(old, event):
+            out.revises.append((old, event))
+    out.retracts += before.values()
+
+
+def _same(one: Event, other: Event) -> bool:
+    """Whether nobody could tell them apart: zeros by their sign, NaNs not at all."""
+    return exactly(one, other) if one == other else repr(one) == repr(other)

@@ -1,0 +1,126 @@
+"""``Windows``: windows as incremental operators (design section 6.2). Late events revise exactly the results they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, ClassVar
+
+import msgspec
+
+from detectors.window.aggregates import Aggregate, Field, aggregate_of
+from detectors.window.kinds import Kind
+from detectors.window.monoid import Monoid
+from detectors.window.running import WindowsOperation
+from middleware.errors import WindowError
+from middleware.event import Event, EventType, type_name
+from middleware.operator import Operation, Operator, result_fields
+
+EMITS = ("close", "change", "final")
+
+
+class Windows(Operator):
+    """One result for each window, and each value of the key, in which something happened.
+
+    ``reads``
+        event types, or one.
+    ``over``
+        the kind of windows: ``Tumbling``, ``Hopping``, ``Sliding``, ``Session``, ``Landmark``, ``Counted``.
+    ``values``
+        name -> (monoid, field), or a monoid that needs no field: what results say.
+    ``key``
+        names of fields, each with windows of its own.
+    ``result``
+        the event type of results: the key's fields, ``start``, ``end`` (ns; the window is (start, end]), and the values, by
+        name. Made if it is not given. Results are stamped with the end of the window.
+    ``emit``
+        ``close``: when the unit's time has passed the end, early and corrected later; ``change``: at once, and again
+        whenever something comes; ``final``: once, when nothing can change any more.
+
+    >>> from detectors.window import COUNT, MAX, Tumbling
+    >>> class Reading(Event):
+    ...     sensor: int
+    ...     value: float
+    >>> Windows(Reading, Tumbling(10), {"readings": COUNT, "highest": (MAX, "value")}, key="sensor").publishes
+    (<class 'detectors.window.windows.ReadingWindow'>,)
+
+    Raises WindowError for what makes no sense.
+    """
+
+    key: ClassVar[None] = None
+
+    def __init__(
+        self,
+        reads: EventType | tuple[EventType, ...],
+        over: Kind,
+        values: Mapping[str, Aggregate | Monoid | tuple[Monoid, Field]],
+        *,
+        key: str | tuple[str, ...] = (),
+        result: EventType | None = None,
+        emit: str = "close",
+        name: str = "",
+    ) -> None:
+        reads = reads if isinstance(reads, tuple) else (reads,)
+        if emit not in EMITS:
+            raise WindowError(f"emit must be one of {', '.join(EMITS)}, not {emit!r}")
+        if not isinstance(over, Kind):
+            raise WindowError(f"{over!r} is no kind of windows: give Tumbling(...), Hopping(...), Session(...) or another")
+        self.over = over
+        self.emit = emit
+        self.key_fields = (key,) if isinstance(key, str) else key
+        self.aggregates = {field: aggregate_of(given, reads) for field, given in values.items()}
+        for event_type in reads:
+            for field in self.key_fields:
+                if field not in event_type.__struct_fields__:
+                    raise WindowError(f"{type_name(event_type)} has no field {field!r}, which the windows are to be keyed by")
+        self.result = result or self._made(reads[0])
+        self.subscribes = reads  # type: ignore[misc]
+        self.publishes = (self.result,)  # type: ignore[misc]
+        self.name = name or f"{self.result.__name__}s"
+        self._check_result()
+
+    def start(self, name: str, level: int) -> Operation:
+        return WindowsOperation(self, name, level)
+
+    def key_of(self) -> Callable[[Any], Any]:
+        """The key of an event: a value, a tuple of several, or () without a key."""
+        return attrgetter(*self.key_fields) if self.key_fields else lambda event: ()
+
+    def make(self) -> Callable[..., Event]:
+        """The function (key, start, end, values, id, source, level) -> result, whatever order the type has its fields in."""
+        result, single = self.result, len(self.key_fields) == 1
+        names = (*self.key_fields, "start", "end", *self.aggregates)
+        places = [names.index(field) for field in result_fields(result)]
+        plain = places == list(range(len(names)))
+
+        def made(key: Any, start: int, end: int, values: list[Any], number: int, source: str, level: int) -> Event:
+            found = [key, start, end, *values] if single else [*key, start, end, *values]
+            if not plain:
+                found = [found[place] for place in places]
+            return result(*found, ts=end, id=number, source=source, level=level)
+
+        return made
+
+    def _made(self, read: EventType) -> EventType:
+        """A result type: like what is read in its key, any value for the rest."""
+        fields: list[tuple[str, Any]] = [(field, read.__annotations__.get(field, Any)) for field in self.key_fields]
+        fields += [("start", int), ("end", int), *((field, Any) for field in self.aggregates)]
+        try:
+            return msgspec.defstruct(
+                f"{read.__name__}Window",
+                fields,
+                bases=(Event,),
+                namespace={"namespace": read.namespace},
+                module=__name__,
+                frozen=True,
+            )
+        except (TypeError, ValueError) as error:
+            raise WindowError(f"no result type can be made of the fields {[name for name, _ in fields]}: {error}") from None
+
+    def _check_result(self) -> None:
+        wanted = [*self.key_fields, "start", "end", *self.aggregates]
+        if sorted(wanted) != sorted(result_fields(self.result)):
+            raise WindowError(
+                f"{type_name(self.result)} must have just the fields {', '.join(wanted)} (key, window, values), "
+                f"but has {', '.join(result_fields(self.result))}"
+            )
