@@ -1,0 +1,1 @@
+"""Sequence queries (SASE) over streams that arrive out of order, with negation: an incremental operator."""
