@@ -23,7 +23,7 @@ class Equalities:
     """The classes of equal fields of one query.
 
     ``implied``
-        equalities between positive components that follow through a negated one, and that no partition sees to.
+        equalities between positive components that follow from others, and that no partition sees to.
     """
 
     def __init__(
@@ -32,6 +32,7 @@ class Equalities:
         self._variables = variables
         self._positive = [slot for slot, component in enumerate(query.components) if not component.negated]
         needed = range(len(query.components)) if query.strategy is Strategy.STRICT else self._positive
+        self._is_any = query.strategy is Strategy.ANY
         classes = self._classes(conjuncts)
         self._keys: list[dict[int, str]] = []
         rest = []
@@ -41,7 +42,7 @@ class Equalities:
                 by_slot.setdefault(slot, name)
             is_key = by_slot.keys() >= set(needed) and all(self._hashable(node) for node in fields)
             (self._keys.append(by_slot) if is_key else rest.append(fields))
-        self.implied = [equality for fields in rest for equality in self._through_negation(fields)]
+        self.implied = [equality for fields in rest for equality in self._following(fields)]
 
     def key(self, slot: int) -> tuple[str, ...] | None:
         """The fields that place a component's events in a partition; None if it does not have them all."""
@@ -86,10 +87,13 @@ class Equalities:
             classes = [fields for fields in classes if fields not in touched] + [merged]
         return classes
 
-    def _through_negation(self, fields: list[_Node]) -> list[Expression]:
-        """A chain of equalities over the positive components of a class that holds a negated one too."""
-        positive = [node for node in fields if node[0] in self._positive]
-        if len(positive) == len(fields):
+    def _following(self, fields: list[_Node]) -> list[Expression]:
+        """A chain of equalities over the positive components of a class that holds a negated one too.
+
+        For strategies that take the first event that fits, over every class: each event must fit those before it.
+        """
+        positive = sorted(node for node in fields if node[0] in self._positive)
+        if len(positive) == len(fields) and self._is_any:
             return []
         sides = [self._field(node) for node in positive]
         return [
