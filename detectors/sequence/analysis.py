@@ -161,10 +161,12 @@ class _Analysis:
                     shared = set.intersection(*(set(v.columns) for v in variables)) - set(Event.__struct_fields__)
                     hint = f"they all have {', '.join(sorted(shared))}" if shared else "write the comparisons one by one"
                     raise self.wrong(f"{variable.types} has no field {name}", hint, same.at)
-            sides = [Field(v.name, name, Index.EACH if v.kleene else None, at=same.at) for v in variables]
-            if len(sides) == 1 and variables[0].kleene:
-                sides.insert(0, Field(variables[0].name, name, Index.PREVIOUS, at=same.at))
-            pairs = [Comparison("=", left, right, at=same.at) for left, right in zip(sides, sides[1:], strict=False)]
+            sides = [Field(v.name, name, Index.EACH if v.kleene else None, at=same.at) for v in variables if not v.negated]
+            if len(sides) == 1 and sides[0].index is Index.EACH:
+                sides.insert(0, Field(sides[0].variable, name, Index.PREVIOUS, at=same.at))
+            ends = list(zip(sides, sides[1:], strict=False))
+            ends += [(sides[-1], Field(v.name, name, at=same.at)) for v in variables if v.negated]
+            pairs = [Comparison("=", left, right, at=same.at) for left, right in ends]
             for pair in pairs:
                 self._check_identity(pair)
             found += pairs

@@ -7,6 +7,7 @@ is negated. A class with a field of every positive component parts the stream: o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from detectors.sequence.expressions import Variable
 from detectors.sequence.functions import Kind
@@ -33,16 +34,21 @@ class Equalities:
         self._positive = [slot for slot, component in enumerate(query.components) if not component.negated]
         needed = range(len(query.components)) if query.strategy is Strategy.STRICT else self._positive
         self._is_any = query.strategy is Strategy.ANY
+        self._same: set[_Node] = set()  # fields that are equal in all events of a Kleene component
         classes = self._classes(conjuncts)
         self._keys: list[dict[int, str]] = []
-        rest = []
+        self.implied: list[Expression] = []
+        lone = self._positive[0] if len(self._positive) == 1 and query.components[self._positive[0]].kleene else None
         for fields in classes:
             by_slot: dict[int, str] = {}
             for slot, name in fields:
                 by_slot.setdefault(slot, name)
             is_key = by_slot.keys() >= set(needed) and all(self._hashable(node) for node in fields)
-            (self._keys.append(by_slot) if is_key else rest.append(fields))
-        self.implied = [equality for fields in rest for equality in self._following(fields)]
+            if is_key and lone is not None:
+                is_key = (lone, by_slot[lone]) in self._same  # else the events of its only group need not be equal
+            if is_key:
+                self._keys.append(by_slot)
+            self.implied += self._following(fields, by_slot, is_key)
 
     def key(self, slot: int) -> tuple[str, ...] | None:
         """The fields that place a component's events in a partition; None if it does not have them all."""
@@ -81,26 +87,39 @@ class Equalities:
     def _classes(self, conjuncts: list[Expression]) -> list[list[_Node]]:
         """Union of what is said to be equal, in the order in which it is said. O(conjuncts * fields)."""
         classes: list[list[_Node]] = []
-        for sides in filter(None, map(self._sides, conjuncts)):
-            touched = [fields for fields in classes if sides[0] in fields or sides[1] in fields]
-            merged = list(dict.fromkeys([node for fields in touched for node in fields] + list(sides)))
-            classes = [fields for fields in classes if fields not in touched] + [merged]
+        for conjunct in conjuncts:
+            sides = self._sides(conjunct) or self._uniform(conjunct)
+            if sides is not None:
+                touched = [fields for fields in classes if sides[0] in fields or sides[1] in fields]
+                merged = list(dict.fromkeys([node for fields in touched for node in fields] + list(sides)))
+                classes = [fields for fields in classes if fields not in touched] + [merged]
         return classes
 
-    def _following(self, fields: list[_Node]) -> list[Expression]:
-        """A chain of equalities over the positive components of a class that holds a negated one too.
+    def _uniform(self, test: Expression) -> tuple[_Node, _Node] | None:
+        """The field that ``a[i].x = a[i-1].x`` says to be equal in all events of a Kleene component."""
+        match test:
+            case Comparison("=", Field(one, name) as left, Field(other, again) as right) if (one, name) == (other, again):
+                node = self._node(left) or self._node(right)
+                if node is not None and {left.index, right.index} == {Index.EACH, Index.PREVIOUS}:
+                    self._same.add(node)
+                    return node, node
+        return None
 
-        For strategies that take the first event that fits, over every class: each event must fit those before it.
+    def _following(self, fields: list[_Node], by_slot: dict[int, str], is_key: bool) -> list[Expression]:
+        """Equalities of different positive components that follow through a negated one, and that no key sees to.
+
+        For strategies that take the first event that fits, all that follow: each event must fit those before it.
         """
         positive = sorted(node for node in fields if node[0] in self._positive)
         if len(positive) == len(fields) and self._is_any:
             return []
-        sides = [self._field(node) for node in positive]
-        return [
-            Comparison("=", left, right)
-            for left, right in zip(sides, sides[1:], strict=False)
-            if left.variable != right.variable
-        ]
+        first = [node for node in positive if by_slot[node[0]] == node[1]]
+        pairs = [] if is_key else list(pairwise(first))
+        for node in positive:
+            others = [each for each in first if each[0] != node[0]]
+            if node not in first and others:
+                pairs.append((node, others[0]))
+        return [Comparison("=", self._field(one), self._field(other)) for one, other in pairs]
 
     def _field(self, node: _Node) -> Field:
         variable = next(v for v in self._variables.values() if v.slot == node[0])

@@ -48,13 +48,17 @@ class Changes:
 
 
 class Roles:
-    """What an event may be in a pattern: steps, filters, and the key of its partition as each of them."""
+    """What an event may be in a pattern: steps, filters, and the key of its partition as each of them.
+
+    An event without a key matches nothing, but if it is to match alone, nothing can rule it out either.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._roles = {
             event_type: [(step, _key_of(step), [test.test for test in step.filters]) for step in steps]
             for event_type, steps in plan.roles.items()
         }
+        self._alone = len(plan.steps) == 1
         self._kleene = {step.slot for step in plan.steps if step.kleene}
 
     def __call__(self, event: Event, every: bool = False) -> list[tuple[Step | None, Any]]:
@@ -64,10 +68,12 @@ class Roles:
         key cannot be hashed.
         """
         found: list[tuple[Step | None, Any]] = []
-        for step, key_of, filters in self._roles[event.__class__]:
+        for step, key_of, filters in self._roles.get(event.__class__, ()):
             key = key_of(event) if key_of is not None else None
-            if key is not None and any(value is None or value != value for value in key):  # NULL and NaN equal nothing
-                continue
+            if key is not None and any(value is None or value != value for value in key):
+                if step.negated or not self._alone:  # NULL and NaN equal nothing
+                    continue
+                key = tuple(None if value != value else value for value in key)
             hash(key)
             alone: Any = (event,) if step.slot in self._kleene else event
             if all(test(alone) for test in filters):
