@@ -49,7 +49,11 @@ class _Analysis:
                     name = tails[0]
                 else:
                     close = [*tails, *get_close_matches(name, self.types, 1, 0.5)][:3]
-                    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(sorted(self.types)) or 'none'}"
+                    hint = (
+                        f"did you mean {' or '.join(close)}?"
+                        if close
+                        else f"there are {', '.join(sorted(self.types)) or 'none'}"
+                    )
                     raise self.wrong(f"there is no event type {name}", hint, component.at)
             found.append(self.types[name])
         return tuple(dict.fromkeys(found))
@@ -71,7 +75,9 @@ class _Analysis:
         query = self.query
         positive = [component for component in query.components if not component.negated]
         if not positive:
-            raise self.wrong("nothing but negation", "a match needs an event: add a component without !", query.components[0].at)
+            raise self.wrong(
+                "nothing but negation", "a match needs an event: add a component without !", query.components[0].at
+            )
         if query.within is None and len(query.components) > 1:
             hint = "add WITHIN 10 s, for instance: without a window nothing could ever be forgotten"
             last = query.text.rstrip().count("\n") + 1

@@ -26,32 +26,42 @@ class Schedule(NamedTuple):
     stepwise: tuple[tuple[Test, ...], ...]
 
 
+Places = list[tuple[Condition, ...]]
+
+
 def schedules(plan: Plan) -> list[Schedule]:
     """The schedule for each place whose event is given; the last one for when none is. O(steps * conditions)."""
-    return [_schedule(plan, given) for given in (*range(len(plan.steps)), None)]
+
+    def tests(places: Places) -> tuple[tuple[Test, ...], ...]:
+        return tuple(tuple(_test(condition, plan) for condition in conditions) for conditions in places)
+
+    return [Schedule(tests(at), tests(stepwise)) for at, stepwise in scheduled(plan)]
 
 
-def _schedule(plan: Plan, given: int | None) -> Schedule:
+def scheduled(plan: Plan) -> list[tuple[Places, Places]]:
+    """The conditions of each schedule, by place: those to check when it is bound, and those to check event by event."""
+    return [_scheduled(plan, given) for given in (*range(len(plan.steps)), None)]
+
+
+def _scheduled(plan: Plan, given: int | None) -> tuple[Places, Places]:
     count = len(plan.steps)
     order = [place for place in reversed(range(count)) if place != given or plan.steps[place].kleene]
     known = set(range(count)) - set(order)
     waiting = list(plan.conditions)
-    at: list[tuple[Test, ...]] = [()] * count
-    stepwise: list[tuple[Test, ...]] = [()] * count
+    at: Places = [()] * count
+    stepwise: Places = [()] * count
     for place in order:
         if plan.steps[place].kleene:
-            events = [test for test in waiting if _is_stepwise(test, plan, place, known)]
-            stepwise[place] = tuple(_test(test, plan) for test in events)
-            waiting = [test for test in waiting if test not in events]
+            stepwise[place] = tuple(test for test in waiting if _is_stepwise(test, plan, place, known))
+            waiting = [test for test in waiting if test not in stepwise[place]]
         known.add(place)
-        due = [test for test in waiting if _places(test, plan) <= known]
-        at[place] = tuple(_test(test, plan) for test in due)
-        waiting = [test for test in waiting if test not in due]
-    return Schedule(tuple(at), tuple(stepwise))
+        at[place] = tuple(test for test in waiting if _places(test, plan) <= known)
+        waiting = [test for test in waiting if test not in at[place]]
+    return at, stepwise
 
 
 def _is_stepwise(test: Condition, plan: Plan, place: int, known: set[int]) -> bool:
-    return test.stepwise == plan.steps[place].slot and _places(test, plan) <= known | {place}
+    return test.is_stepwise(plan.steps[place].slot) and _places(test, plan) <= known | {place}
 
 
 def _places(test: Condition, plan: Plan) -> set[int]:
@@ -71,7 +81,9 @@ class Search:
         for each place, the first and the last time (both included) that its events may have.
     """
 
-    def __init__(self, plan: Plan, partition: Partition, schedule: Schedule, given: int | None = None, event: Any = None) -> None:
+    def __init__(
+        self, plan: Plan, partition: Partition, schedule: Schedule, given: int | None = None, event: Any = None
+    ) -> None:
         self.floors = [MIN_TS] * len(plan.steps)
         self.ceilings = [MAX_TS] * len(plan.steps)
         self._steps = plan.steps

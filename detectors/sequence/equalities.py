@@ -106,7 +106,7 @@ class Equalities:
         return None
 
     def _following(self, fields: list[_Node], by_slot: dict[int, str], is_key: bool) -> list[Expression]:
-        """Equalities of different positive components that follow through a negated one, and that no key sees to.
+        """Equalities of positive components that follow through a negated one, and that no key sees to.
 
         For strategies that take the first event that fits, all that follow: each event must fit those before it.
         """
@@ -115,11 +115,11 @@ class Equalities:
             return []
         first = [node for node in positive if by_slot[node[0]] == node[1]]
         pairs = [] if is_key else list(pairwise(first))
-        for node in positive:
-            others = [each for each in first if each[0] != node[0]]
-            if node not in first and others:
-                pairs.append((node, others[0]))
-        return [Comparison("=", self._field(one), self._field(other)) for one, other in pairs]
+        pairs += [((slot, by_slot[slot]), (slot, name)) for slot, name in positive if by_slot[slot] != name]
+        groups = [] if is_key or self._is_any or len(first) < 2 else [each for each in map(self._field, first) if each.index]
+        return [Comparison("=", self._field(one), self._field(other)) for one, other in pairs] + [
+            Comparison("=", Field(each.variable, each.name, Index.PREVIOUS), each) for each in groups
+        ]
 
     def _field(self, node: _Node) -> Field:
         variable = next(v for v in self._variables.values() if v.slot == node[0])

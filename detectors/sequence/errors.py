@@ -16,7 +16,9 @@ class QueryError(SlacklineError):
         where it begins, both from 1; 0 if the query was built in Python.
     """
 
-    def __init__(self, message: str, *, hint: str = "", text: str = "", line: int = 0, column: int = 0, length: int = 1) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", text: str = "", line: int = 0, column: int = 0, length: int = 1
+    ) -> None:
         self.message = message
         self.hint = hint
         self.line = line

@@ -97,7 +97,9 @@ class Expressions:
         one = _One(self)
         code = one.code(node)
         if one.each | one.previous:
-            raise self.wrong("this has a value for every event of the group", "write first(a[].x), last(a[].x) or another aggregate", node)
+            raise self.wrong(
+                "this has a value for every event of the group", "write first(a[].x), last(a[].x) or another aggregate", node
+            )
         return one.compiled(code.source, code)
 
     def wrong(self, message: str, hint: str, node: Expression | Place) -> QueryError:
@@ -149,7 +151,11 @@ class _One:
         if node.name in self.variables:
             raise self.wrong(f"{node.name} is an event, not a value", f"name a field of it, such as {node.name}.ts", node)
         known = ", ".join(self.variables)
-        hint = f"fields are written variable.field; the variables are {known}" if known else "give the components variables: SEQ(A a)"
+        hint = (
+            f"fields are written variable.field; the variables are {known}"
+            if known
+            else "give the components variables: SEQ(A a)"
+        )
         raise self.wrong(f"{node.name} is no variable", hint, node)
 
     def _same(self, node: Expression) -> Code:
@@ -164,7 +170,9 @@ class _One:
         if found is None:
             close = get_close_matches(name, self.variables, 1)
             hint = f"did you mean {close[0]}?" if close else f"the variables are {', '.join(self.variables)}"
-            raise self.wrong(f"there is no variable {name}", hint if self.variables else "give the components variables: SEQ(A a)", node)
+            raise self.wrong(
+                f"there is no variable {name}", hint if self.variables else "give the components variables: SEQ(A a)", node
+            )
         self.slots.add(found.slot)
         return found
 
@@ -203,19 +211,30 @@ class _One:
         if function is None:
             known = [*FUNCTIONS, *AGGREGATES]
             close = get_close_matches(node.function, known, 1)
-            raise self.wrong(f"there is no function {node.function}", f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}", node)
+            raise self.wrong(
+                f"there is no function {node.function}",
+                f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}",
+                node,
+            )
         arguments = [self.code(argument) for argument in node.arguments]
         takes = [*function.takes, *function.takes[-1:] * (len(arguments) - len(function.takes) if function.many else 0)]
         if len(takes) != len(arguments):
             raise self.wrong(f"{node.function} takes {len(takes)} values, not {len(arguments)}", "", node)
         for argument, code, wanted in zip(node.arguments, arguments, takes, strict=True):
-            if not (wanted == ANYTHING or code.kind is Kind.NULL or wanted == code.kind or (wanted == NUMBER and code.kind.is_number)):
+            if not (
+                wanted == ANYTHING
+                or code.kind is Kind.NULL
+                or wanted == code.kind
+                or (wanted == NUMBER and code.kind.is_number)
+            ):
                 raise self.wrong(f"{node.function} takes {_a(wanted)}, but {argument} is {_a(code.kind)}", "", argument)
         kind = function.gives or self._joint(arguments, node)
         unknown = any(code.nullable for code in arguments)
         values = ", ".join(code.source for code in arguments)
         strict = unknown and node.function != "coalesce"
-        source = f"call_known({self._constant(function.call)}, {values})" if strict else f"{self._constant(function.call)}({values})"
+        source = (
+            f"call_known({self._constant(function.call)}, {values})" if strict else f"{self._constant(function.call)}({values})"
+        )
         nullable = all(code.nullable for code in arguments) if node.function == "coalesce" else unknown or function.partial
         return Code(source, kind, nullable, arguments[0].type)
 
@@ -239,12 +258,18 @@ class _One:
             raise self.wrong(f"{node.function} takes all events of a Kleene variable", f"write {example}{extra}", node)
         variable = self.variable(group.variable, group)
         if not variable.kleene:
-            raise self.wrong(f"{variable.name} is one event", f"aggregates are for several: SEQ(... {variable.types}+ {variable.name}[] ...)", group)
+            raise self.wrong(
+                f"{variable.name} is one event",
+                f"aggregates are for several: SEQ(... {variable.types}+ {variable.name}[] ...)",
+                group,
+            )
         self.whole.add(variable.slot)
         if not aggregate.takes:
             return Code(f"len(e{variable.slot})", Kind.INT, False)
         if group.name is None:
-            raise self.wrong(f"{node.function} takes values", f"name a field, such as {node.function}({variable.name}[].ts)", group)
+            raise self.wrong(
+                f"{node.function} takes values", f"name a field, such as {node.function}({variable.name}[].ts)", group
+            )
         column = self._column(variable, group.name, group)
         if aggregate.takes == NUMBER and not column.kind.is_number:
             raise self.wrong(f"{node.function} takes numbers, but {group} is {_a(column.kind)}", "", group)

@@ -45,7 +45,7 @@ class Matcher:
         if self._plan.trails:
             self._complete(emitted, changes)
         self._emitted = emitted
-        if final - self._plan.within > self._swept:
+        if final - self._plan.reach > self._swept:
             self._purge(final)
         return changes
 
@@ -173,7 +173,7 @@ class Matcher:
 
     def _purge(self, final: int) -> None:
         """Forget what no change to come can touch, once a quarter of a window: amortised O(1) an event."""
-        upto = final - self._plan.within
+        upto = final - self._plan.reach
         self._swept = upto + self._plan.within // 4
         for stack in self._common.values():
             stack.purge(upto)
@@ -192,10 +192,9 @@ class Matcher:
         return len(self._partitions)
 
     def events(self) -> list[Event]:
-        """Every event held, once."""
+        """Every event held; one of several roles several times."""
         stacks = [stack for each in self._partitions.values() for stack in (*each.positive, *each.negated.values())]
-        held = [event for stack in (*stacks, *self._common.values()) for event in stack.events]
-        return list({(event.source, event.id): event for event in held}.values())
+        return [event for stack in (*stacks, *self._common.values()) for event in stack.events]
 
     def _check(self) -> None:
         for partition in self._partitions.values():

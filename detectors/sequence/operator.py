@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -10,10 +10,12 @@ from msgspec.structs import astuple
 
 from detectors.sequence.analysis import Types, plan
 from detectors.sequence.matcher import Matcher
-from detectors.sequence.matches import Changes, Match, first_of, last_of
+from detectors.sequence.matches import Match, first_of, last_of
+from detectors.sequence.native import specification
 from detectors.sequence.plan import Plan
 from detectors.sequence.runs import Runs
 from detectors.sequence.syntax import Query, Strategy
+from middleware import native
 from middleware.change import Delta
 from middleware.event import IDENTITY, NEVER, Event, EventType
 from middleware.operator import Operation, Operator, Origin
@@ -56,10 +58,13 @@ class SequenceQuery(Operator):
         return SequenceOperation(self.plan, Origin(name, level))
 
 
-class Core(Protocol):
-    """What keeps the state of a query, one for each strategy."""
+Row = tuple[Any, ...]
+"""The fields of a result in their order: its own, then ts, id, source and level."""
 
-    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> Changes: ...
+
+class Core(Protocol):
+    """What keeps the state of a query, one for each strategy; the native one is the twin of ``Matcher``."""
+
     def events(self) -> list[Event]: ...
     @property
     def held(self) -> int: ...
@@ -68,49 +73,62 @@ class Core(Protocol):
 
 
 class SequenceOperation(Operation):
-    """A running sequence query. Its state is the events it holds, and the time: all else follows from them."""
+    """A running sequence query. Its state is the events it holds, and the time: all else follows from them.
 
-    def __init__(self, plan: Plan, origin: Origin) -> None:
+    ``use_native``: whether the native core is to run it where it can.
+    """
+
+    def __init__(self, plan: Plan, origin: Origin, use_native: bool = native.AVAILABLE) -> None:
         super().__init__()
         self._plan = plan
         self._origin = origin
+        self._use_native = use_native and plan.strategy is Strategy.ANY
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
-        self._core = self._started()
+        self._start()
 
-    def _started(self) -> Core:
-        core = Matcher if self._plan.strategy is Strategy.ANY else Runs
-        return core(self._plan, self._identity, self.fail)
+    def _start(self) -> None:
+        """An empty core, and how to have it take changes: rows of the matches that stand now, and of those that stood."""
+        if self._use_native:
+            core = native.SequenceMatcher(specification(self._plan, self._origin.source, self._origin.level), self.fail)
+            self._core: Core = core
+            self._apply = core.apply
+            return
+        plain = (Matcher if self._plan.strategy is Strategy.ANY else Runs)(self._plan, self._identity, self.fail)
+        self._core = plain
+
+        def apply(inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[list[Row], list[Row]]:
+            changes = plain.apply(inserts, retracts, emitted, final)
+            return self._rows(changes.made), self._rows(changes.withdrawn)
+
+        self._apply = apply
 
     def _identity(self, match: Match) -> int:
         parts = (tuple(map(_named, part)) if isinstance(part, tuple) else _named(part) for part in match)
         return self._origin.id(*parts)
 
+    def _rows(self, matches: Mapping[int, Match]) -> list[Row]:
+        values, source, level = self._plan.values, self._origin.source, self._origin.level
+        if self._plan.trails:
+            within = self._plan.within
+            return [(*values(*m), first_of(m).ts + within, number, source, level) for number, m in matches.items()]
+        return [(*values(*m), last_of(m).ts, number, source, level) for number, m in matches.items()]
+
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         retracts = delta.retracts
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
-        changes = self._core.apply(delta.inserts, retracts, emitted, final)
+        made, withdrawn = self._apply(delta.inserts, retracts, emitted, final)
         self._emitted, self._final = emitted, final
-        return self._built(changes)
+        if not withdrawn:
+            return Delta(msgspec.convert(made, self._results)) if made else Delta()
+        return self._difference(msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results))
 
-    def _built(self, changes: Changes) -> Delta:
-        """Results of what has changed. Their content follows from the match, so none needs to be kept to be withdrawn."""
-        if not changes.withdrawn:
-            return Delta(self._events(changes.made.items()))
-        before = dict(zip(changes.withdrawn, self._events(changes.withdrawn.items()), strict=True))
-        after = dict(zip(changes.made, self._events(changes.made.items()), strict=True))
-        both = [(before.pop(identity), after.pop(identity)) for identity in before.keys() & after.keys()]
+    def _difference(self, withdrawn: list[Event], made: list[Event]) -> Delta:
+        """What goes out. The content of a result follows from its match, so none needs to be kept to be withdrawn."""
+        before, after = ({event.id: event for event in events} for events in (withdrawn, made))
+        both = [(before.pop(number), after.pop(number)) for number in list(before) if number in after]
         return Delta(list(after.values()), [pair for pair in both if pair[0] != pair[1]], list(before.values()))
-
-    def _events(self, matches: Iterable[tuple[int, Match]]) -> list[Event]:
-        plan, source, level = self._plan, self._origin.source, self._origin.level
-        values, within = plan.values, plan.within
-        if plan.trails:
-            rows = [(*values(*match), first_of(match).ts + within, number, source, level) for number, match in matches]
-        else:
-            rows = [(*values(*match), last_of(match).ts, number, source, level) for number, match in matches]
-        return msgspec.convert(rows, self._results) if rows else []  # type: ignore[no-any-return]
 
     @property
     def held(self) -> int:
@@ -122,10 +140,9 @@ class SequenceOperation(Operation):
 
     def snapshot(self) -> Any:
         """Type names and values of the events held, the time, and failures that are not final yet."""
-        held = [(self._plan.types.index(event.__class__), astuple(event)) for event in self._core.events()]
-        failures = [
-            (self._plan.types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()
-        ]
+        unique = {IDENTITY(event): event for event in self._core.events()}
+        held = [(self._plan.types.index(event.__class__), astuple(event)) for event in unique.values()]
+        failures = [(self._plan.types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()]
         return held, failures, self._emitted, self._final
 
     def restore(self, state: Any) -> None:
@@ -133,8 +150,8 @@ class SequenceOperation(Operation):
         self.failures = {}
         for number, values, text in failures:
             self.fail(self._event(number, values), text)
-        self._core = self._started()
-        self._core.apply([self._event(number, values) for number, values in held], [], self._emitted, self._final)
+        self._start()
+        self._apply([self._event(number, values) for number, values in held], [], self._emitted, self._final)
 
     def _event(self, number: int, values: Any) -> Event:
         event_type = self._plan.types[number]

@@ -14,7 +14,23 @@ from detectors.sequence.errors import QueryError
 from detectors.sequence.syntax import Query, Strategy
 from detectors.sequence.tree import TreeBuilder
 
-_KEYWORDS = ("EVENT", "SEQ", "ANY", "USING", "WHERE", "WITHIN", "RETURN", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "AS")
+_KEYWORDS = (
+    "EVENT",
+    "SEQ",
+    "ANY",
+    "USING",
+    "WHERE",
+    "WITHIN",
+    "RETURN",
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "BETWEEN",
+    "LIKE",
+    "IS",
+    "AS",
+)
 _CLAUSES = {"USING", "WHERE", "WITHIN", "RETURN"}
 _SHOWN = {
     "COMPARED": "a comparison (= <> < <= > >=)",

@@ -12,14 +12,12 @@ from detectors.sequence.syntax import Expression, Query, Strategy
 from middleware.event import EventType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Condition:
     """One conjunct of WHERE.
 
     ``compiled``
         holds for a match if it is true; it reads the components in ``slots``.
-    ``stepwise``
-        the slot of the one Kleene component that it can be checked for event by event (with the event before it), or None.
     """
 
     expression: Expression
@@ -33,9 +31,9 @@ class Condition:
     def slots(self) -> tuple[int, ...]:
         return self.compiled.slots
 
-    @cached_property
-    def stepwise(self) -> int | None:
-        return next(iter(self.compiled.each)) if len(self.compiled.each) == 1 and not self.compiled.whole else None
+    def is_stepwise(self, slot: int) -> bool:
+        """Whether it can be checked for each event of a Kleene component, with the one before it, as it is taken."""
+        return slot in self.compiled.each and slot not in self.compiled.whole
 
     def __str__(self) -> str:
         text = str(self.expression)
@@ -111,6 +109,15 @@ class Plan:
     def leads(self) -> bool:
         """Whether a negated component stands at the start."""
         return any(step.place == 0 for step in self.negations)
+
+    @cached_property
+    def reach(self) -> int:
+        """How far behind progress an event can still matter, ns: what has ts <= progress - reach is forgotten.
+
+        A match can change while its window is open, and rests on negatives before it that lie up to a window behind its
+        last event. If negation stands at both ends, both come together.
+        """
+        return self.within * (2 if self.leads and self.trails else 1)
 
     @cached_property
     def roles(self) -> dict[EventType, tuple[Step, ...]]:

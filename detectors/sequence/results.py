@@ -30,7 +30,9 @@ def result_of(
     for position, field in enumerate(names):
         if field in names[:position] or field in Event.__struct_fields__:
             reason = "is given twice" if field in names[:position] else "is filled in by the middleware"
-            raise expressions.wrong(f"{field} {reason}", f"call it something else: AS my_{field}", compiled[position][2].value.at)
+            raise expressions.wrong(
+                f"{field} {reason}", f"call it something else: AS my_{field}", compiled[position][2].value.at
+            )
     negated = {slot for slot, component in enumerate(query.components) if component.negated}
     for _, value, item in compiled:
         if negated & set(value.slots):
@@ -95,7 +97,9 @@ def _made(name: str, fields: list[tuple[str, Code]]) -> EventType:
     """A new event type with these fields; a dotted name has a namespace."""
     namespace, _, own = name.rpartition(".")
     if not re.fullmatch(r"[A-Za-z_]\w*", own):
-        raise QueryError(f"{name!r} is no name for an event type", hint="use letters, digits and _, such as Theft or shop.Theft")
+        raise QueryError(
+            f"{name!r} is no name for an event type", hint="use letters, digits and _, such as Theft or shop.Theft"
+        )
     annotated: list[Any] = [(field, _annotation(code)) for field, code in fields]
     made = msgspec.defstruct(
         own, annotated, bases=(Event,), namespace={"namespace": namespace, "__doc__": None}, frozen=True, module=__name__

@@ -69,7 +69,7 @@ class Runs:
             if after.get(identity) != match:
                 changes.withdrawn[identity] = match
         changes.made = {identity: match for identity, match in after.items() if before.get(identity) != match}
-        if final - self._plan.within > self._swept:
+        if final - self._plan.reach > self._swept:
             self._purge(final)
         return changes
 
@@ -207,7 +207,7 @@ class Runs:
 
     def _purge(self, final: int) -> None:
         """Forget what no change to come can touch, once a quarter of a window."""
-        upto = final - self._plan.within
+        upto = final - self._plan.reach
         self._swept = upto + self._plan.within // 4
         for key, entries in [*self._entries.items(), (None, self._common)]:
             del entries[: bisect_right(entries, upto, key=lambda entry: entry.event.ts)]
@@ -224,9 +224,8 @@ class Runs:
         return len(self._entries)
 
     def events(self) -> list[Event]:
-        """Every event held, once."""
-        held = [entry.event for entries in (*self._entries.values(), self._common) for entry in entries]
-        return list({(event.source, event.id): event for event in held}.values())
+        """Every event held; one of several roles several times."""
+        return [entry.event for entries in (*self._entries.values(), self._common) for entry in entries]
 
 
 def _merged(ranges: list[Range]) -> list[Range]:
@@ -246,7 +245,7 @@ def _due(plan: Plan, place: int) -> Due:
     newest = [test for test in plan.conditions if max(places[slot] for slot in test.slots) == place]
     if not step.kleene:
         return Due(tuple(map(_test(plan), newest)), ())
-    stepwise = [test for test in newest if test.stepwise == step.slot]
+    stepwise = [test for test in newest if test.is_stepwise(step.slot)]
     return Due(tuple(map(_test(plan), stepwise)), tuple(_test(plan)(test) for test in newest if test not in stepwise))
 
 

@@ -51,6 +51,7 @@ UNITS = (
 )
 """Nanoseconds in each unit of time that a query may use."""
 
+
 def place_of(meta: Meta | Token) -> Place:
     """Where a node of the parse tree stands."""
     if getattr(meta, "line", None) is None:
@@ -66,7 +67,12 @@ def duration(number: str, unit: Token, text: str) -> int:
         close = get_close_matches(unit.lower(), UNITS, 1)
         hint = f"did you mean {close[0]}?" if close else "units: ns, us, ms, s, min, hour, day, week"
         raise QueryError(
-            f"{str(unit)!r} is no unit of time", hint=hint, text=text, line=unit.line or 0, column=unit.column or 0, length=len(unit)
+            f"{str(unit)!r} is no unit of time",
+            hint=hint,
+            text=text,
+            line=unit.line or 0,
+            column=unit.column or 0,
+            length=len(unit),
         )
     return round(float(number) * known) if not number.isdigit() else int(number) * known
 
@@ -276,7 +282,6 @@ class TreeBuilder(_Components):
             made = tuple(Item(self._plain(item.value), item.name) for item in first.arguments)
             return Result(made, first.function, at=at)
         return Result(tuple(Item(self._plain(item.value), item.name) for item in items), at=at)
-
 
 
 class _Arguments(Call):

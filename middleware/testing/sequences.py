@@ -34,13 +34,13 @@ class Rule:
     """A condition on the events of one part or of several.
 
     ``each``
-        the Kleene variable for which the rule may be asked with any stretch of its events that follow each other, and
-        holds for all of them if it holds for every pair; "" if it needs them all.
+        the Kleene variables of which it can be asked event by event: it holds for all events if it holds for every one, and
+        for every two that follow each other.
     """
 
     variables: frozenset[str]
     holds: Callable[[Bound], Any]
-    each: str = ""
+    each: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _may_take(pattern: Pattern, match: Match, part: Part) -> bool:
     """Whether the rules that are due when an event is taken for ``part`` (the last one bound) hold."""
     bound = _bound(pattern, match)
     due = [rule for rule in pattern.rules if part.variable in rule.variables and rule.variables <= bound.keys()]
-    return all(rule.holds(bound) for rule in due if not part.kleene or rule.each == part.variable)
+    return all(rule.holds(bound) for rule in due if not part.kleene or part.variable in rule.each)
 
 
 def _group_is_complete(pattern: Pattern, match: Match) -> bool:

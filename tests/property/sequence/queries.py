@@ -70,16 +70,18 @@ class _Query:
 
     def rule(self, variables: tuple[str, ...], test: Callable[..., bool | None]) -> Rule:
         """A rule that holds if the test is True for each choice of one event of each variable."""
-        several = [variable for variable in dict.fromkeys(variables) if self.is_kleene(variable)]
+        several = [variable for variable in variables if self.is_kleene(variable)]
 
         def holds(bound: Any) -> bool:
             groups = [bound[v] if isinstance(bound[v], tuple) else (bound[v],) for v in variables]
             return all(test(*events) is True for events in product(*groups))
 
-        return Rule(frozenset(variables), holds, several[0] if len(several) == 1 else "")
+        return Rule(frozenset(variables), holds, frozenset(several))
 
 
-def query(seed: int, strategies: tuple[str, ...] = ("any", "next", "strict"), kleene: bool = True, keyed: bool = False) -> Drawn:
+def query(
+    seed: int, strategies: tuple[str, ...] = ("any", "next", "strict"), kleene: bool = True, keyed: bool = False
+) -> Drawn:
     """The query of a seed."""
     random = Random(seed)
     drawn = _Query(random)
@@ -128,8 +130,12 @@ def _pattern(drawn: _Query, within: int, strategy: Any) -> Pattern:
         standing = [node for node in nodes if node[0] not in negated]
         for (one, first), (other, second) in combinations(standing, 2):
             if one == other:
-                continue  # what holds of one event alone is not said by way of others
+                rules.append(drawn.rule((one,), lambda e, f=first, g=second: _equal(getattr(e, f), getattr(e, g))))
+                continue
             rules.append(drawn.rule((one, other), lambda a, b, f=first, g=second: _equal(getattr(a, f), getattr(b, g))))
+        for name, attribute in standing:
+            if kinds[name] and len({other for other, _ in standing}) > 1:
+                rules.append(_uniform(name, attribute))
         lone = [name for name in kinds if len(kinds) == 1 and kinds[name]]
         if lone and not any((node, node) in drawn.equal for node in nodes if node[0] == lone[0]):
             continue
@@ -142,11 +148,12 @@ def _pattern(drawn: _Query, within: int, strategy: Any) -> Pattern:
 
 
 def _classes(equal: list[tuple[tuple[str, str], tuple[str, str]]]) -> list[list[tuple[str, str]]]:
-    classes: list[set[tuple[str, str]]] = []
+    classes: list[list[tuple[str, str]]] = []
     for pair in equal:
-        touching = [each for each in classes if each & set(pair)]
-        classes = [each for each in classes if each not in touching] + [set(pair).union(*touching)]
-    return [sorted(each) for each in classes]
+        touching = [each for each in classes if pair[0] in each or pair[1] in each]
+        merged = list(dict.fromkeys([node for each in touching for node in each] + list(pair)))
+        classes = [each for each in classes if each not in touching] + [merged]
+    return classes
 
 
 def _equal(one: Any, other: Any) -> bool | None:
@@ -245,6 +252,16 @@ def _of_group(drawn: _Query, one: str, single: list[str]) -> None:
         drawn.rules.append(Rule(frozenset((one,)), lambda bound: test(bound[one])))
 
 
+def _uniform(one: str, attribute: str) -> Rule:
+    """The events of a group have one value, where it equals that of another component."""
+
+    def holds(bound: Any) -> bool:
+        values = [getattr(event, attribute) for event in bound[one]]
+        return len(values) == 1 or (None not in values and len(set(values)) == 1)
+
+    return Rule(frozenset((one,)), holds, frozenset((one,)))
+
+
 def _rises(drawn: _Query, one: str, attribute: str, text: bool, same: bool) -> None:
     if text:
         drawn.texts.append(f"{one}[i-1].{attribute} {'=' if same else '<='} {one}[i].{attribute}")
@@ -257,7 +274,7 @@ def _rises(drawn: _Query, one: str, attribute: str, text: bool, same: bool) -> N
         values = [(getattr(a, attribute), getattr(b, attribute)) for a, b in pairs]
         return all(None not in pair and (pair[0] == pair[1] if same else pair[0] <= pair[1]) for pair in values)
 
-    drawn.rules.append(Rule(frozenset((one,)), holds, one))
+    drawn.rules.append(Rule(frozenset((one,)), holds, frozenset((one,))))
 
 
 def events(seed: int, most: int = 14, span: int = 30) -> list[Event]:

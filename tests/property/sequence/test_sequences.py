@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.sequence import SequenceQuery
+from detectors.sequence.operator import SequenceOperation
 from middleware.event import Event
 from middleware.operator import Origin
 from middleware.testing.operators import history, in_order, play
@@ -14,6 +15,13 @@ from middleware.testing.sequences import Match, brute_force, match_ts
 from tests.property.sequence.queries import TYPES, Drawn, events, query
 
 seeds = st.integers(0, 2**32)
+
+
+class Plain(SequenceQuery):
+    """The same query without the native core."""
+
+    def start(self, name: str, level: int) -> SequenceOperation:
+        return SequenceOperation(self.plan, Origin(name, level), use_native=False)
 
 
 def expected(drawn: Drawn, among: list[Event]) -> list[tuple]:
@@ -50,11 +58,11 @@ def check(drawn: Drawn, seed: int, restarts: set[int], **options: int) -> None:
         chosen = there[: generator.randrange(len(there))]
         revised = [(_changed(event, generator), event) for event in chosen]
     kept = there[len(revised) :]
-    operator = SequenceQuery(drawn.text, TYPES)
     moments = history(kept, generator, passing, revised, batch=generator.choice([1, 2, 8]))
     wanted = expected(drawn, there)
-    assert found(play(operator, in_order(there))) == wanted, drawn.text
-    assert found(play(operator, moments, restarts)) == wanted, drawn.text
+    for operator in (SequenceQuery(drawn.text, TYPES), Plain(drawn.text, TYPES)):
+        assert found(play(operator, in_order(there))) == wanted, drawn.text
+        assert found(play(operator, moments, restarts)) == wanted, drawn.text
 
 
 def _renamed(event: Event, by: int) -> Event:
