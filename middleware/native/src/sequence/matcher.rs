@@ -1,7 +1,7 @@
 //! Skip-till-any-match over changes that come in any order: the twin of `detectors.sequence.matcher.Matcher`.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
@@ -12,7 +12,7 @@ use pyo3::types::{PyList, PyTuple};
 use super::identity::Encoder;
 use super::partitions::{Key, Partitions, Scattered};
 use super::plan::{Component, Plan};
-use super::search::{Found, Search};
+use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
 use super::value::Value;
 
@@ -26,12 +26,15 @@ pub struct SequenceMatcher {
     /// The first events of matches that wait for their window to pass: time and partition.
     due: BinaryHeap<Reverse<(i64, usize)>>,
     emitted: i64,
+    /// What has ts <= this is outdated; what lies on stacks that are not touched is swept away now and then.
+    purged: i64,
     swept: i64,
     held: usize,
     fail: Py<PyAny>,
     /// Whether input is taken to come in order: the baseline of the overhead of disorder, wrong if it does not.
     in_order: bool,
     changes: Changes,
+    scratch: Scratch,
 }
 
 /// An event in one of its roles.
@@ -39,6 +42,8 @@ struct Role<'py> {
     slot: usize,
     /// None: it belongs to all partitions.
     key: Option<Key<'py>>,
+    /// Its partition, if there was one when the role was found.
+    partition: Option<usize>,
     values: Box<[Value]>,
 }
 
@@ -55,11 +60,13 @@ impl SequenceMatcher {
             plan: Arc::new(parsed),
             due: BinaryHeap::new(),
             emitted: i64::MIN / 2,
+            purged: i64::MIN / 2,
             swept: i64::MIN / 2,
             held: 0,
             fail,
             in_order,
             changes: Changes::default(),
+            scratch: Scratch::default(),
         })
     }
 
@@ -80,6 +87,12 @@ impl SequenceMatcher {
             }
         }
         for (ts, event) in in_time(inserts)? {
+            if let [slot] = plan.roles_of(&event.get_type()) {
+                if let Some(role) = self.role_or_fail(&plan, &plan.components[*slot], &event)?.flatten() {
+                    self.insert(py, &plan, ts, &event, role)?;
+                }
+                continue;
+            }
             for role in self.roles(&plan, &event)? {
                 self.insert(py, &plan, ts, &event, role)?;
             }
@@ -88,10 +101,10 @@ impl SequenceMatcher {
             self.complete(py, &plan, emitted)?;
         }
         self.emitted = emitted;
-        let upto = r#final.saturating_sub(plan.reach);
-        if upto > self.swept {
-            self.purge(py, upto)?;
-            self.swept = upto.saturating_add(plan.within / 2);
+        self.purged = r#final.saturating_sub(plan.reach);
+        if self.purged > self.swept {
+            self.purge(py, self.purged)?;
+            self.swept = self.purged.saturating_add(plan.within);
         }
         self.changes.rows(py)
     }
@@ -109,14 +122,14 @@ impl SequenceMatcher {
 
     /// Every event held; one of several roles several times.
     fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let stacks = self.partitions.iter().flat_map(|each| each.positive.iter().chain(&each.negated)).chain(&self.common);
+        let stacks = self.partitions.iter().flat_map(|each| each.stacks()).chain(&self.common);
         let held: Vec<_> = stacks.flat_map(|stack| &stack.items).map(|each| each.event.bind(py)).collect();
         PyList::new(py, held)
     }
 
     fn _check(&self) {
         self.partitions.iter().for_each(Partition::check);
-        let stacks = self.partitions.iter().flat_map(|each| each.positive.iter().chain(&each.negated)).chain(&self.common);
+        let stacks = self.partitions.iter().flat_map(|each| each.stacks()).chain(&self.common);
         assert_eq!(self.held, stacks.map(|stack| stack.items.len()).sum::<usize>(), "held is off");
     }
 }
@@ -139,29 +152,43 @@ impl SequenceMatcher {
         let slots = plan.roles_of(&event.get_type());
         let mut roles = Vec::with_capacity(slots.len());
         for slot in slots {
-            match self.role(plan, &plan.components[*slot], event) {
-                Ok(Some(role)) => roles.push(role),
-                Ok(None) => {}
-                Err(error) if error.is_instance_of::<PyTypeError>(event.py()) => {
-                    let reason = format!("no key can be made of it: {}", error.value(event.py()));
-                    self.fail.bind(event.py()).call1((event, reason))?;
-                    return Ok(Vec::new());
-                }
-                Err(error) => return Err(error),
+            match self.role_or_fail(plan, &plan.components[*slot], event)? {
+                Some(Some(role)) => roles.push(role),
+                Some(None) => {}
+                None => return Ok(Vec::new()),
             }
         }
         Ok(roles)
     }
 
+    /// The role of an event as a component, if it fits; None, and a failure is noted, if no key can be made of it.
+    #[inline]
+    fn role_or_fail<'py>(
+        &self,
+        plan: &Plan,
+        component: &Component,
+        event: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Option<Role<'py>>>> {
+        match self.role(plan, component, event) {
+            Ok(role) => Ok(Some(role)),
+            Err(error) if error.is_instance_of::<PyTypeError>(event.py()) => {
+                let reason = format!("no key can be made of it: {}", error.value(event.py()));
+                self.fail.bind(event.py()).call1((event, reason))?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     #[inline]
     fn role<'py>(&self, plan: &Plan, component: &Component, event: &Bound<'py, PyAny>) -> PyResult<Option<Role<'py>>> {
         let py = event.py();
-        let mut key = None;
+        let (mut key, mut partition) = (None, None);
         if let Some(fields) = &component.key {
             let lenient = plan.steps.len() == 1 && component.negation.is_none();
             key = Key::of(event, fields, lenient)?;
             let Some(found) = &key else { return Ok(None) };
-            self.partitions.find(found)?; // raises if it cannot be hashed
+            partition = self.partitions.find(found)?; // raises if it cannot be hashed
         }
         let take = |field: &Py<_>| Ok::<_, PyErr>(Value::of(&event.getattr(field.bind(py))?));
         let values = component.fields.iter().map(take).collect::<PyResult<Box<[Value]>>>()?;
@@ -171,7 +198,7 @@ impl SequenceMatcher {
                 return Ok(None);
             }
         }
-        Ok(Some(Role { slot: component.slot, key, values }))
+        Ok(Some(Role { slot: component.slot, key, partition, values }))
     }
 
     #[inline]
@@ -186,25 +213,31 @@ impl SequenceMatcher {
         let component = &plan.components[role.slot];
         let instance = Instance { ts, rip: 0, event: event.clone().unbind(), values: role.values };
         self.held += 1;
-        if let Some(negation) = component.negation {
-            for reached in self.reached(role.key.as_ref())? {
+        let Some(key) = role.key else {
+            for reached in self.partitions.numbers() {
                 self.rule_out(py, plan, component, reached, &instance, false)?;
             }
-            let stack = match role.key {
-                None => &mut self.common[negation],
-                Some(key) => {
-                    let at = self.partitions.find_or_make(key)?;
-                    &mut self.partitions.get_mut(at).expect("it was just found").negated[negation]
-                }
-            };
+            self.common[component.negation.unwrap_or_default()].add(instance);
+            return Ok(());
+        };
+        let number = match role.partition {
+            Some(number) => number,
+            None => self.partitions.find_or_make(key)?,
+        };
+        if component.negation.is_some() {
+            self.rule_out(py, plan, component, number, &instance, false)?;
+        }
+        let partition = self.partitions.get_mut(number).expect("it was just found");
+        if let Some(negation) = component.negation {
+            let stack = partition.negated_mut(negation);
             stack.add(instance);
+            self.held -= stack.purge(self.purged);
             return Ok(());
         }
-        let number = self.partitions.find_or_make(role.key.unwrap_or(Key::Only))?;
-        let partition = self.partitions.get_mut(number).expect("it was just found");
         let (place, is_last) = (component.place, component.place + 1 == plan.steps.len());
         // AIS-CLOCK: what is not late completes matches only as their last event
         let searches = is_last || (!self.in_order && ts < partition.clock);
+        self.held -= partition.positive_mut(place).purge(self.purged);
         let at = if self.in_order { partition.append(place, instance) } else { partition.add(place, instance) };
         if plan.trails && place == 0 {
             self.due.push(Reverse((ts, number)));
@@ -228,7 +261,7 @@ impl SequenceMatcher {
         let Some(negation) = component.negation else {
             let Some(number) = number else { return Ok(()) };
             let Some(partition) = self.partitions.get(number) else { return Ok(()) };
-            let Some(at) = partition.positive[component.place].place(ts, event)? else { return Ok(()) };
+            let Some(at) = partition.positive(component.place).place(ts, event)? else { return Ok(()) };
             self.change(py, plan, number, component.place, at, false)?;
             if let Some(partition) = self.partitions.get_mut(number) {
                 partition.remove(component.place, at);
@@ -239,7 +272,7 @@ impl SequenceMatcher {
         let stack = match (&role.key, number) {
             (None, _) => &mut self.common[negation],
             (Some(_), Some(number)) => match self.partitions.get_mut(number) {
-                Some(partition) => &mut partition.negated[negation],
+                Some(partition) => partition.negated_mut(negation),
                 None => return Ok(()),
             },
             (Some(_), None) => return Ok(()),
@@ -265,10 +298,12 @@ impl SequenceMatcher {
     fn change(&mut self, py: Python<'_>, plan: &Plan, number: usize, place: usize, at: usize, make: bool) -> PyResult<()> {
         let Some(partition) = self.partitions.get(number) else { return Ok(()) };
         let view = View { py, plan, partition, common: &self.common };
-        let search = Search::new(py, plan, partition, Some((place, at)));
-        for found in view.standing(search, self.emitted)? {
+        let search = Search::new(py, plan, partition, Some((place, at)), std::mem::take(&mut self.scratch));
+        let (standing, scratch) = view.standing(search, self.emitted)?;
+        for found in standing {
             self.changes.note(&view, &found, make)?;
         }
+        self.scratch = scratch;
         Ok(())
     }
 
@@ -284,16 +319,21 @@ impl SequenceMatcher {
     ) -> PyResult<()> {
         let Some(partition) = self.partitions.get(number) else { return Ok(()) };
         let view = View { py, plan, partition, common: &self.common };
-        let mut search = Search::new(py, plan, partition, None);
         let (ts, last) = (negative.ts, plan.steps.len() - 1);
+        if component.place <= last && ts >= partition.clock {
+            return Ok(()); // nothing is later, so no match reaches across it
+        }
+        let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
         for place in 0..=last {
-            search.floors[place] = if place >= component.place { ts + 1 } else { ts.saturating_sub(plan.within) };
+            search.floors()[place] = if place >= component.place { ts + 1 } else { ts.saturating_sub(plan.within) };
         }
-        search.ceilings[last] = ts.saturating_add(plan.within);
+        search.ceilings()[last] = ts.saturating_add(plan.within);
         if let Some(before) = component.place.checked_sub(1) {
-            search.ceilings[before] = ts - 1;
+            search.ceilings()[before] = ts - 1;
         }
-        for found in view.standing(search, self.emitted)? {
+        let (standing, scratch) = view.standing(search, self.emitted)?;
+        self.scratch = scratch;
+        for found in standing {
             if view.rules_out(component, negative, &found)? {
                 self.changes.note(&view, &found, make)?;
             }
@@ -315,12 +355,14 @@ impl SequenceMatcher {
             previous = Some((ts, number));
             let Some(partition) = self.partitions.get(number).filter(|_| !is_done) else { continue };
             let view = View { py, plan, partition, common: &self.common };
-            let mut search = Search::new(py, plan, partition, None);
-            search.floors.fill(ts);
+            let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
+            search.floors().fill(ts);
             if !plan.step(0).kleene {
-                search.ceilings[0] = ts;
+                search.ceilings()[0] = ts;
             }
-            for found in view.standing(search, emitted)? {
+            let (standing, scratch) = view.standing(search, emitted)?;
+            self.scratch = scratch;
+            for found in standing {
                 if found.ends(plan, partition, 0).0.ts == ts {
                     self.changes.note(&view, &found, true)?;
                 }
@@ -346,14 +388,14 @@ struct View<'a, 'py> {
 
 impl<'a, 'py> View<'a, 'py> {
     /// The matches of a search that are complete by `emitted`, and that no negative rules out.
-    fn standing(&self, mut search: Search<'a, 'py>, emitted: i64) -> PyResult<Vec<Found>> {
+    fn standing(&self, mut search: Search<'a, 'py>, emitted: i64) -> PyResult<(Vec<Found>, Scratch)> {
         let complete = if self.plan.trails { emitted.saturating_sub(self.plan.within) } else { i64::MAX };
         if self.plan.trails && !self.plan.step(0).kleene {
-            search.ceilings[0] = search.ceilings[0].min(complete);
+            search.ceilings()[0] = search.ceilings()[0].min(complete);
         }
-        let found = search.run()?;
+        let (found, scratch) = search.run()?;
         if self.plan.negations.is_empty() {
-            return Ok(found);
+            return Ok((found, scratch));
         }
         let mut standing = Vec::with_capacity(found.len());
         for each in found {
@@ -361,13 +403,13 @@ impl<'a, 'py> View<'a, 'py> {
                 standing.push(each);
             }
         }
-        Ok(standing)
+        Ok((standing, scratch))
     }
 
     fn is_ruled_out(&self, found: &Found) -> PyResult<bool> {
         for (negation, slot) in self.plan.negations.iter().enumerate() {
             let component = &self.plan.components[*slot];
-            let stack = if component.key.is_none() { &self.common[negation] } else { &self.partition.negated[negation] };
+            let stack = if component.key.is_none() { &self.common[negation] } else { self.partition.negated(negation) };
             if stack.items.is_empty() {
                 continue;
             }
@@ -419,7 +461,7 @@ impl<'a, 'py> View<'a, 'py> {
         encoder.clear();
         encoder.array(self.plan.steps.len());
         for place in 0..self.plan.steps.len() {
-            let items = &self.partition.positive[place].items;
+            let items = &self.partition.positive(place).items;
             if self.plan.step(place).kleene {
                 encoder.array(found.groups[place].len());
                 for at in &found.groups[place] {

@@ -39,7 +39,10 @@ pub struct Plan {
     pub schedules: Vec<Schedule>,
     pub within: i64,
     pub reach: i64,
+    /// Whether negation stands at the end, so that matches wait for their window to pass.
     pub trails: bool,
+    /// Whether there are Kleene steps.
+    pub has_groups: bool,
     /// The function of a match's events that gives the values of its result.
     pub values: Py<PyAny>,
     pub source: Py<PyAny>,
@@ -60,6 +63,7 @@ impl Plan {
         Ok(Self {
             steps: components.iter().filter(positive).map(|each| each.slot).collect(),
             negations: components.iter().filter(|each| !positive(each)).map(|each| each.slot).collect(),
+            has_groups: components.iter().any(|each| each.kleene),
             components,
             roles: of("roles")?.extract()?,
             conditions: list("conditions")?.iter().map(Condition::parse).collect::<PyResult<_>>()?,

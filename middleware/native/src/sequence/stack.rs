@@ -94,27 +94,51 @@ impl Stack {
     }
 }
 
-/// The stacks of one key.
+/// The stacks of one key: one for each positive step, then one for each negated component (that of one that belongs to all
+/// keys stays empty).
 pub struct Partition {
-    pub positive: Vec<Stack>,
-    /// One for each negated component; that of one that belongs to all keys stays empty.
-    pub negated: Vec<Stack>,
+    stacks: Box<[Stack]>,
+    steps: usize,
     /// AIS-CLOCK: the largest time that was put on a positive stack.
     pub clock: i64,
 }
 
 impl Partition {
     pub fn new(steps: usize, negations: usize) -> Self {
-        let stacks = |count| std::iter::repeat_with(Stack::default).take(count).collect();
-        Self { positive: stacks(steps), negated: stacks(negations), clock: i64::MIN }
+        let stacks = std::iter::repeat_with(Stack::default).take(steps + negations).collect();
+        Self { stacks, steps, clock: i64::MIN }
+    }
+
+    #[inline]
+    pub fn positive(&self, place: usize) -> &Stack {
+        &self.stacks[place]
+    }
+
+    #[inline]
+    pub fn negated(&self, negation: usize) -> &Stack {
+        &self.stacks[self.steps + negation]
+    }
+
+    #[inline]
+    pub fn negated_mut(&mut self, negation: usize) -> &mut Stack {
+        &mut self.stacks[self.steps + negation]
+    }
+
+    pub fn stacks(&self) -> &[Stack] {
+        &self.stacks
     }
 
     pub fn is_empty(&self) -> bool {
-        self.positive.iter().chain(&self.negated).all(|stack| stack.items.is_empty())
+        self.stacks.iter().all(|stack| stack.items.is_empty())
     }
 
     pub fn purge(&mut self, upto: i64) -> usize {
-        self.positive.iter_mut().chain(&mut self.negated).map(|stack| stack.purge(upto)).sum()
+        self.stacks.iter_mut().map(|stack| stack.purge(upto)).sum()
+    }
+
+    #[inline]
+    pub fn positive_mut(&mut self, place: usize) -> &mut Stack {
+        &mut self.stacks[place]
     }
 
     /// Add an instance of a positive step, and reset the RIPs of the next stack if it is late; returns where it lies.
@@ -122,47 +146,49 @@ impl Partition {
     pub fn add(&mut self, place: usize, mut instance: Instance) -> usize {
         let ts = instance.ts;
         if place > 0 {
-            let previous = &self.positive[place - 1];
+            let previous = &self.stacks[place - 1];
             instance.rip = previous.purged + previous.below(ts);
         }
-        let at = self.positive[place].add(instance);
+        let at = self.stacks[place].add(instance);
         if ts >= self.clock {
             self.clock = ts;
-        } else if let Some(next) = self.positive.get_mut(place + 1) {
-            next.shift(ts, 1);
+        } else if place + 1 < self.steps {
+            self.stacks[place + 1].shift(ts, 1);
         }
         at
     }
 
-    /// Add an instance that is taken to be the newest of all (append semantics).
+    /// Add an instance that is taken to be the newest of all (append semantics); returns where it lies.
     #[inline]
     pub fn append(&mut self, place: usize, mut instance: Instance) -> usize {
         if place > 0 {
-            let previous = &self.positive[place - 1];
+            let previous = &self.stacks[place - 1];
             instance.rip = previous.purged + previous.items.len();
         }
-        let items = &mut self.positive[place].items;
+        let items = &mut self.stacks[place].items;
         items.push_back(instance);
         items.len() - 1
     }
 
     /// Take back an instance of a positive step.
     pub fn remove(&mut self, place: usize, at: usize) {
-        if let Some(instance) = self.positive[place].items.remove(at)
-            && let Some(next) = self.positive.get_mut(place + 1)
+        if let Some(instance) = self.stacks[place].items.remove(at)
+            && place + 1 < self.steps
         {
-            next.shift(instance.ts, -1);
+            self.stacks[place + 1].shift(instance.ts, -1);
         }
     }
 
     /// Every invariant: order, and each RIP.
     pub fn check(&self) {
-        for (place, stack) in self.positive.iter().enumerate() {
+        for (place, stack) in self.stacks[..self.steps].iter().enumerate() {
             assert!(stack.items.iter().zip(stack.items.iter().skip(1)).all(|(one, next)| one.ts <= next.ts), "out of order");
             assert!(stack.items.back().is_none_or(|top| top.ts <= self.clock), "the clock is behind");
             if place > 0 {
-                let previous = &self.positive[place - 1];
-                let right = |each: &Instance| each.rip == previous.purged + previous.below(each.ts);
+                let previous = &self.stacks[place - 1];
+                // what is outdated itself may point to what has been purged
+                let right =
+                    |each: &Instance| each.rip < previous.purged || each.rip == previous.purged + previous.below(each.ts);
                 assert!(stack.items.iter().all(right), "a RIP points elsewhere");
             }
         }
@@ -187,7 +213,7 @@ mod tests {
                 partition.add(place, instance(py, ts));
                 partition.check();
             }
-            let rips: Vec<_> = partition.positive[1].items.iter().map(|each| each.rip).collect();
+            let rips: Vec<_> = partition.positive(1).items.iter().map(|each| each.rip).collect();
             assert_eq!(rips, [3, 4, 4]);
             partition.remove(0, 0);
             partition.check();
