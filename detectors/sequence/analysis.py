@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from itertools import pairwise
 
 from detectors.sequence.equalities import Equalities
 from detectors.sequence.errors import QueryError
@@ -14,7 +13,7 @@ from detectors.sequence.parser import parse
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.results import result_of
 from detectors.sequence.schema import common_columns, own_fields
-from detectors.sequence.syntax import Comparison, Component, Expression, Field, Index, Junction, Place, Query, Same, Strategy
+from detectors.sequence.syntax import Comparison, Component, Expression, Field, Index, Junction, Place, Query, Same
 from middleware.event import Event, EventType, EventTypes
 
 Types = EventTypes | Mapping[str, EventType] | Iterable[EventType]
@@ -94,7 +93,8 @@ class _Analysis:
         tests += [Condition(each, self.expressions.condition(each)) for each in equalities.implied]
         tests = [test for test in tests if not equalities.is_kept_by_key(test.expression)]
         negated = {slot for slot, component in enumerate(query.components) if component.negated}
-        steps, negations = [], []
+        steps: list[Step] = []
+        negations: list[Step] = []
         for slot, component in enumerate(query.components):
             step = self._step(slot, component, len(steps), tests, negated, equalities)
             (negations if component.negated else steps).append(step)
@@ -170,7 +170,7 @@ class _Analysis:
             sides = [Field(v.name, name, Index.EACH if v.kleene else None, at=same.at) for v in variables if not v.negated]
             if len(sides) == 1 and sides[0].index is Index.EACH:
                 sides.insert(0, Field(sides[0].variable, name, Index.PREVIOUS, at=same.at))
-            ends = list(zip(sides, sides[1:], strict=False))
+            ends = list(pairwise(sides))
             ends += [(sides[-1], Field(v.name, name, at=same.at)) for v in variables if v.negated]
             pairs = [Comparison("=", left, right, at=same.at) for left, right in ends]
             for pair in pairs:
@@ -186,11 +186,3 @@ class _Analysis:
                 fields = own_fields(self.kinds[variable.slot][0]) if variable is not None else ()
                 hint = f"name the field that says what it is about: {', '.join(fields)}" if fields else ""
                 raise self.wrong("id is the number of the event itself at its source, never shared", hint, term.at)
-
-
-def is_identifier(name: str) -> bool:
-    """Whether a name can be that of a field."""
-    return re.fullmatch(r"[A-Za-z_]\w*", name) is not None
-
-
-__all__ = ["Strategy", "Types", "is_identifier", "plan"]

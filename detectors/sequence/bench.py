@@ -1,4 +1,4 @@
-"""``slackline bench sequence``: sequence queries over disorder against a plain Python loop; and what disorder costs in order."""
+"""``slackline bench sequence``: sequence queries over disorder against a plain Python loop, and what disorder costs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def bench_sequence(rounds: int) -> list[dict[str, Any]]:
         if sorted(ours()) != sorted(by_hand()):
             raise SlacklineError("the benchmark's query and its loop by hand do not find the same: one of them is wrong")
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in (*cases, "sequence.overhead")}
-    plain = [event for event in ordered if isinstance(event, (A, B, C))]
+    plain: list[Event] = [event for event in ordered if isinstance(event, (A, B, C))]
     for _ in range(rounds):
         for name, (ours, by_hand) in cases.items():
             times[name].append((timed(ours), timed(by_hand)))
@@ -112,7 +112,7 @@ def events(count: int = EVENTS, seed: int = 1) -> list[Event]:
     """Events in order: six types, a thousand tags, one a millisecond."""
     rng = random.Random(seed)
     return [
-        rng.choice(TYPES[:6])(rng.randrange(TAGS), ts=number * MILLISECOND, id=number, source="bench")  # type: ignore[call-arg]
+        rng.choice(TYPES[:6])(rng.randrange(TAGS), ts=number * MILLISECOND, id=number, source="bench")
         for number in range(count)
     ]
 

@@ -117,9 +117,8 @@ class Equalities:
         pairs = [] if is_key else list(pairwise(first))
         pairs += [((slot, by_slot[slot]), (slot, name)) for slot, name in positive if by_slot[slot] != name]
         groups = [] if is_key or self._is_any or len(first) < 2 else [each for each in map(self._field, first) if each.index]
-        return [Comparison("=", self._field(one), self._field(other)) for one, other in pairs] + [
-            Comparison("=", Field(each.variable, each.name, Index.PREVIOUS), each) for each in groups
-        ]
+        equal: list[Expression] = [Comparison("=", self._field(one), self._field(other)) for one, other in pairs]
+        return equal + [Comparison("=", Field(each.variable, each.name, Index.PREVIOUS), each) for each in groups]
 
     def _field(self, node: _Node) -> Field:
         variable = next(v for v in self._variables.values() if v.slot == node[0])

@@ -65,12 +65,11 @@ class Matcher:
                     changes.withdraw(match)
             self._negatives(key, step).add(event, 0)
             return
-        partition = self._partitions.get(key)
-        if partition is None:
-            partition = self._partitions[key] = Partition(self._plan)
-        partition.add(step, event)
-        for match in self._standing(partition, self._search(partition, step.place, event)):
-            changes.make(match)
+        partition = self._partition(key)
+        is_late = partition.add(step, event)
+        if is_late or step.place + 1 == len(self._plan.steps):  # what is not late completes matches only as their last event
+            for match in self._standing(partition, self._search(partition, step.place, event)):
+                changes.make(match)
         if self._plan.trails and step.place == 0:
             self._pushed += 1
             heappush(self._due, (event.ts, self._pushed, key))
@@ -102,18 +101,23 @@ class Matcher:
     def _negatives(self, key: Any, step: Step) -> Stack:
         if step.key is None:
             return self._common[step.slot]
-        partition = self._partitions.get(key)
-        if partition is None:
-            partition = self._partitions[key] = Partition(self._plan)
-        return partition.negated[step.slot]
+        return self._partition(key).negated[step.slot]
+
+    def _partition(self, key: Any) -> Partition:
+        found = self._partitions.get(key)
+        if found is None:
+            found = self._partitions[key] = Partition(self._plan)
+        return found
 
     def _search(self, partition: Partition, given: int, event: Event) -> Search:
         return Search(self._plan, partition, self._schedules[given], given, event)
 
     def _ruled_out(self, partition: Partition, step: Step, event: Event) -> Iterator[Match]:
         """The matches that a negative rules out and that nothing else does; it is not on its stack."""
-        search = Search(self._plan, partition, self._schedules[-1])
         ts, within, last = event.ts, self._plan.within, len(self._plan.steps) - 1
+        if step.place <= last and ts >= partition.clock:
+            return  # nothing is later, so no match reaches across it
+        search = Search(self._plan, partition, self._schedules[-1])
         for place in range(last + 1):
             search.floors[place] = ts + 1 if place >= step.place else ts - within
         search.ceilings[last] = ts + within

@@ -70,10 +70,10 @@ class Roles:
         found: list[tuple[Step | None, Any]] = []
         for step, key_of, filters in self._roles.get(event.__class__, ()):
             key = key_of(event) if key_of is not None else None
-            if key is not None and any(value is None or value != value for value in key):
+            if key is not None and not all(map(_equals_itself, key)):
                 if step.negated or not self._alone:  # NULL and NaN equal nothing
                     continue
-                key = tuple(None if value != value else value for value in key)
+                key = tuple(value if _equals_itself(value) else None for value in key)
             hash(key)
             alone: Any = (event,) if step.slot in self._kleene else event
             if all(test(alone) for test in filters):
@@ -81,6 +81,11 @@ class Roles:
             elif every:
                 found.append((None, key))
         return found
+
+
+def _equals_itself(value: Any) -> bool:
+    """Whether a value is neither NULL nor NaN."""
+    return value is not None and bool(value == value)  # noqa: PLR0124
 
 
 def _key_of(step: Step) -> Callable[[Event], tuple[Any, ...]] | None:

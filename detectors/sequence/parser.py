@@ -89,7 +89,8 @@ def _syntax_error(text: str, error: UnexpectedInput) -> QueryError:
             f"{error.char!r} makes no sense here", hint=hint, text=text, line=error.line, column=max(error.column, 1)
         )
     token: Any = getattr(error, "token", None)
-    expected = {_readable(name) for name in getattr(error, "accepts", None) or getattr(error, "expected", ())}
+    terminals: Any = getattr(error, "accepts", None) or getattr(error, "expected", ())
+    expected = set(map(_readable, terminals))
     if isinstance(error, UnexpectedEOF) or token is None or token.type == "$END":
         lines = text.rstrip().splitlines()
         place = {"line": len(lines), "column": len(lines[-1]) + 1}

@@ -101,10 +101,9 @@ def _made(name: str, fields: list[tuple[str, Code]]) -> EventType:
             f"{name!r} is no name for an event type", hint="use letters, digits and _, such as Theft or shop.Theft"
         )
     annotated: list[Any] = [(field, _annotation(code)) for field, code in fields]
-    made = msgspec.defstruct(
+    return msgspec.defstruct(  # type: ignore[return-value]
         own, annotated, bases=(Event,), namespace={"namespace": namespace, "__doc__": None}, frozen=True, module=__name__
     )
-    return made  # type: ignore[return-value]
 
 
 def _annotation(code: Code) -> Any:

@@ -139,7 +139,7 @@ class Runs:
                 yield match
 
     def _run(self, entries: list[Entry], start: int) -> Iterator[Match]:
-        """The matches of the run that begins with an entry: one, or, where a Kleene step comes last, one for each of its events."""
+        """The matches of the run that begins with an entry: one; or one for each event of a Kleene step that comes last."""
         steps, first = self._plan.steps, entries[start].event
         until, last = first.ts + self._plan.within, len(steps) - 1
         bound: list[Any] = [(first,) if steps[0].kleene else first]

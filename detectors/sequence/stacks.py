@@ -96,14 +96,16 @@ class Partition:
     def __len__(self) -> int:
         return sum(map(len, self._stacks))
 
-    def add(self, step: Step, event: Event) -> None:
-        """Add an instance of a positive step, and reset the RIPs of the next stack if it is late."""
+    def add(self, step: Step, event: Event) -> bool:
+        """Add an instance of a positive step, and reset the RIPs of the next stack if it is late; whether it is."""
         stacks, place, ts = self.positive, step.place, event.ts
         stacks[place].add(event, stacks[place - 1].before(ts) if place else 0)
-        if ts >= self.clock:
+        is_late = ts < self.clock
+        if not is_late:
             self.clock = ts
         elif place + 1 < len(stacks):
             stacks[place + 1].shift(ts, 1)
+        return is_late
 
     def remove(self, step: Step, event: Event) -> None:
         """Take back an instance of a positive step."""

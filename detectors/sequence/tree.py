@@ -92,11 +92,11 @@ class _Components(Transformer[Token, Any]):
 
     @v_args(meta=True)
     def single(self, meta: Meta, children: list[Any]) -> Component:
-        return Component(children[0], *map(str, children[1:2]), at=place_of(meta))
+        return Component(children[0], _optional(children[1:]), at=place_of(meta))
 
     @v_args(meta=True)
     def negated(self, meta: Meta, children: list[Any]) -> Component:
-        return Component(children[0], *map(str, children[1:2]), negated=True, at=place_of(meta))
+        return Component(children[0], _optional(children[1:]), negated=True, at=place_of(meta))
 
     @v_args(meta=True)
     def kleene(self, meta: Meta, children: list[Any]) -> Component:
@@ -293,3 +293,7 @@ class _Arguments(Call):
 def _unquoted(token: Token) -> str:
     quote = token[0]
     return str(token[1:-1]).replace(quote * 2, quote)
+
+
+def _optional(tokens: list[Token]) -> str | None:
+    return str(tokens[0]) if tokens else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Literal
 
 from middleware.event import ORDER, Event
@@ -106,7 +106,7 @@ def _combinations(pattern: Pattern, ordered: list[Event]) -> Iterator[Match]:
             return
         for size in range(1, len(later) + 1):
             for group in combinations(later, size):
-                rises = all(one.ts < other.ts for one, other in zip(group, group[1:], strict=False))
+                rises = all(one.ts < other.ts for one, other in pairwise(group))
                 if rises and group[-1].ts - (before or group)[0].ts <= pattern.within:
                     yield from extended((*match, group))
 
@@ -200,9 +200,10 @@ def _is_ruled_out(pattern: Pattern, match: Match, ordered: list[Event]) -> bool:
             continue
         rules = [rule for rule in pattern.rules if part.variable in rule.variables]
         for event in ordered:
-            if part.fits(event) and _is_between(pattern, match, place, events, event):
-                if all(rule.holds({**bound, part.variable: event}) for rule in rules):
-                    return True
+            if not (part.fits(event) and _is_between(pattern, match, place, events, event)):
+                continue
+            if all(rule.holds({**bound, part.variable: event}) for rule in rules):
+                return True
     return False
 
 

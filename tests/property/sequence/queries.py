@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from random import Random
 from typing import Any
 
@@ -167,7 +167,7 @@ def _below(one: Any, other: Any) -> bool | None:
 def _all_equal(drawn: _Query, names: list[str], attribute: str) -> None:
     drawn.texts.append(f"[{attribute}]")
     standing = [name for name, _, is_negated, _ in drawn.components if not is_negated]
-    ends = [*zip(standing, standing[1:], strict=False), *((standing[0], name) for name in names if name not in standing)]
+    ends = [*pairwise(standing), *((standing[0], name) for name in names if name not in standing)]
     for one, other in ends:
         drawn.equal.append(((one, attribute), (other, attribute)))
         test = lambda a, b: _equal(getattr(a, attribute), getattr(b, attribute))  # noqa: E731
@@ -270,7 +270,7 @@ def _rises(drawn: _Query, one: str, attribute: str, text: bool, same: bool) -> N
         drawn.equal.append(((one, attribute), (one, attribute)))
 
     def holds(bound: Any) -> bool:
-        pairs = zip(bound[one], bound[one][1:], strict=False)
+        pairs = pairwise(bound[one])
         values = [(getattr(a, attribute), getattr(b, attribute)) for a, b in pairs]
         return all(None not in pair and (pair[0] == pair[1] if same else pair[0] <= pair[1]) for pair in values)
 
