@@ -109,7 +109,7 @@ class Expressions:
 
 
 class _One:
-    """Compiles one expression: ``e<slot>`` is an event, or several; ``x<slot>`` any one of those, ``p<slot>`` the one before."""
+    """Compiles one expression: ``e<slot>`` is an event, or several; ``x<slot>`` any of those, ``p<slot>`` the one before."""
 
     def __init__(self, expressions: Expressions) -> None:
         self.variables = expressions.variables
