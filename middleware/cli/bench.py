@@ -19,6 +19,7 @@ BENCHES = {
     "hop": "middleware.cli.bench_hop:bench_hop",
     "feed": "middleware.cli.bench_feed:bench_feed",
     "flow": "scenarios.search.bench:bench_flow",
+    "sequence": "detectors.sequence.bench:bench_sequence",
 }
 
 

@@ -17,6 +17,7 @@ mod lanes;
 mod order;
 mod replay;
 mod search;
+mod sequence;
 mod shared;
 mod snapshots;
 mod splice;
@@ -35,4 +36,6 @@ mod _core {
     use crate::fiba::python::Fiba;
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
+    #[pymodule_export]
+    use crate::sequence::SequenceMatcher;
 }

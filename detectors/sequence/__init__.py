@@ -1,0 +1,15 @@
+"""Sequence queries (SASE) over streams that arrive out of order, with negation: an incremental operator.
+
+>>> from middleware.event import Event
+>>> class Shelf(Event):
+...     tag: int
+>>> class Exit(Event):
+...     tag: int
+>>> SequenceQuery("EVENT SEQ(Shelf s, Exit e) WHERE s.tag = e.tag WITHIN 1 hour", [Shelf, Exit]).name
+'Match'
+"""
+
+from detectors.sequence.errors import QueryError
+from detectors.sequence.operator import SequenceQuery
+
+__all__ = ["QueryError", "SequenceQuery"]

@@ -1,0 +1,188 @@
+"""From a syntax tree to a plan: names resolved, conditions typed and placed, partitions found, the result type made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from itertools import pairwise
+
+from detectors.sequence.equalities import Equalities
+from detectors.sequence.errors import QueryError
+from detectors.sequence.expressions import Expressions, Variable
+from detectors.sequence.parser import parse
+from detectors.sequence.plan import Condition, Plan, Step
+from detectors.sequence.results import result_of
+from detectors.sequence.schema import common_columns, own_fields
+from detectors.sequence.syntax import Comparison, Component, Expression, Field, Index, Junction, Place, Query, Same
+from middleware.event import Event, EventType, EventTypes
+
+Types = EventTypes | Mapping[str, EventType] | Iterable[EventType]
+
+
+def plan(query: Query | str, types: Types, name: str = "") -> Plan:
+    """The plan of a query over these event types, published under ``name``. Raises QueryError where it makes no sense."""
+    tree = parse(query) if isinstance(query, str) else query
+    known = types if isinstance(types, EventTypes) else EventTypes(types.values() if isinstance(types, Mapping) else types)
+    return _Analysis(tree, known, name).plan()
+
+
+class _Analysis:
+    def __init__(self, query: Query, types: EventTypes, name: str) -> None:
+        self.query = query
+        self.types = types
+        self.kinds = [self._types_of(component) for component in query.components]
+        self.name = name or (query.result.type if query.result is not None and query.result.type else "Match")
+        self.variables = self._variables()
+        self.expressions = Expressions(self.variables, query.text)
+        self._check_pattern()
+
+    def wrong(self, message: str, hint: str, at: Place) -> QueryError:
+        return QueryError(message, hint=hint, text=self.query.text, line=at.line, column=at.column, length=at.length)
+
+    def _types_of(self, component: Component) -> tuple[EventType, ...]:
+        found = []
+        for name in component.types:
+            if name not in self.types:
+                tails = [known for known in self.types if known.rpartition(".")[2] == name]
+                if len(tails) == 1:
+                    name = tails[0]
+                else:
+                    close = [*tails, *get_close_matches(name, self.types, 1, 0.5)][:3]
+                    hint = (
+                        f"did you mean {' or '.join(close)}?"
+                        if close
+                        else f"there are {', '.join(sorted(self.types)) or 'none'}"
+                    )
+                    raise self.wrong(f"there is no event type {name}", hint, component.at)
+            found.append(self.types[name])
+        return tuple(dict.fromkeys(found))
+
+    def _variables(self) -> dict[str, Variable]:
+        variables: dict[str, Variable] = {}
+        for slot, (component, kinds) in enumerate(zip(self.query.components, self.kinds, strict=True)):
+            if component.variable is None:
+                continue
+            if component.variable in variables:
+                raise self.wrong(f"two components are called {component.variable}", "give each a name of its own", component.at)
+            text = component.types[0] if len(component.types) == 1 else f"ANY({', '.join(component.types)})"
+            variables[component.variable] = Variable(
+                component.variable, slot, common_columns(kinds), component.kleene, component.negated, text
+            )
+        return variables
+
+    def _check_pattern(self) -> None:
+        query = self.query
+        positive = [component for component in query.components if not component.negated]
+        if not positive:
+            raise self.wrong(
+                "nothing but negation", "a match needs an event: add a component without !", query.components[0].at
+            )
+        if query.within is None and len(query.components) > 1:
+            hint = "add WITHIN 10 s, for instance: without a window nothing could ever be forgotten"
+            last = query.text.rstrip().count("\n") + 1
+            column = len(query.text.rstrip().splitlines()[-1]) + 1 if query.text.strip() else 0
+            raise self.wrong("WITHIN is missing", hint, Place(last if query.text.strip() else 0, column))
+        if query.within is None and positive[0].kleene:
+            raise self.wrong("WITHIN is missing", "a Kleene component needs a window", positive[0].at)
+
+    def plan(self) -> Plan:
+        query = self.query
+        conjuncts = self._conjuncts()
+        equalities = Equalities(conjuncts, self.variables, self.kinds, query)
+        tests = [Condition(each, self.expressions.condition(each)) for each in conjuncts]  # what is wrong shows here first
+        tests += [Condition(each, self.expressions.condition(each)) for each in equalities.implied]
+        tests = [test for test in tests if not equalities.is_kept_by_key(test.expression)]
+        negated = {slot for slot, component in enumerate(query.components) if component.negated}
+        steps: list[Step] = []
+        negations: list[Step] = []
+        for slot, component in enumerate(query.components):
+            step = self._step(slot, component, len(steps), tests, negated, equalities)
+            (negations if component.negated else steps).append(step)
+        own = {id(test) for step in (*steps, *negations) for test in (*step.filters, *step.conditions)}
+        result, values = result_of(query, self.name, self.kinds, self.expressions, self.types)
+        return Plan(
+            query=query,
+            name=self.name,
+            strategy=query.strategy,
+            within=query.within or 0,
+            steps=tuple(steps),
+            negations=tuple(negations),
+            conditions=tuple(test for test in tests if id(test) not in own),
+            result=result,
+            values=values,
+        )
+
+    def _step(
+        self, slot: int, component: Component, place: int, tests: list[Condition], negated: set[int], equalities: Equalities
+    ) -> Step:
+        alone = [test for test in tests if set(test.slots) <= {slot} and not test.compiled.previous and not test.compiled.whole]
+        if slot in negated:
+            others = [test for test in tests if slot in test.slots and test not in alone]
+            for test in others:
+                self._check_negated(test, slot, negated)
+        else:
+            others = []
+        return Step(
+            slot=slot,
+            place=place,
+            variable=component.variable or "",
+            types=self.kinds[slot],
+            kleene=component.kleene,
+            negated=component.negated,
+            filters=tuple(alone),
+            conditions=tuple(others),
+            key=equalities.key(slot),
+        )
+
+    def _check_negated(self, test: Condition, slot: int, negated: set[int]) -> None:
+        others = [v.name for v in self.variables.values() if v.slot in negated and v.slot in test.slots]
+        if len(others) > 1:
+            message = f"{' and '.join(others)} are both negated: they never occur together"
+            raise self.wrong(message, "compare each with components that are not negated", test.expression.at)
+
+    def _conjuncts(self) -> list[Expression]:
+        """The terms of WHERE that must all hold, ``[id]`` written out."""
+        found: list[Expression] = []
+        waiting = [self.query.where] if self.query.where is not None else []
+        while waiting:
+            term = waiting.pop(0)
+            if isinstance(term, Junction) and term.operator == "AND":
+                waiting[:0] = term.terms
+            elif isinstance(term, Same):
+                found += self._written_out(term)
+            else:
+                self._check_identity(term)
+                found.append(term)
+        return found
+
+    def _written_out(self, same: Same) -> list[Expression]:
+        variables = list(self.variables.values())
+        if len(variables) < len(self.query.components):
+            nameless = next(component for component in self.query.components if component.variable is None)
+            raise self.wrong(f"{same} needs every component to have a variable", f"write {nameless.types[0]} x", nameless.at)
+        found: list[Expression] = []
+        for name in same.fields:
+            for variable in variables:
+                if name not in variable.columns:
+                    shared = set.intersection(*(set(v.columns) for v in variables)) - set(Event.__struct_fields__)
+                    hint = f"they all have {', '.join(sorted(shared))}" if shared else "write the comparisons one by one"
+                    raise self.wrong(f"{variable.types} has no field {name}", hint, same.at)
+            sides = [Field(v.name, name, Index.EACH if v.kleene else None, at=same.at) for v in variables if not v.negated]
+            if len(sides) == 1 and sides[0].index is Index.EACH:
+                sides.insert(0, Field(sides[0].variable, name, Index.PREVIOUS, at=same.at))
+            ends = list(pairwise(sides))
+            ends += [(sides[-1], Field(v.name, name, at=same.at)) for v in variables if v.negated]
+            pairs = [Comparison("=", left, right, at=same.at) for left, right in ends]
+            for pair in pairs:
+                self._check_identity(pair)
+            found += pairs
+        return found
+
+    def _check_identity(self, term: Expression) -> None:
+        """``s.id = c.id`` is always a mistake: no two events have one identity."""
+        match term:
+            case Comparison("=", Field(one, "id"), Field(other, "id")) if one != other:
+                variable = self.variables.get(one)
+                fields = own_fields(self.kinds[variable.slot][0]) if variable is not None else ()
+                hint = f"name the field that says what it is about: {', '.join(fields)}" if fields else ""
+                raise self.wrong("id is the number of the event itself at its source, never shared", hint, term.at)

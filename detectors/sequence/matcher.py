@@ -1,0 +1,205 @@
+"""Skip-till-any-match over changes that come in any order: what matches come to be, and which ones no longer stand.
+
+Nothing is stored of a match: which ones stand follows from the stacks and from how far time has come. A late event makes the
+matches that hold it; an event that is taken back withdraws them; a late negative withdraws those that it rules out, and a
+negative that is taken back restores them. Each is found by a search that starts from what has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+from detectors.sequence.construction import Search, schedules
+from detectors.sequence.matches import Changes, Fail, Identify, Match, Roles, first_of, last_of
+from detectors.sequence.plan import Plan, Step
+from detectors.sequence.stacks import Partition, Stack
+from middleware.event import NEVER, TS, Event
+
+
+class Matcher:
+    """The running state of a query with strategy skip-till-any-match."""
+
+    def __init__(self, plan: Plan, identify: Identify, fail: Fail) -> None:
+        self._plan = plan
+        self._identify = identify
+        self._fail = fail
+        self._roles = Roles(plan)
+        self._schedules = schedules(plan)
+        self._partitions: dict[Any, Partition] = {}
+        self._common = {step.slot: Stack() for step in plan.negations if step.key is None}
+        self._due: list[tuple[int, int, Any]] = []
+        self._pushed = 0
+        self._emitted = self._swept = NEVER
+
+    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> Changes:
+        """Take changes and time; the net change of the matches that stand."""
+        changes = Changes(self._identify)
+        for event in retracts:
+            for role in self._fitting(event):
+                self._retract(event, *role, changes)
+        for event in sorted(inserts, key=TS):
+            for role in self._fitting(event):
+                self._insert(event, *role, changes)
+        if self._plan.trails:
+            self._complete(emitted, changes)
+        self._emitted = emitted
+        if final - self._plan.reach > self._swept:
+            self._purge(final)
+        return changes
+
+    def _fitting(self, event: Event) -> list[tuple[Step, Any]]:
+        """The roles of an event, negated ones first: what it rules out does not hold it."""
+        try:
+            roles = [(step, key) for step, key in self._roles(event) if step is not None]
+        except TypeError as error:
+            self._fail(event, f"no key can be made of it: {error}")
+            return []
+        return sorted(roles, key=lambda role: not role[0].negated) if len(roles) > 1 else roles
+
+    def _insert(self, event: Event, step: Step, key: Any, changes: Changes) -> None:
+        if step.negated:
+            for partition in self._reached(key, step):
+                for match in self._ruled_out(partition, step, event):
+                    changes.withdraw(match)
+            self._negatives(key, step).add(event, 0)
+            return
+        partition = self._partition(key)
+        is_late = partition.add(step, event)
+        if is_late or step.place + 1 == len(self._plan.steps):  # what is not late completes matches only as their last event
+            for match in self._standing(partition, self._search(partition, step.place, event)):
+                changes.make(match)
+        if self._plan.trails and step.place == 0:
+            self._pushed += 1
+            heappush(self._due, (event.ts, self._pushed, key))
+
+    def _retract(self, event: Event, step: Step, key: Any, changes: Changes) -> None:
+        partition = self._partitions.get(key)
+        if not step.negated:
+            if partition is not None and (at := partition.positive[step.place].index(event)) is not None:
+                held = partition.positive[step.place].events[at]
+                for match in self._standing(partition, self._search(partition, step.place, held)):
+                    changes.withdraw(match)
+                partition.remove(step, event)
+            return
+        stack = self._negatives(key, step)
+        at = stack.index(event)
+        if at is not None:
+            stack.remove(at)
+            for reached in self._reached(key, step):
+                for match in self._ruled_out(reached, step, event):
+                    changes.make(match)
+
+    def _reached(self, key: Any, step: Step) -> list[Partition]:
+        """The partitions in which a negative may rule matches out."""
+        if step.key is None:
+            return list(self._partitions.values())
+        partition = self._partitions.get(key)
+        return [partition] if partition is not None else []
+
+    def _negatives(self, key: Any, step: Step) -> Stack:
+        if step.key is None:
+            return self._common[step.slot]
+        return self._partition(key).negated[step.slot]
+
+    def _partition(self, key: Any) -> Partition:
+        found = self._partitions.get(key)
+        if found is None:
+            found = self._partitions[key] = Partition(self._plan)
+        return found
+
+    def _search(self, partition: Partition, given: int, event: Event) -> Search:
+        return Search(self._plan, partition, self._schedules[given], given, event)
+
+    def _ruled_out(self, partition: Partition, step: Step, event: Event) -> Iterator[Match]:
+        """The matches that a negative rules out and that nothing else does; it is not on its stack."""
+        ts, within, last = event.ts, self._plan.within, len(self._plan.steps) - 1
+        if step.place <= last and ts >= partition.clock:
+            return  # nothing is later, so no match reaches across it
+        search = Search(self._plan, partition, self._schedules[-1])
+        for place in range(last + 1):
+            search.floors[place] = ts + 1 if place >= step.place else ts - within
+        search.ceilings[last] = ts + within
+        if step.place:
+            search.ceilings[step.place - 1] = ts - 1
+        for match in self._standing(partition, search):
+            if self._rules_out(step, event, match):
+                yield match
+
+    def _standing(self, partition: Partition, search: Search) -> Iterator[Match]:
+        """The matches of a search that are complete, and that no negative rules out."""
+        plan = self._plan
+        if plan.trails and not plan.steps[0].kleene:
+            search.ceilings[0] = min(search.ceilings[0], self._emitted - plan.within)
+        for match in search.matches():
+            if plan.trails and first_of(match).ts > self._emitted - plan.within:
+                continue
+            if not any(self._is_ruled_out(partition, step, match) for step in plan.negations):
+                yield match
+
+    def _is_ruled_out(self, partition: Partition, step: Step, match: Match) -> bool:
+        stack = self._common[step.slot] if step.key is None else partition.negated[step.slot]
+        if not stack.times:
+            return False
+        first, last = first_of(match).ts, last_of(match).ts
+        low, high = last - self._plan.within, first + self._plan.within
+        if step.place:
+            low = last_of(match[: step.place]).ts + 1
+        if step.place < len(match):
+            high = first_of(match[step.place :]).ts - 1
+        return any(self._rules_out(step, event, match) for event in stack.between(low, high))
+
+    def _rules_out(self, step: Step, event: Event, match: Match) -> bool:
+        """Whether the conditions on a negative hold for it and a match that it lies in the right place of."""
+        places, slot = self._plan.place_of_slot, step.slot
+        return all(
+            test.test(*[event if each == slot else match[places[each]] for each in test.slots]) for test in step.conditions
+        )
+
+    def _complete(self, emitted: int, changes: Changes) -> None:
+        """Make the matches whose window has passed by now: nothing that has come rules them out."""
+        before, self._emitted = self._emitted, emitted
+        until, seen = emitted - self._plan.within, set()
+        while self._due and self._due[0][0] <= until:
+            ts, _, key = heappop(self._due)
+            partition = self._partitions.get(key)
+            if ts <= before - self._plan.within or partition is None or (ts, key) in seen:
+                continue
+            seen.add((ts, key))
+            search = Search(self._plan, partition, self._schedules[-1])
+            search.floors = [ts] * len(search.floors)
+            if not self._plan.steps[0].kleene:
+                search.ceilings[0] = ts
+            for match in self._standing(partition, search):
+                if first_of(match).ts == ts:
+                    changes.make(match)
+
+    def _purge(self, final: int) -> None:
+        """Forget what no change to come can touch, once a quarter of a window: amortised O(1) an event."""
+        upto = final - self._plan.reach
+        self._swept = upto + self._plan.within // 4
+        for stack in self._common.values():
+            stack.purge(upto)
+        for key, partition in list(self._partitions.items()):
+            partition.purge(upto)
+            if not len(partition):
+                del self._partitions[key]
+
+    @property
+    def held(self) -> int:
+        """Events on stacks."""
+        return sum(map(len, self._partitions.values())) + sum(map(len, self._common.values()))
+
+    @property
+    def keys(self) -> int:
+        return len(self._partitions)
+
+    def events(self) -> list[Event]:
+        """Every event held; one of several roles several times."""
+        stacks = [stack for each in self._partitions.values() for stack in (*each.positive, *each.negated.values())]
+        return [event for stack in (*stacks, *self._common.values()) for event in stack.events]
+
+    def _check(self) -> None:
+        for partition in self._partitions.values():
+            partition._check()

@@ -1,0 +1,97 @@
+"""Matches, the changes among them, and what an event may be in a match: what all strategies have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from detectors.sequence.plan import Plan, Step
+from middleware.event import Event
+
+Match = tuple[Any, ...]
+"""The events of the positive steps in order; for a Kleene step the tuple of its events, oldest first."""
+
+Identify = Callable[[Match], int]
+Fail = Callable[[Event, str], None]
+
+
+def first_of(match: Match) -> Event:
+    """The oldest event of a match."""
+    part = match[0]
+    return part[0] if isinstance(part, tuple) else part  # type: ignore[no-any-return]
+
+
+def last_of(match: Match) -> Event:
+    """The newest event of a match."""
+    part = match[-1]
+    return part[-1] if isinstance(part, tuple) else part  # type: ignore[no-any-return]
+
+
+class Changes:
+    """The net change of one step: matches by identity that stand now, and that stood before."""
+
+    __slots__ = ("_identify", "made", "withdrawn")
+
+    def __init__(self, identify: Identify) -> None:
+        self._identify = identify
+        self.made: dict[int, Match] = {}
+        self.withdrawn: dict[int, Match] = {}
+
+    def make(self, match: Match) -> None:
+        self.made[self._identify(match)] = match
+
+    def withdraw(self, match: Match) -> None:
+        identity = self._identify(match)
+        if self.made.pop(identity, None) is None:
+            self.withdrawn[identity] = match
+
+
+class Roles:
+    """What an event may be in a pattern: steps, filters, and the key of its partition as each of them.
+
+    An event without a key matches nothing, but if it is to match alone, nothing can rule it out either.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._roles = {
+            event_type: [(step, _key_of(step), [test.test for test in step.filters]) for step in steps]
+            for event_type, steps in plan.roles.items()
+        }
+        self._alone = len(plan.steps) == 1
+        self._kleene = {step.slot for step in plan.steps if step.kleene}
+
+    def __call__(self, event: Event, every: bool = False) -> list[tuple[Step | None, Any]]:
+        """The steps that an event fits by itself, each with a key (None: that of all partitions).
+
+        With ``every``, also the keys it has as a step whose filters it fails, without that step. Raises TypeError where a
+        key cannot be hashed.
+        """
+        found: list[tuple[Step | None, Any]] = []
+        for step, key_of, filters in self._roles.get(event.__class__, ()):
+            key = key_of(event) if key_of is not None else None
+            if key is not None and not all(map(_equals_itself, key)):
+                if step.negated or not self._alone:  # NULL and NaN equal nothing
+                    continue
+                key = tuple(value if _equals_itself(value) else None for value in key)
+            hash(key)
+            alone: Any = (event,) if step.slot in self._kleene else event
+            if all(test(alone) for test in filters):
+                found.append((step, key))
+            elif every:
+                found.append((None, key))
+        return found
+
+
+def _equals_itself(value: Any) -> bool:
+    """Whether a value is neither NULL nor NaN."""
+    return value is not None and bool(value == value)  # noqa: PLR0124
+
+
+def _key_of(step: Step) -> Callable[[Event], tuple[Any, ...]] | None:
+    if step.key is None:
+        return None
+    if not step.key:
+        return lambda _: ()
+    get = attrgetter(*step.key)
+    return get if len(step.key) > 1 else lambda event: (get(event),)

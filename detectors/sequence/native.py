@@ -1,0 +1,116 @@
+"""What the native matcher is told of a plan: plain tuples and dicts, and conditions on plain fields as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from detectors.sequence.construction import scheduled
+from detectors.sequence.functions import Kind
+from detectors.sequence.plan import Condition, Plan, Step
+from detectors.sequence.schema import common_columns
+from detectors.sequence.syntax import (
+    Arithmetic,
+    Comparison,
+    Expression,
+    Field,
+    In,
+    Index,
+    IsNull,
+    Junction,
+    Literal,
+    Not,
+    operands,
+)
+from middleware.event import stable_hash
+
+_PLAIN = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT)
+
+
+def specification(plan: Plan, source: str, level: int) -> dict[str, Any]:
+    """A plan as ``native.SequenceMatcher`` takes it; its results are stamped with ``source`` and ``level``."""
+    return _Specification(plan).of(source, level)
+
+
+class _Specification:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._all = sorted((*plan.steps, *plan.negations), key=lambda step: step.slot)
+        self._slots = {step.variable: step.slot for step in self._all if step.variable}
+        self._fields: list[list[str]] = [[] for _ in self._all]
+        self._conditions: list[Condition] = []
+
+    def of(self, source: str, level: int) -> dict[str, Any]:
+        plan = self._plan
+        components = [self._component(step) for step in self._all]
+        schedules = [tuple([list(map(self._numbers, part)) for part in parts]) for parts in scheduled(plan)]
+        return {
+            "schedules": schedules,
+            "conditions": [(list(each.slots), self._compiled(each), each.test) for each in self._conditions],
+            "components": components,
+            "roles": [(event_type, self._roles(steps)) for event_type, steps in plan.roles.items()],
+            "within": plan.within,
+            "reach": plan.reach,
+            "trails": plan.trails,
+            "values": plan.values,
+            "source": source,
+            "level": level,
+            "seed": stable_hash(source),
+        }
+
+    def _component(self, step: Step) -> dict[str, Any]:
+        return {
+            "slot": step.slot,
+            "place": step.place,
+            "kleene": step.kleene,
+            "negation": self._plan.negations.index(step) if step.negated else None,
+            "key": list(step.key) if step.key is not None else None,
+            "fields": self._fields[step.slot],  # filled in as conditions are compiled
+            "filters": self._numbers(step.filters),
+            "conditions": self._numbers(step.conditions),
+        }
+
+    def _roles(self, steps: Iterable[Step]) -> list[int]:
+        return [step.slot for step in sorted(steps, key=lambda step: not step.negated)]
+
+    def _numbers(self, conditions: Iterable[Condition]) -> list[int]:
+        numbers = []
+        for condition in conditions:
+            if condition not in self._conditions:
+                self._conditions.append(condition)
+            numbers.append(self._conditions.index(condition))
+        return numbers
+
+    def _compiled(self, condition: Condition) -> Any:
+        """A condition as nested tuples; None where it is for Python alone."""
+        is_plain = not (condition.compiled.each or condition.compiled.whole) and self._is_plain(condition.expression)
+        return self._written(condition.expression) if is_plain else None
+
+    def _is_plain(self, node: Expression) -> bool:
+        match node:
+            case Field(variable, name, index):
+                step = self._all[self._slots[variable]]
+                return index is None and not step.kleene and common_columns(step.types)[name].kind in _PLAIN
+            case Literal() | Arithmetic() | Comparison() | Junction() | Not() | In() | IsNull():
+                return all(map(self._is_plain, operands(node)))
+        return False
+
+    def _written(self, node: Expression) -> tuple[Any, ...]:
+        below = tuple(map(self._written, operands(node)))
+        match node:
+            case Literal(value):
+                return ("constant", value)
+            case Field(variable, name, Index() | None):
+                slot = self._slots[variable]
+                if name not in self._fields[slot]:
+                    self._fields[slot].append(name)
+                return ("field", slot, self._fields[slot].index(name))
+            case Arithmetic(operator, _, _) | Comparison(operator, _, _):
+                return (operator, *below)
+            case Junction(operator, _):
+                return ("all" if operator == "AND" else "any", *below)
+            case Not():
+                return ("not", *below)
+            case In():
+                return ("in", *below)
+        return ("null", *below)

@@ -1,0 +1,163 @@
+"""The sequence operator: a query as a detector that takes changes in any order (design section 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import astuple
+
+from detectors.sequence.analysis import Types, plan
+from detectors.sequence.matcher import Matcher
+from detectors.sequence.matches import Match, first_of, last_of
+from detectors.sequence.native import specification
+from detectors.sequence.plan import Plan
+from detectors.sequence.runs import Runs
+from detectors.sequence.syntax import Query, Strategy
+from middleware import native
+from middleware.change import Delta
+from middleware.event import IDENTITY, NEVER, Event, EventType
+from middleware.operator import Operation, Operator, Origin
+
+
+class SequenceQuery(Operator):
+    """A sequence query over streams that arrive out of order.
+
+    ``query``
+        its text, or its syntax tree (``builder.seq``).
+    ``types``
+        the event types that it may name; those that RETURN may name too.
+    ``name``
+        the name under which it publishes (default: that of its result type).
+    ``result``
+        the type of its results: what other detectors subscribe to.
+
+    Raises QueryError, with line, column and a hint, where the query makes no sense.
+
+    >>> class Shelf(Event):
+    ...     tag: int
+    >>> class Exit(Event):
+    ...     tag: int
+    >>> query = SequenceQuery("EVENT SEQ(Shelf s, Exit e) WHERE [tag] WITHIN 1 hour RETURN Left(s.tag)", [Shelf, Exit])
+    >>> query.result.__struct_fields__[0], [each.__name__ for each in query.subscribes]
+    ('tag', ['Shelf', 'Exit'])
+    """
+
+    def __init__(self, query: str | Query, types: Types, name: str = "") -> None:
+        self.plan = plan(query, types, name)
+        self.name = self.plan.name
+        self.subscribes = self.plan.types
+        self.publishes = (self.plan.result,)
+
+    @property
+    def result(self) -> EventType:
+        return self.plan.result
+
+    def start(self, name: str, level: int) -> SequenceOperation:
+        return SequenceOperation(self.plan, Origin(name, level))
+
+
+Row = tuple[Any, ...]
+"""The fields of a result in their order: its own, then ts, id, source and level."""
+
+
+class Core(Protocol):
+    """What keeps the state of a query, one for each strategy; the native one is the twin of ``Matcher``."""
+
+    def events(self) -> list[Event]: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def keys(self) -> int: ...
+
+
+class SequenceOperation(Operation):
+    """A running sequence query. Its state is the events it holds, and the time: all else follows from them.
+
+    ``use_native``: whether the native core is to run it where it can.
+    """
+
+    def __init__(self, plan: Plan, origin: Origin, use_native: bool = native.AVAILABLE) -> None:
+        super().__init__()
+        self._plan = plan
+        self._origin = origin
+        self._use_native = use_native and plan.strategy is Strategy.ANY
+        self._emitted = self._final = NEVER
+        self._results = list[plan.result]  # type: ignore[name-defined]
+        self._start()
+
+    def _start(self) -> None:
+        """An empty core, and how to have it take changes: rows of the matches that stand now, and of those that stood."""
+        if self._use_native:
+            core = native.SequenceMatcher(specification(self._plan, self._origin.source, self._origin.level), self.fail)
+            self._core: Core = core
+            self._apply = core.apply
+            return
+        plain = (Matcher if self._plan.strategy is Strategy.ANY else Runs)(self._plan, self._identity, self.fail)
+        self._core = plain
+
+        def apply(inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[list[Row], list[Row]]:
+            changes = plain.apply(inserts, retracts, emitted, final)
+            return self._rows(changes.made), self._rows(changes.withdrawn)
+
+        self._apply = apply
+
+    def _identity(self, match: Match) -> int:
+        parts = (tuple(map(_named, part)) if isinstance(part, tuple) else _named(part) for part in match)
+        return self._origin.id(*parts)
+
+    def _rows(self, matches: Mapping[int, Match]) -> list[Row]:
+        values, source, level = self._plan.values, self._origin.source, self._origin.level
+        if self._plan.trails:
+            within = self._plan.within
+            return [(*values(*m), first_of(m).ts + within, number, source, level) for number, m in matches.items()]
+        return [(*values(*m), last_of(m).ts, number, source, level) for number, m in matches.items()]
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        retracts = delta.retracts
+        if self.failures:
+            retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
+        made, withdrawn = self._apply(delta.inserts, retracts, emitted, final)
+        self._emitted, self._final = emitted, final
+        if not withdrawn:
+            return Delta(msgspec.convert(made, self._results)) if made else Delta()
+        return self._difference(msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results))
+
+    def _difference(self, withdrawn: list[Event], made: list[Event]) -> Delta:
+        """What goes out. The content of a result follows from its match, so none needs to be kept to be withdrawn."""
+        before, after = ({event.id: event for event in events} for events in (withdrawn, made))
+        both = [(before.pop(number), after.pop(number)) for number in list(before) if number in after]
+        return Delta(list(after.values()), [pair for pair in both if pair[0] != pair[1]], list(before.values()))
+
+    @property
+    def held(self) -> int:
+        return self._core.held
+
+    @property
+    def keys(self) -> int:
+        return self._core.keys
+
+    def snapshot(self) -> Any:
+        """Type names and values of the events held, the time, and failures that are not final yet."""
+        unique = {IDENTITY(event): event for event in self._core.events()}
+        held = [(self._plan.types.index(event.__class__), astuple(event)) for event in unique.values()]
+        failures = [(self._plan.types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()]
+        return held, failures, self._emitted, self._final
+
+    def restore(self, state: Any) -> None:
+        held, failures, self._emitted, self._final = state
+        self.failures = {}
+        for number, values, text in failures:
+            self.fail(self._event(number, values), text)
+        self._start()
+        self._apply([self._event(number, values) for number, values in held], [], self._emitted, self._final)
+
+    def _event(self, number: int, values: Any) -> Event:
+        event_type = self._plan.types[number]
+        fields = dict(zip(event_type.__struct_fields__, values, strict=True))
+        return event_type(**fields)
+
+
+def _named(event: Event) -> tuple[str, int]:
+    return event.source, event.id

@@ -1,0 +1,12 @@
+//! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.matcher`.
+
+mod expression;
+mod identity;
+mod matcher;
+mod partitions;
+mod plan;
+mod search;
+mod stack;
+mod value;
+
+pub use matcher::SequenceMatcher;

@@ -1,0 +1,74 @@
+//! The identity of a match: the hash of the identities of its events, as `middleware.operator.Origin.id` computes it.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The msgpack encoding of the parts of an identity.
+#[derive(Default)]
+pub struct Encoder(Vec<u8>);
+
+impl Encoder {
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub fn hash(&self, seed: u64) -> i64 {
+        xxh3_64_with_seed(&self.0, seed) as i64
+    }
+
+    pub fn array(&mut self, length: usize) {
+        match length {
+            0..16 => self.0.push(0x90 | length as u8),
+            16..0x1_0000 => self.headed(0xdc, &(length as u16).to_be_bytes()),
+            _ => self.headed(0xdd, &(length as u32).to_be_bytes()),
+        }
+    }
+
+    /// The source and id of an event.
+    pub fn event(&mut self, event: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = event.py();
+        self.array(2);
+        self.text(event.getattr(intern!(py, "source"))?.cast::<PyString>()?.to_str()?);
+        let id = event.getattr(intern!(py, "id"))?;
+        if let Ok(id) = id.extract::<i64>() {
+            self.int(id);
+        } else if let Ok(id) = id.extract::<u64>() {
+            self.headed(0xcf, &id.to_be_bytes());
+        } else {
+            return Err(PyValueError::new_err("the id of an event does not fit 64 bits"));
+        }
+        Ok(())
+    }
+
+    fn headed(&mut self, head: u8, rest: &[u8]) {
+        self.0.push(head);
+        self.0.extend_from_slice(rest);
+    }
+
+    fn text(&mut self, text: &str) {
+        match text.len() {
+            0..32 => self.0.push(0xa0 | text.len() as u8),
+            32..0x100 => self.headed(0xd9, &[text.len() as u8]),
+            0x100..0x1_0000 => self.headed(0xda, &(text.len() as u16).to_be_bytes()),
+            _ => self.headed(0xdb, &(text.len() as u32).to_be_bytes()),
+        }
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn int(&mut self, number: i64) {
+        match number {
+            -32..0x80 => self.0.push(number as u8),
+            0x80..0x100 => self.headed(0xcc, &[number as u8]),
+            0x100..0x1_0000 => self.headed(0xcd, &(number as u16).to_be_bytes()),
+            0x1_0000..0x1_0000_0000 => self.headed(0xce, &(number as u32).to_be_bytes()),
+            0x1_0000_0000.. => self.headed(0xcf, &number.to_be_bytes()),
+            -0x80..-32 => self.headed(0xd0, &[number as u8]),
+            -0x8000..-0x80 => self.headed(0xd1, &(number as i16).to_be_bytes()),
+            -0x8000_0000..-0x8000 => self.headed(0xd2, &(number as i32).to_be_bytes()),
+            _ => self.headed(0xd3, &number.to_be_bytes()),
+        }
+    }
+}

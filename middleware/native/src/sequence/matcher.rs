@@ -1,0 +1,556 @@
+//! Skip-till-any-match over changes that come in any order: the twin of `detectors.sequence.matcher.Matcher`.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use super::identity::Encoder;
+use super::partitions::{Key, Partitions, Scattered};
+use super::plan::{Component, Plan};
+use super::search::{Found, Scratch, Search};
+use super::stack::{Instance, Partition, Stack};
+use super::value::Value;
+
+/// The state of a query with strategy skip-till-any-match.
+#[pyclass(module = "middleware.native")]
+pub struct SequenceMatcher {
+    plan: Arc<Plan>,
+    partitions: Partitions,
+    /// Negatives that belong to all partitions, by negated component.
+    common: Vec<Stack>,
+    /// The first events of matches that wait for their window to pass: time and partition.
+    due: BinaryHeap<Reverse<(i64, usize)>>,
+    emitted: i64,
+    /// What has ts <= this is outdated; what lies on stacks that are not touched is swept away now and then.
+    purged: i64,
+    swept: i64,
+    held: usize,
+    fail: Py<PyAny>,
+    /// Whether input is taken to come in order: the baseline of the overhead of disorder, wrong if it does not.
+    in_order: bool,
+    changes: Changes,
+    scratch: Scratch,
+}
+
+/// An event in one of its roles.
+struct Role<'py> {
+    slot: usize,
+    /// None: it belongs to all partitions.
+    key: Option<Key<'py>>,
+    /// Its partition, if there was one when the role was found.
+    partition: Option<usize>,
+    values: Box<[Value]>,
+}
+
+#[pymethods]
+impl SequenceMatcher {
+    #[new]
+    #[pyo3(signature = (plan, fail, in_order = false))]
+    fn new(plan: &Bound<'_, PyAny>, fail: Py<PyAny>, in_order: bool) -> PyResult<Self> {
+        let parsed = Plan::parse(plan)?;
+        let negations = parsed.negations.len();
+        Ok(Self {
+            partitions: Partitions::new(plan.py(), parsed.steps.len(), negations),
+            common: std::iter::repeat_with(Stack::default).take(negations).collect(),
+            plan: Arc::new(parsed),
+            due: BinaryHeap::new(),
+            emitted: i64::MIN / 2,
+            purged: i64::MIN / 2,
+            swept: i64::MIN / 2,
+            held: 0,
+            fail,
+            in_order,
+            changes: Changes::default(),
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Take changes and time; the rows of matches that stand now, and of those that stood before.
+    fn apply<'py>(
+        &mut self,
+        py: Python<'py>,
+        inserts: &Bound<'py, PyList>,
+        retracts: &Bound<'py, PyList>,
+        emitted: i64,
+        r#final: i64,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let plan = Arc::clone(&self.plan);
+        self.changes.clear();
+        for (ts, event) in in_time(retracts)? {
+            for role in self.roles(&plan, &event)? {
+                self.retract(py, &plan, ts, &event, role)?;
+            }
+        }
+        for (ts, event) in in_time(inserts)? {
+            if let [slot] = plan.roles_of(&event.get_type()) {
+                if let Some(role) = self.role_or_fail(&plan, &plan.components[*slot], &event)?.flatten() {
+                    self.insert(py, &plan, ts, &event, role)?;
+                }
+                continue;
+            }
+            for role in self.roles(&plan, &event)? {
+                self.insert(py, &plan, ts, &event, role)?;
+            }
+        }
+        if plan.trails {
+            self.complete(py, &plan, emitted)?;
+        }
+        self.emitted = emitted;
+        self.purged = r#final.saturating_sub(plan.reach);
+        if self.purged > self.swept {
+            self.purge(py, self.purged)?;
+            self.swept = self.purged.saturating_add(plan.within);
+        }
+        self.changes.rows(py)
+    }
+
+    /// Events on stacks, one for each role of theirs.
+    #[getter]
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    #[getter]
+    fn keys(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// Every event held; one of several roles several times.
+    fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let stacks = self.partitions.iter().flat_map(|each| each.stacks()).chain(&self.common);
+        let held: Vec<_> = stacks.flat_map(|stack| &stack.items).map(|each| each.event.bind(py)).collect();
+        PyList::new(py, held)
+    }
+
+    fn _check(&self) {
+        self.partitions.iter().for_each(Partition::check);
+        let stacks = self.partitions.iter().flat_map(|each| each.stacks()).chain(&self.common);
+        assert_eq!(self.held, stacks.map(|stack| stack.items.len()).sum::<usize>(), "held is off");
+    }
+}
+
+/// Events with their times, in order of time.
+fn in_time<'py>(events: &Bound<'py, PyList>) -> PyResult<Vec<(i64, Bound<'py, PyAny>)>> {
+    let name = intern!(events.py(), "ts");
+    let mut timed =
+        events.iter().map(|event| Ok((event.getattr(name)?.extract()?, event))).collect::<PyResult<Vec<(i64, _)>>>()?;
+    if !timed.is_sorted_by_key(|each| each.0) {
+        timed.sort_by_key(|each| each.0);
+    }
+    Ok(timed)
+}
+
+impl SequenceMatcher {
+    /// The components that an event may be, by its type, its key and its own conditions; negated ones first.
+    #[inline]
+    fn roles<'py>(&self, plan: &Plan, event: &Bound<'py, PyAny>) -> PyResult<Vec<Role<'py>>> {
+        let slots = plan.roles_of(&event.get_type());
+        let mut roles = Vec::with_capacity(slots.len());
+        for slot in slots {
+            match self.role_or_fail(plan, &plan.components[*slot], event)? {
+                Some(Some(role)) => roles.push(role),
+                Some(None) => {}
+                None => return Ok(Vec::new()),
+            }
+        }
+        Ok(roles)
+    }
+
+    /// The role of an event as a component, if it fits; None, and a failure is noted, if no key can be made of it.
+    #[inline]
+    fn role_or_fail<'py>(
+        &self,
+        plan: &Plan,
+        component: &Component,
+        event: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Option<Role<'py>>>> {
+        match self.role(plan, component, event) {
+            Ok(role) => Ok(Some(role)),
+            Err(error) if error.is_instance_of::<PyTypeError>(event.py()) => {
+                let reason = format!("no key can be made of it: {}", error.value(event.py()));
+                self.fail.bind(event.py()).call1((event, reason))?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    #[inline]
+    fn role<'py>(&self, plan: &Plan, component: &Component, event: &Bound<'py, PyAny>) -> PyResult<Option<Role<'py>>> {
+        let py = event.py();
+        let (mut key, mut partition) = (None, None);
+        if let Some(fields) = &component.key {
+            let lenient = plan.steps.len() == 1 && component.negation.is_none();
+            key = Key::of(event, fields, lenient)?;
+            let Some(found) = &key else { return Ok(None) };
+            partition = self.partitions.find(found)?; // raises if it cannot be hashed
+        }
+        let take = |field: &Py<_>| Ok::<_, PyErr>(Value::of(&event.getattr(field.bind(py))?));
+        let values = component.fields.iter().map(take).collect::<PyResult<Box<[Value]>>>()?;
+        for number in &component.filters {
+            let alone = |_| if component.kleene { Ok(PyTuple::new(py, [event])?.into_any()) } else { Ok(event.clone()) };
+            if !plan.conditions[*number].holds(py, |_, at| values[at].clone(), alone)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Role { slot: component.slot, key, partition, values }))
+    }
+
+    #[inline]
+    fn insert<'py>(
+        &mut self,
+        py: Python<'py>,
+        plan: &Plan,
+        ts: i64,
+        event: &Bound<'py, PyAny>,
+        role: Role<'py>,
+    ) -> PyResult<()> {
+        let component = &plan.components[role.slot];
+        let instance = Instance { ts, rip: 0, event: event.clone().unbind(), values: role.values };
+        self.held += 1;
+        let Some(key) = role.key else {
+            for reached in self.partitions.numbers() {
+                self.rule_out(py, plan, component, reached, &instance, false)?;
+            }
+            self.common[component.negation.unwrap_or_default()].add(instance);
+            return Ok(());
+        };
+        let number = match role.partition {
+            Some(number) => number,
+            None => self.partitions.find_or_make(key)?,
+        };
+        if component.negation.is_some() {
+            self.rule_out(py, plan, component, number, &instance, false)?;
+        }
+        let partition = self.partitions.get_mut(number).expect("it was just found");
+        if let Some(negation) = component.negation {
+            let stack = partition.negated_mut(negation);
+            stack.add(instance);
+            self.held -= stack.purge(self.purged);
+            return Ok(());
+        }
+        let (place, is_last) = (component.place, component.place + 1 == plan.steps.len());
+        // AIS-CLOCK: what is not late completes matches only as their last event
+        let searches = is_last || (!self.in_order && ts < partition.clock);
+        self.held -= partition.positive_mut(place).purge(self.purged);
+        let at = if self.in_order { partition.append(place, instance) } else { partition.add(place, instance) };
+        if plan.trails && place == 0 {
+            self.due.push(Reverse((ts, number)));
+        }
+        if searches {
+            self.change(py, plan, number, place, at, true)?;
+        }
+        Ok(())
+    }
+
+    fn retract<'py>(
+        &mut self,
+        py: Python<'py>,
+        plan: &Plan,
+        ts: i64,
+        event: &Bound<'py, PyAny>,
+        role: Role<'py>,
+    ) -> PyResult<()> {
+        let component = &plan.components[role.slot];
+        let number = role.key.as_ref().map(|key| self.partitions.find(key)).transpose()?.flatten();
+        let Some(negation) = component.negation else {
+            let Some(number) = number else { return Ok(()) };
+            let Some(partition) = self.partitions.get(number) else { return Ok(()) };
+            let Some(at) = partition.positive(component.place).place(ts, event)? else { return Ok(()) };
+            self.change(py, plan, number, component.place, at, false)?;
+            if let Some(partition) = self.partitions.get_mut(number) {
+                partition.remove(component.place, at);
+                self.held -= 1;
+            }
+            return Ok(());
+        };
+        let stack = match (&role.key, number) {
+            (None, _) => &mut self.common[negation],
+            (Some(_), Some(number)) => match self.partitions.get_mut(number) {
+                Some(partition) => partition.negated_mut(negation),
+                None => return Ok(()),
+            },
+            (Some(_), None) => return Ok(()),
+        };
+        let Some(at) = stack.place(ts, event)? else { return Ok(()) };
+        let Some(instance) = stack.items.remove(at) else { return Ok(()) };
+        self.held -= 1;
+        for reached in self.reached(role.key.as_ref())? {
+            self.rule_out(py, plan, component, reached, &instance, true)?;
+        }
+        Ok(())
+    }
+
+    /// The partitions in which a negative may rule matches out.
+    fn reached(&self, key: Option<&Key<'_>>) -> PyResult<Vec<usize>> {
+        match key {
+            None => Ok(self.partitions.numbers()),
+            Some(key) => Ok(self.partitions.find(key)?.into_iter().collect()),
+        }
+    }
+
+    /// Make (or withdraw) the matches that hold an instance and stand.
+    fn change(&mut self, py: Python<'_>, plan: &Plan, number: usize, place: usize, at: usize, make: bool) -> PyResult<()> {
+        let Some(partition) = self.partitions.get(number) else { return Ok(()) };
+        let view = View { py, plan, partition, common: &self.common };
+        let search = Search::new(py, plan, partition, Some((place, at)), std::mem::take(&mut self.scratch));
+        let (standing, scratch) = view.standing(search, self.emitted)?;
+        for found in standing {
+            self.changes.note(&view, &found, make)?;
+        }
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    /// Withdraw (or make) the matches that a negative rules out and nothing else does; it is on no stack.
+    fn rule_out(
+        &mut self,
+        py: Python<'_>,
+        plan: &Plan,
+        component: &Component,
+        number: usize,
+        negative: &Instance,
+        make: bool,
+    ) -> PyResult<()> {
+        let Some(partition) = self.partitions.get(number) else { return Ok(()) };
+        let view = View { py, plan, partition, common: &self.common };
+        let (ts, last) = (negative.ts, plan.steps.len() - 1);
+        if component.place <= last && ts >= partition.clock {
+            return Ok(()); // nothing is later, so no match reaches across it
+        }
+        let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
+        for place in 0..=last {
+            search.floors()[place] = if place >= component.place { ts + 1 } else { ts.saturating_sub(plan.within) };
+        }
+        search.ceilings()[last] = ts.saturating_add(plan.within);
+        if let Some(before) = component.place.checked_sub(1) {
+            search.ceilings()[before] = ts - 1;
+        }
+        let (standing, scratch) = view.standing(search, self.emitted)?;
+        self.scratch = scratch;
+        for found in standing {
+            if view.rules_out(component, negative, &found)? {
+                self.changes.note(&view, &found, make)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Make the matches whose window has passed by now: nothing that has come rules them out.
+    fn complete(&mut self, py: Python<'_>, plan: &Plan, emitted: i64) -> PyResult<()> {
+        let before = self.emitted.saturating_sub(plan.within);
+        let until = emitted.saturating_sub(plan.within);
+        self.emitted = emitted;
+        let mut previous = None;
+        while let Some(Reverse((ts, number))) = self.due.peek().copied()
+            && ts <= until
+        {
+            self.due.pop();
+            let is_done = ts <= before || previous == Some((ts, number));
+            previous = Some((ts, number));
+            let Some(partition) = self.partitions.get(number).filter(|_| !is_done) else { continue };
+            let view = View { py, plan, partition, common: &self.common };
+            let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
+            search.floors().fill(ts);
+            if !plan.step(0).kleene {
+                search.ceilings()[0] = ts;
+            }
+            let (standing, scratch) = view.standing(search, emitted)?;
+            self.scratch = scratch;
+            for found in standing {
+                if found.ends(plan, partition, 0).0.ts == ts {
+                    self.changes.note(&view, &found, true)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn purge(&mut self, py: Python<'_>, upto: i64) -> PyResult<()> {
+        self.held -= self.partitions.purge(py, upto)?;
+        self.held -= self.common.iter_mut().map(|stack| stack.purge(upto)).sum::<usize>();
+        Ok(())
+    }
+}
+
+/// A partition, with all that says which of its matches stand.
+struct View<'a, 'py> {
+    py: Python<'py>,
+    plan: &'a Plan,
+    partition: &'a Partition,
+    common: &'a [Stack],
+}
+
+impl<'a, 'py> View<'a, 'py> {
+    /// The matches of a search that are complete by `emitted`, and that no negative rules out.
+    fn standing(&self, mut search: Search<'a, 'py>, emitted: i64) -> PyResult<(Vec<Found>, Scratch)> {
+        let complete = if self.plan.trails { emitted.saturating_sub(self.plan.within) } else { i64::MAX };
+        if self.plan.trails && !self.plan.step(0).kleene {
+            search.ceilings()[0] = search.ceilings()[0].min(complete);
+        }
+        let (found, scratch) = search.run()?;
+        if self.plan.negations.is_empty() {
+            return Ok((found, scratch));
+        }
+        let mut standing = Vec::with_capacity(found.len());
+        for each in found {
+            if each.ends(self.plan, self.partition, 0).0.ts <= complete && !self.is_ruled_out(&each)? {
+                standing.push(each);
+            }
+        }
+        Ok((standing, scratch))
+    }
+
+    fn is_ruled_out(&self, found: &Found) -> PyResult<bool> {
+        for (negation, slot) in self.plan.negations.iter().enumerate() {
+            let component = &self.plan.components[*slot];
+            let stack = if component.key.is_none() { &self.common[negation] } else { self.partition.negated(negation) };
+            if stack.items.is_empty() {
+                continue;
+            }
+            let (low, high) = self.range(component.place, found);
+            for at in stack.below(low)..stack.up_to(high) {
+                if self.rules_out(component, &stack.items[at], found)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The first and the last time at which a negative before `place` rules a match out.
+    fn range(&self, place: usize, found: &Found) -> (i64, i64) {
+        let ends = |place| found.ends(self.plan, self.partition, place);
+        let last = self.plan.steps.len() - 1;
+        let low = match place.checked_sub(1) {
+            Some(before) => ends(before).1.ts + 1,
+            None => ends(last).1.ts.saturating_sub(self.plan.within),
+        };
+        let high = if place <= last { ends(place).0.ts - 1 } else { ends(0).0.ts.saturating_add(self.plan.within) };
+        (low, high)
+    }
+
+    /// Whether the conditions on a negative hold for it and a match.
+    fn rules_out(&self, component: &Component, negative: &Instance, found: &Found) -> PyResult<bool> {
+        let (plan, partition) = (self.plan, self.partition);
+        for number in &component.conditions {
+            let value = |slot, at: usize| {
+                let instance = if slot == component.slot { negative } else { found.instance(plan, partition, slot) };
+                instance.values[at].clone()
+            };
+            let part = |slot: usize| {
+                if slot == component.slot {
+                    return Ok(negative.event.bind(self.py).clone());
+                }
+                found.part(self.py, plan, partition, plan.components[slot].place)
+            };
+            if !plan.conditions[*number].holds(self.py, value, part)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The identity of a match, as `Origin.id` has it.
+    fn identity(&self, found: &Found, encoder: &mut Encoder) -> PyResult<i64> {
+        encoder.clear();
+        encoder.array(self.plan.steps.len());
+        for place in 0..self.plan.steps.len() {
+            let items = &self.partition.positive(place).items;
+            if self.plan.step(place).kleene {
+                encoder.array(found.groups[place].len());
+                for at in &found.groups[place] {
+                    encoder.event(items[*at].event.bind(self.py))?;
+                }
+            } else {
+                encoder.event(items[found.bound[place]].event.bind(self.py))?;
+            }
+        }
+        Ok(encoder.hash(self.plan.seed))
+    }
+
+    /// The fields of the result of a match: its values, ts, id, source and level.
+    fn row(&self, found: &Found, identity: i64) -> PyResult<Py<PyTuple>> {
+        let (py, plan) = (self.py, self.plan);
+        let last = plan.steps.len() - 1;
+        let parts = (0..=last).map(|place| found.part(py, plan, self.partition, place)).collect::<PyResult<Vec<_>>>()?;
+        let values = plan.values.bind(py).call1(PyTuple::new(py, parts)?)?;
+        let ts = if plan.trails {
+            found.ends(plan, self.partition, 0).0.ts.saturating_add(plan.within)
+        } else {
+            found.ends(plan, self.partition, last).1.ts
+        };
+        let mut row: Vec<Bound<'_, PyAny>> = values.cast::<PyTuple>()?.iter().collect();
+        row.push(ts.into_pyobject(py)?.into_any());
+        row.push(identity.into_pyobject(py)?.into_any());
+        row.push(plan.source.bind(py).clone());
+        row.push(plan.level.bind(py).clone());
+        Ok(PyTuple::new(py, row)?.unbind())
+    }
+}
+
+/// The net change of one step, by identity.
+#[derive(Default)]
+struct Changes {
+    made: Rows,
+    withdrawn: Rows,
+    encoder: Encoder,
+}
+
+impl Changes {
+    fn clear(&mut self) {
+        self.made.clear();
+        self.withdrawn.clear();
+    }
+
+    fn note(&mut self, view: &View<'_, '_>, found: &Found, make: bool) -> PyResult<()> {
+        let identity = view.identity(found, &mut self.encoder)?;
+        if make {
+            self.made.set(identity, view.row(found, identity)?);
+        } else if !self.made.remove(identity) {
+            self.withdrawn.set(identity, view.row(found, identity)?);
+        }
+        Ok(())
+    }
+
+    fn rows<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        Ok((self.made.list(py)?, self.withdrawn.list(py)?))
+    }
+}
+
+/// Rows in the order in which they came, found by identity.
+#[derive(Default)]
+struct Rows {
+    places: Scattered<i64, usize>,
+    rows: Vec<Option<Py<PyTuple>>>,
+}
+
+impl Rows {
+    fn clear(&mut self) {
+        self.places.clear();
+        self.rows.clear();
+    }
+
+    fn set(&mut self, identity: i64, row: Py<PyTuple>) {
+        let at = *self.places.entry(identity).or_insert(self.rows.len());
+        if at == self.rows.len() {
+            self.rows.push(Some(row));
+        } else {
+            self.rows[at] = Some(row);
+        }
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, identity: i64) -> bool {
+        self.places.remove(&identity).is_some_and(|at| self.rows[at].take().is_some())
+    }
+
+    fn list<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.rows.drain(..).flatten().collect::<Vec<_>>())
+    }
+}

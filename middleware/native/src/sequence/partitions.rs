@@ -1,0 +1,196 @@
+//! Partitions by key. Whole numbers are looked up here; any other key as Python sees it, in a dict.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple};
+
+use super::stack::Partition;
+
+/// 2^63: whole numbers from -LIMIT to just below LIMIT fit.
+const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+
+/// Whole numbers scattered by one multiplication (Fibonacci hashing, Knuth vol. 3, 6.4).
+#[derive(Default)]
+pub struct Scatter(u64);
+
+impl Hasher for Scatter {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number as u64);
+    }
+}
+
+pub type Scattered<K, V> = HashMap<K, V, BuildHasherDefault<Scatter>>;
+
+/// The key of an event.
+pub enum Key<'py> {
+    /// There are no keys: one partition for all.
+    Only,
+    Whole(i64),
+    Object(Bound<'py, PyAny>),
+}
+
+impl<'py> Key<'py> {
+    /// The key that an event has by these fields; None if it has none, as NULL and NaN equal nothing.
+    ///
+    /// `lenient`: NULL and NaN are a key too, that of what matches alone.
+    pub fn of(event: &Bound<'py, PyAny>, fields: &[Py<PyString>], lenient: bool) -> PyResult<Option<Self>> {
+        let py = event.py();
+        if let [field] = fields {
+            let value = event.getattr(field.bind(py))?;
+            if let Ok(number) = value.cast_exact::<PyInt>()
+                && let Ok(number) = number.extract()
+            {
+                return Ok(Some(Self::Whole(number)));
+            }
+            return Ok(Self::plain(value, lenient)?.map(|value| whole(&value).map_or(Self::Object(value), Self::Whole)));
+        }
+        if fields.is_empty() {
+            return Ok(Some(Self::Only));
+        }
+        let mut values = Vec::with_capacity(fields.len());
+        for field in fields {
+            match Self::plain(event.getattr(field.bind(py))?, lenient)? {
+                Some(value) => values.push(value),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Self::Object(PyTuple::new(py, values)?.into_any())))
+    }
+
+    /// The value, if it equals itself; NULL in its stead if that is let pass.
+    fn plain(value: Bound<'py, PyAny>, lenient: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if !value.is_none() && value.eq(&value)? && !is_nan(&value) {
+            return Ok(Some(value));
+        }
+        Ok(lenient.then(|| value.py().None().into_bound(value.py())))
+    }
+}
+
+fn is_nan(value: &Bound<'_, PyAny>) -> bool {
+    value.cast::<PyFloat>().is_ok_and(|number| number.value().is_nan())
+}
+
+/// The whole number that a value equals, if it is a float or a truth value that equals one.
+fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
+    if let Ok(truth) = value.cast_exact::<PyBool>() {
+        return Some(i64::from(truth.is_true()));
+    }
+    let number = value.cast_exact::<PyFloat>().ok()?.value();
+    (number.fract() == 0.0 && (-LIMIT..LIMIT).contains(&number)).then_some(number as i64)
+}
+
+/// How a partition is found, to forget it again.
+enum Found {
+    Only,
+    Whole(i64),
+    Object(Py<PyAny>),
+}
+
+pub struct Partitions {
+    steps: usize,
+    negations: usize,
+    all: Vec<Option<(Partition, Found)>>,
+    free: Vec<usize>,
+    only: Option<usize>,
+    whole: Scattered<i64, usize>,
+    objects: Py<PyDict>,
+}
+
+impl Partitions {
+    pub fn new(py: Python<'_>, steps: usize, negations: usize) -> Self {
+        let objects = PyDict::new(py).unbind();
+        Self { steps, negations, all: Vec::new(), free: Vec::new(), only: None, whole: HashMap::default(), objects }
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    /// The number of the partition of a key, if there is one. Raises TypeError for a key that cannot be hashed.
+    #[inline]
+    pub fn find(&self, key: &Key<'_>) -> PyResult<Option<usize>> {
+        match key {
+            Key::Only => Ok(self.only),
+            Key::Whole(number) => Ok(self.whole.get(number).copied()),
+            Key::Object(object) => self.objects.bind(object.py()).get_item(object)?.map(|at| at.extract()).transpose(),
+        }
+    }
+
+    /// The number of the partition of a key, made if it is not there.
+    #[inline]
+    pub fn find_or_make(&mut self, key: Key<'_>) -> PyResult<usize> {
+        if let Some(at) = self.find(&key)? {
+            return Ok(at);
+        }
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() - 1
+        });
+        let found = match key {
+            Key::Only => {
+                self.only = Some(at);
+                Found::Only
+            }
+            Key::Whole(number) => {
+                self.whole.insert(number, at);
+                Found::Whole(number)
+            }
+            Key::Object(object) => {
+                self.objects.bind(object.py()).set_item(&object, at)?;
+                Found::Object(object.unbind())
+            }
+        };
+        self.all[at] = Some((Partition::new(self.steps, self.negations), found));
+        Ok(at)
+    }
+
+    pub fn get(&self, at: usize) -> Option<&Partition> {
+        self.all.get(at)?.as_ref().map(|(partition, _)| partition)
+    }
+
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut Partition> {
+        self.all.get_mut(at)?.as_mut().map(|(partition, _)| partition)
+    }
+
+    /// The numbers of all partitions.
+    pub fn numbers(&self) -> Vec<usize> {
+        (0..self.all.len()).filter(|at| self.all[*at].is_some()).collect()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Partition> {
+        self.all.iter().flatten().map(|(partition, _)| partition)
+    }
+
+    /// Forget instances with ts <= `upto`, and partitions that hold nothing; returns how many instances.
+    pub fn purge(&mut self, py: Python<'_>, upto: i64) -> PyResult<usize> {
+        let mut count = 0;
+        for at in 0..self.all.len() {
+            let Some((partition, _)) = &mut self.all[at] else { continue };
+            count += partition.purge(upto);
+            if partition.is_empty()
+                && let Some((_, found)) = self.all[at].take()
+            {
+                self.free.push(at);
+                match found {
+                    Found::Only => self.only = None,
+                    Found::Whole(number) => drop(self.whole.remove(&number)),
+                    Found::Object(object) => self.objects.bind(py).del_item(object)?,
+                }
+            }
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,108 @@
+//! The plan of a query, as `detectors.sequence.native` hands it over.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyType};
+
+use super::expression::Condition;
+
+/// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
+pub struct Schedule {
+    pub at: Vec<Vec<usize>>,
+    pub stepwise: Vec<Vec<usize>>,
+}
+
+pub struct Component {
+    pub slot: usize,
+    /// Among the positive components; for a negated one, how many positive ones stand before it.
+    pub place: usize,
+    pub kleene: bool,
+    /// The number of a negated component among the negated ones.
+    pub negation: Option<usize>,
+    /// The fields that place its events in a partition; None: it belongs to all.
+    pub key: Option<Vec<Py<PyString>>>,
+    /// The fields that conditions read.
+    pub fields: Vec<Py<PyString>>,
+    /// Conditions on its event alone.
+    pub filters: Vec<usize>,
+    /// For a negated one: what makes an event rule a match out.
+    pub conditions: Vec<usize>,
+}
+
+pub struct Plan {
+    pub steps: Vec<usize>,
+    pub negations: Vec<usize>,
+    pub components: Vec<Component>,
+    /// For each event type (by address), the components that its events may be, negated ones first.
+    pub roles: Vec<(Py<PyType>, Vec<usize>)>,
+    pub conditions: Vec<Condition>,
+    /// For each place whose event is given; the last one for when none is.
+    pub schedules: Vec<Schedule>,
+    pub within: i64,
+    pub reach: i64,
+    /// Whether negation stands at the end, so that matches wait for their window to pass.
+    pub trails: bool,
+    /// Whether there are Kleene steps.
+    pub has_groups: bool,
+    /// The function of a match's events that gives the values of its result.
+    pub values: Py<PyAny>,
+    pub source: Py<PyAny>,
+    pub level: Py<PyAny>,
+    pub seed: u64,
+}
+
+impl Plan {
+    pub fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let of = |name: &str| spec.get_item(name);
+        let list = |name: &str| of(name)?.try_iter()?.collect::<PyResult<Vec<_>>>();
+        let components = list("components")?.iter().map(Component::parse).collect::<PyResult<Vec<_>>>()?;
+        let schedules = list("schedules")?
+            .iter()
+            .map(|each| each.extract().map(|(at, stepwise)| Schedule { at, stepwise }))
+            .collect::<PyResult<_>>()?;
+        let positive = |component: &&Component| component.negation.is_none();
+        Ok(Self {
+            steps: components.iter().filter(positive).map(|each| each.slot).collect(),
+            negations: components.iter().filter(|each| !positive(each)).map(|each| each.slot).collect(),
+            has_groups: components.iter().any(|each| each.kleene),
+            components,
+            roles: of("roles")?.extract()?,
+            conditions: list("conditions")?.iter().map(Condition::parse).collect::<PyResult<_>>()?,
+            schedules,
+            within: of("within")?.extract()?,
+            reach: of("reach")?.extract()?,
+            trails: of("trails")?.extract()?,
+            values: of("values")?.unbind(),
+            source: of("source")?.unbind(),
+            level: of("level")?.unbind(),
+            seed: of("seed")?.extract()?,
+        })
+    }
+
+    /// The component of a positive place.
+    #[inline]
+    pub fn step(&self, place: usize) -> &Component {
+        &self.components[self.steps[place]]
+    }
+
+    /// The components that events of a type may be.
+    #[inline]
+    pub fn roles_of(&self, event_type: &Bound<'_, PyType>) -> &[usize] {
+        self.roles.iter().find(|(known, _)| known.is(event_type)).map_or(&[], |(_, roles)| roles)
+    }
+}
+
+impl Component {
+    fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let of = |name: &str| spec.get_item(name);
+        Ok(Self {
+            slot: of("slot")?.extract()?,
+            place: of("place")?.extract()?,
+            kleene: of("kleene")?.extract()?,
+            negation: of("negation")?.extract()?,
+            key: of("key")?.extract()?,
+            fields: of("fields")?.extract()?,
+            filters: of("filters")?.extract()?,
+            conditions: of("conditions")?.extract()?,
+        })
+    }
+}

@@ -1,0 +1,224 @@
+//! Active instance stacks: the events that matches are built of, in order of time, each with its RIP.
+
+use std::collections::VecDeque;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::value::Value;
+
+pub struct Instance {
+    pub ts: i64,
+    /// How many of the previous stack are earlier (purged ones counted): the one below that place is the RIP.
+    pub rip: usize,
+    pub event: Py<PyAny>,
+    /// What conditions read of it.
+    pub values: Box<[Value]>,
+}
+
+impl Instance {
+    /// Whether this is the event with that identity.
+    fn is(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = event.py();
+        if self.event.is(event) {
+            return Ok(true);
+        }
+        let same = |name| self.event.bind(py).getattr(name)?.eq(event.getattr(name)?);
+        Ok(same(intern!(py, "id"))? && same(intern!(py, "source"))?)
+    }
+}
+
+#[derive(Default)]
+pub struct Stack {
+    pub items: VecDeque<Instance>,
+    pub purged: usize,
+}
+
+impl Stack {
+    /// How many instances are earlier than `ts`. O(1) where all are.
+    #[inline]
+    pub fn below(&self, ts: i64) -> usize {
+        match self.items.back() {
+            Some(top) if top.ts >= ts => self.items.partition_point(|each| each.ts < ts),
+            _ => self.items.len(),
+        }
+    }
+
+    /// How many are not later than `ts`.
+    #[inline]
+    pub fn up_to(&self, ts: i64) -> usize {
+        match self.items.back() {
+            Some(top) if top.ts > ts => self.items.partition_point(|each| each.ts <= ts),
+            _ => self.items.len(),
+        }
+    }
+
+    /// Put an instance in its place; returns where. O(1) on top.
+    #[inline]
+    pub fn add(&mut self, instance: Instance) -> usize {
+        let at = self.up_to(instance.ts);
+        if at == self.items.len() {
+            self.items.push_back(instance);
+        } else {
+            self.items.insert(at, instance);
+        }
+        at
+    }
+
+    /// An earlier instance came (or went) in the previous stack at `ts`: reset the RIPs that it affects.
+    pub fn shift(&mut self, ts: i64, by: isize) {
+        for each in self.items.iter_mut().rev().take_while(|each| each.ts > ts) {
+            each.rip = each.rip.wrapping_add_signed(by);
+        }
+    }
+
+    /// Where an event lies. O(log n).
+    pub fn place(&self, ts: i64, event: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        for at in self.below(ts)..self.up_to(ts) {
+            if self.items[at].is(event)? {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forget instances with ts <= `upto`; how many.
+    pub fn purge(&mut self, upto: i64) -> usize {
+        let mut count = 0;
+        while self.items.front().is_some_and(|each| each.ts <= upto) {
+            self.items.pop_front();
+            count += 1;
+        }
+        self.purged += count;
+        count
+    }
+}
+
+/// The stacks of one key: one for each positive step, then one for each negated component (that of one that belongs to all
+/// keys stays empty).
+pub struct Partition {
+    stacks: Box<[Stack]>,
+    steps: usize,
+    /// AIS-CLOCK: the largest time that was put on a positive stack.
+    pub clock: i64,
+}
+
+impl Partition {
+    pub fn new(steps: usize, negations: usize) -> Self {
+        let stacks = std::iter::repeat_with(Stack::default).take(steps + negations).collect();
+        Self { stacks, steps, clock: i64::MIN }
+    }
+
+    #[inline]
+    pub fn positive(&self, place: usize) -> &Stack {
+        &self.stacks[place]
+    }
+
+    #[inline]
+    pub fn negated(&self, negation: usize) -> &Stack {
+        &self.stacks[self.steps + negation]
+    }
+
+    #[inline]
+    pub fn negated_mut(&mut self, negation: usize) -> &mut Stack {
+        &mut self.stacks[self.steps + negation]
+    }
+
+    pub fn stacks(&self) -> &[Stack] {
+        &self.stacks
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.stacks.iter().all(|stack| stack.items.is_empty())
+    }
+
+    pub fn purge(&mut self, upto: i64) -> usize {
+        self.stacks.iter_mut().map(|stack| stack.purge(upto)).sum()
+    }
+
+    #[inline]
+    pub fn positive_mut(&mut self, place: usize) -> &mut Stack {
+        &mut self.stacks[place]
+    }
+
+    /// Add an instance of a positive step, and reset the RIPs of the next stack if it is late; returns where it lies.
+    #[inline]
+    pub fn add(&mut self, place: usize, mut instance: Instance) -> usize {
+        let ts = instance.ts;
+        if place > 0 {
+            let previous = &self.stacks[place - 1];
+            instance.rip = previous.purged + previous.below(ts);
+        }
+        let at = self.stacks[place].add(instance);
+        if ts >= self.clock {
+            self.clock = ts;
+        } else if place + 1 < self.steps {
+            self.stacks[place + 1].shift(ts, 1);
+        }
+        at
+    }
+
+    /// Add an instance that is taken to be the newest of all (append semantics); returns where it lies.
+    #[inline]
+    pub fn append(&mut self, place: usize, mut instance: Instance) -> usize {
+        if place > 0 {
+            let previous = &self.stacks[place - 1];
+            instance.rip = previous.purged + previous.items.len();
+        }
+        let items = &mut self.stacks[place].items;
+        items.push_back(instance);
+        items.len() - 1
+    }
+
+    /// Take back an instance of a positive step.
+    pub fn remove(&mut self, place: usize, at: usize) {
+        if let Some(instance) = self.stacks[place].items.remove(at)
+            && place + 1 < self.steps
+        {
+            self.stacks[place + 1].shift(instance.ts, -1);
+        }
+    }
+
+    /// Every invariant: order, and each RIP.
+    pub fn check(&self) {
+        for (place, stack) in self.stacks[..self.steps].iter().enumerate() {
+            assert!(stack.items.iter().zip(stack.items.iter().skip(1)).all(|(one, next)| one.ts <= next.ts), "out of order");
+            assert!(stack.items.back().is_none_or(|top| top.ts <= self.clock), "the clock is behind");
+            if place > 0 {
+                let previous = &self.stacks[place - 1];
+                // what is outdated itself may point to what has been purged
+                let right =
+                    |each: &Instance| each.rip < previous.purged || each.rip == previous.purged + previous.below(each.ts);
+                assert!(stack.items.iter().all(right), "a RIP points elsewhere");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Instance, Partition};
+    use pyo3::prelude::*;
+
+    fn instance(py: Python<'_>, ts: i64) -> Instance {
+        Instance { ts, rip: 0, event: py.None(), values: Box::default() }
+    }
+
+    #[test]
+    fn late_instances_reset_rips() {
+        Python::initialize();
+        Python::attach(|py| {
+            let mut partition = Partition::new(2, 0);
+            for (place, ts) in [(0, 3), (1, 6), (1, 11), (0, 7), (1, 8), (0, 5), (0, 3)] {
+                partition.add(place, instance(py, ts));
+                partition.check();
+            }
+            let rips: Vec<_> = partition.positive(1).items.iter().map(|each| each.rip).collect();
+            assert_eq!(rips, [3, 4, 4]);
+            partition.remove(0, 0);
+            partition.check();
+            assert_eq!(partition.purge(5), 2);
+            partition.check();
+        });
+    }
+}

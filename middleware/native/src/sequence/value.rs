@@ -1,0 +1,170 @@
+//! Values of fields, as far as conditions can be decided without Python: numbers that fit, texts, truth, NULL.
+
+use std::cmp::Ordering;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+
+/// Beyond this, integers and floats are not compared here.
+const EXACT: i64 = 1 << 53;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(Box<str>),
+    /// Whatever else: Python decides.
+    Other,
+}
+
+/// Python must decide.
+#[derive(Debug, PartialEq)]
+pub struct Unsure;
+
+type Decided = Result<Value, Unsure>;
+
+impl Value {
+    pub fn of(object: &Bound<'_, PyAny>) -> Self {
+        if let Ok(number) = object.cast_exact::<PyInt>() {
+            number.extract().map_or(Self::Other, Self::Int)
+        } else if let Ok(number) = object.cast_exact::<PyFloat>() {
+            Self::Float(number.value())
+        } else if let Ok(text) = object.cast_exact::<PyString>() {
+            text.to_str().map_or(Self::Other, |text| Self::Text(text.into()))
+        } else if let Ok(truth) = object.cast_exact::<PyBool>() {
+            Self::Bool(truth.is_true())
+        } else if object.is_none() {
+            Self::Null
+        } else {
+            Self::Other
+        }
+    }
+
+    /// The order of two values, None if one is NaN.
+    fn order(&self, other: &Self) -> Result<Option<Ordering>, Unsure> {
+        match (self, other) {
+            (Self::Int(one), Self::Int(other)) => Ok(Some(one.cmp(other))),
+            (Self::Float(one), Self::Float(other)) => Ok(one.partial_cmp(other)),
+            (Self::Int(one), Self::Float(other)) => Ok(exact(*one)?.partial_cmp(other)),
+            (Self::Float(one), Self::Int(other)) => Ok(one.partial_cmp(&exact(*other)?)),
+            (Self::Text(one), Self::Text(other)) => Ok(Some(one.cmp(other))),
+            (Self::Bool(one), Self::Bool(other)) => Ok(Some(one.cmp(other))),
+            _ => Err(Unsure),
+        }
+    }
+
+    pub fn compare(&self, sign: Sign, other: &Self) -> Decided {
+        if *self == Self::Null || *other == Self::Null {
+            return Ok(Self::Null);
+        }
+        let order = self.order(other)?;
+        Ok(Self::Bool(match sign {
+            Sign::Equal => order == Some(Ordering::Equal),
+            Sign::Unequal => order != Some(Ordering::Equal),
+            Sign::Below => order == Some(Ordering::Less),
+            Sign::UpTo => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Sign::Above => order == Some(Ordering::Greater),
+            Sign::From => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+        }))
+    }
+
+    pub fn compute(&self, operation: Operation, other: &Self) -> Decided {
+        match (self, other) {
+            (Self::Null, _) | (_, Self::Null) => Ok(Self::Null),
+            (Self::Int(one), Self::Int(other)) => whole(*one, operation, *other),
+            (Self::Float(one), Self::Float(other)) => real(*one, operation, *other),
+            (Self::Int(one), Self::Float(other)) => real(exact(*one)?, operation, *other),
+            (Self::Float(one), Self::Int(other)) => real(*one, operation, exact(*other)?),
+            _ => Err(Unsure),
+        }
+    }
+
+    /// TRUE, FALSE or NULL.
+    pub fn truth(&self) -> Result<Option<bool>, Unsure> {
+        match self {
+            Self::Bool(truth) => Ok(Some(*truth)),
+            Self::Null => Ok(None),
+            _ => Err(Unsure),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub enum Sign {
+    Equal,
+    Unequal,
+    Below,
+    UpTo,
+    Above,
+    From,
+}
+
+#[derive(Clone, Copy)]
+pub enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+}
+
+fn exact(number: i64) -> Result<f64, Unsure> {
+    if (-EXACT..=EXACT).contains(&number) { Ok(number as f64) } else { Err(Unsure) }
+}
+
+fn whole(one: i64, operation: Operation, other: i64) -> Decided {
+    let found = match operation {
+        Operation::Add => one.checked_add(other),
+        Operation::Subtract => one.checked_sub(other),
+        Operation::Multiply => one.checked_mul(other),
+        Operation::Divide if other == 0 => return Ok(Value::Null),
+        Operation::Divide => return Ok(Value::Float(exact(one)? / exact(other)?)),
+        Operation::Modulo if other == 0 => return Ok(Value::Null),
+        Operation::Modulo => one.checked_rem(other).map(|rest| {
+            // Python's has the sign of the divisor
+            if rest != 0 && (rest < 0) != (other < 0) { rest + other } else { rest }
+        }),
+    };
+    found.map(Value::Int).ok_or(Unsure)
+}
+
+fn real(one: f64, operation: Operation, other: f64) -> Decided {
+    match operation {
+        Operation::Add => Ok(Value::Float(one + other)),
+        Operation::Subtract => Ok(Value::Float(one - other)),
+        Operation::Multiply => Ok(Value::Float(one * other)),
+        Operation::Divide if other == 0.0 => Ok(Value::Null),
+        Operation::Divide => Ok(Value::Float(one / other)),
+        Operation::Modulo => Err(Unsure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Operation, Sign, Unsure, Value};
+
+    #[test]
+    fn modulo_has_the_sign_of_the_divisor() {
+        for (one, other, rest) in [(7, 3, 1), (-7, 3, 2), (7, -3, -2), (-7, -3, -1), (6, -3, 0)] {
+            assert_eq!(Value::Int(one).compute(Operation::Modulo, &Value::Int(other)), Ok(Value::Int(rest)));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_to_python() {
+        assert_eq!(Value::Int(i64::MAX).compute(Operation::Add, &Value::Int(1)), Err(Unsure));
+        assert_eq!(Value::Int(i64::MAX).compare(Sign::Below, &Value::Float(1e300)), Err(Unsure));
+        assert_eq!(Value::Other.compare(Sign::Equal, &Value::Int(1)), Err(Unsure));
+    }
+
+    #[test]
+    fn null_and_nan() {
+        assert_eq!(Value::Null.compare(Sign::Equal, &Value::Null), Ok(Value::Null));
+        assert_eq!(Value::Int(1).compute(Operation::Divide, &Value::Int(0)), Ok(Value::Null));
+        let nan = Value::Float(f64::NAN);
+        assert_eq!(nan.compare(Sign::Equal, &nan), Ok(Value::Bool(false)));
+        assert_eq!(nan.compare(Sign::Unequal, &nan), Ok(Value::Bool(true)));
+    }
+}

@@ -1,0 +1,93 @@
+"""The sequence operator against brute force: random queries, any history of the same events, the same results."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.sequence import SequenceQuery
+from detectors.sequence.operator import SequenceOperation
+from middleware.event import Event
+from middleware.operator import Origin
+from middleware.testing.operators import history, in_order, play
+from middleware.testing.sequences import Match, brute_force, match_ts
+from tests.property.sequence.queries import TYPES, Drawn, events, query
+
+seeds = st.integers(0, 2**32)
+
+
+class Plain(SequenceQuery):
+    """The same query without the native core."""
+
+    def start(self, name: str, level: int) -> SequenceOperation:
+        return SequenceOperation(self.plan, Origin(name, level), use_native=False)
+
+
+def expected(drawn: Drawn, among: list[Event]) -> list[tuple]:
+    """Time, identity and values of each result, by brute force."""
+    return sorted(
+        (match_ts(drawn.pattern, match), _identity(match), *_values(drawn, match))
+        for match in brute_force(drawn.pattern, among)
+    )
+
+
+def _identity(match: Match) -> int:
+    parts = [tuple((e.source, e.id) for e in part) if isinstance(part, tuple) else (part.source, part.id) for part in match]
+    return Origin("Tested", 1).id(*parts)
+
+
+def _values(drawn: Drawn, match: Match) -> list[int]:
+    values = []
+    for part in match:
+        values += [len(part), sum(e.x for e in part)] if isinstance(part, tuple) else [part.x]
+    return values
+
+
+def found(results: list[Event]) -> list[tuple]:
+    return sorted((event.ts, event.id, *(getattr(event, name) for name in event.__struct_fields__[:-4])) for event in results)
+
+
+def check(drawn: Drawn, seed: int, restarts: set[int], **options: int) -> None:
+    generator = Random(seed)
+    there = events(seed, **options)
+    split = generator.randrange(len(there) + 1)
+    passing = [_renamed(event, 1000) for event in there[:split]] if generator.random() < 0.5 else []
+    revised = []
+    if generator.random() < 0.5 and there:
+        chosen = there[: generator.randrange(len(there))]
+        revised = [(_changed(event, generator), event) for event in chosen]
+    kept = there[len(revised) :]
+    moments = history(kept, generator, passing, revised, batch=generator.choice([1, 2, 8]))
+    wanted = expected(drawn, there)
+    for operator in (SequenceQuery(drawn.text, TYPES), Plain(drawn.text, TYPES)):
+        assert found(play(operator, in_order(there))) == wanted, drawn.text
+        assert found(play(operator, moments, restarts)) == wanted, drawn.text
+
+
+def _renamed(event: Event, by: int) -> Event:
+    return type(event)(event.k, event.x, event.y, event.name, ts=event.ts, id=event.id + by, source=event.source)
+
+
+def _changed(event: Event, generator: Random) -> Event:
+    ts = max(0, event.ts + generator.randint(-4, 4))
+    return type(event)(generator.randrange(2), generator.randrange(4), None, "ab", ts=ts, id=event.id, source=event.source)
+
+
+@given(seeds, seeds, st.sets(st.integers(0, 12)))
+@settings(max_examples=300, deadline=None)
+def test_any_history_comes_to_what_brute_force_finds(query_seed, seed, restarts):
+    check(query(query_seed), seed, restarts)
+
+
+@pytest.mark.parametrize("strategy", ["any", "next", "strict"])
+@given(query_seed=seeds, seed=seeds)
+@settings(max_examples=100, deadline=None)
+def test_keyed(strategy, query_seed, seed):
+    check(query(query_seed, (strategy,), keyed=True), seed, set(), most=20)
+
+
+@given(seeds, seeds)
+@settings(max_examples=100, deadline=None)
+def test_many_events_without_kleene(query_seed, seed):
+    check(query(query_seed, ("any",), kleene=False), seed, set(), most=30, span=60)
