@@ -126,7 +126,7 @@ class Hopping(Kind):
         return content.after(self.end(final + 1) - self.retention)
 
 
-def Tumbling(size: int, offset: int = 0) -> Hopping:  # noqa: N802
+def Tumbling(size: int, offset: int = 0) -> Hopping:
     """Windows of ``size`` (ns), one after the other."""
     return Hopping(size, size, offset)
 
