@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,10 +100,10 @@ class Frame:
         """A function of ``parameters`` that gives the value of ``body``."""
         return self.define(f"def made({parameters}):\n    return {body}\n")
 
-    def define(self, source: str) -> Callable[..., Any]:
-        """The function ``made`` that the source defines. Its globals are this frame's, and no builtins."""
+    def define(self, source: str, more: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+        """The function ``made`` that the source defines. Its globals are this frame's and ``more``, and no builtins."""
         local: dict[str, Any] = {}
-        exec(compile(source, "<query>", "exec"), self.globals, local)
+        exec(compile(source, "<query>", "exec"), {**self.globals, **(more or {})}, local)
         made: Callable[..., Any] = local["made"]
         return made
 

@@ -1,0 +1,75 @@
+"""The operator of queries that look at one tuple at a time: projection, selection, copies, merges. It keeps no state.
+
+A tuple leads to the same result whenever it comes, so a tuple that is withdrawn withdraws what it led to, made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from detectors.cql.changes import difference
+from detectors.cql.plan import Mapping
+from middleware.change import Delta
+from middleware.event import Event, EventType
+from middleware.operator import Operation, Operator, Origin
+
+
+class MappingOperator(Operator):
+    """The operator of a ``Mapping``."""
+
+    def __init__(self, plan: Mapping) -> None:
+        self.plan = plan
+        self.name = plan.name
+        self.subscribes = tuple(stream.event_type for stream in plan.sources)
+        self.publishes = (plan.target.event_type,)
+
+    def start(self, name: str, level: int) -> MappingOperation:
+        return MappingOperation(self.plan, name, level)
+
+
+class MappingOperation(Operation):
+    """Runs a batch through one list comprehension. O(changes)."""
+
+    def __init__(self, plan: Mapping, name: str, level: int) -> None:
+        super().__init__()
+        hashes = SourceHashes(Origin(name, level))
+        more = {"source_": name, "level_": level, "hashes_": hashes}
+        self._of: dict[EventType, Callable[[list[Event]], list[Event]]] = {}
+        for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
+            one = Mapping(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
+            test = f" if {plan.where.holds}" if plan.where is not None else ""
+            result = one.constructor("e.ts", "hashes_[e.source] ^ e.id")
+            self._of[stream.event_type] = plan.frame.define(
+                f"def made(events):\n    return [{result} for e in events{test}]\n", more
+            )
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        inserts = self._mapped(delta.inserts)
+        return Delta(inserts) if not delta.retracts else difference(self._mapped(delta.retracts), inserts)
+
+    def _mapped(self, events: list[Event]) -> list[Event]:
+        if len(self._of) == 1 or not events:
+            return next(iter(self._of.values()))(events)
+        mapped = []
+        for event_type, of_type in self._of.items():
+            mapped += of_type([event for event in events if event.__class__ is event_type])
+        return mapped
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        """There is no state."""
+
+
+class SourceHashes(dict[str, int]):
+    """By source, the number that makes ids of results from ids of causes: they differ where the causes differ."""
+
+    def __init__(self, origin: Origin) -> None:
+        super().__init__()
+        self._origin = origin
+
+    def __missing__(self, source: str) -> int:
+        number = self[source] = self._origin.id(source)
+        return number

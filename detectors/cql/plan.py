@@ -1,0 +1,100 @@
+"""Plans of queries: what is left of a statement once names and types are resolved. Code fragments read the event ``e``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from detectors.cql.aggregates import Aggregate
+from detectors.cql.catalog import Stream
+from detectors.cql.windows import WindowPlan
+from detectors.expressions.code import Code, Frame
+
+
+@dataclass(frozen=True)
+class Query:
+    """What all plans have.
+
+    ``name``
+        the name of the operator: the source of its results.
+    ``target``
+        the stream that it writes.
+    ``columns``
+        the code of each attribute of the target, in the order of its schema.
+    """
+
+    name: str
+    target: Stream
+    columns: tuple[Code, ...]
+    frame: Frame
+
+    def constructor(self, ts: str, identity: str) -> str:
+        """Code that makes a result with that time and identity, source ``source_`` and level ``level_``."""
+        make = self.frame.constant(self.target.event_type)
+        values = ", ".join(column.value for column in self.columns)
+        return f"{make}({values}, ts={ts}, id={identity}, source=source_, level=level_)"
+
+
+@dataclass(frozen=True)
+class Mapping(Query):
+    """Projection and selection, tuple by tuple: SELECT without windows, copies, the branches of a split, MERGE.
+
+    ``sources``
+        the streams it reads; more than one (MERGE) have their columns per stream in ``others``.
+    """
+
+    sources: tuple[Stream, ...]
+    where: Code | None = None
+    others: tuple[tuple[Code, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Windowed(Query):
+    """A query over the windows of one stream.
+
+    ``before``
+        what a tuple must satisfy to enter a window at all (WHERE inside the window).
+    ``partition``
+        each value has windows of its own.
+    ``after``
+        what tuples of a window must satisfy to count (WHERE), where that is not the same as ``before``.
+    ``group``
+        the groups inside each window, each of which gives a result.
+    ``aggregates``
+        with the code of their arguments; none: each tuple of the window gives a result. Columns read the first tuple of the
+        group as ``e``, the values of the aggregates as ``a``, and the bounds of the window as ``w``.
+    """
+
+    source: Stream
+    window: WindowPlan
+    before: Code | None = None
+    partition: tuple[Code, ...] = ()
+    after: Code | None = None
+    group: tuple[Code, ...] = ()
+    aggregates: tuple[tuple[Aggregate, tuple[Code, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join. ``keys`` are what must be equal on both; a tuple with a NULL among them joins nothing."""
+
+    source: Stream
+    window: WindowPlan
+    before: Code | None
+    keys: tuple[Code, ...]
+    partition: tuple[Code, ...] = ()
+
+
+@dataclass(frozen=True)
+class Joined(Query):
+    """A join of the current windows of two streams. Code reads the left tuple as ``e``, the right one as ``f``.
+
+    ``condition``
+        what the pairs must satisfy besides equal keys.
+    """
+
+    left: Side
+    right: Side
+    condition: Code | None = None
+
+
+Plan = Mapping | Windowed | Joined

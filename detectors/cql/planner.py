@@ -1,0 +1,405 @@
+"""From statements to plans: names, types and windows resolved against the catalog, sub-selects given streams of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from detectors.cql import statements as s
+from detectors.cql.aggregates import Aggregate
+from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
+from detectors.cql.joins import plan_join
+from detectors.cql.plan import Joined, Mapping, Plan, Query, Windowed
+from detectors.cql.scopes import AggregateScope, Source, StreamScope, aggregates_of
+from detectors.cql.windows import Measure, Shape, WindowPlan, plan_window
+from detectors.expressions.analysis import analyse, condition
+from detectors.expressions.code import Code, Frame, converted
+from detectors.expressions.errors import QueryError, Span
+from detectors.expressions.tree import Call, Name, Node
+from detectors.expressions.types import NUMBERS, Kind, Type, converts
+
+BLOCKING = (
+    "{name} would block: over an endless stream it never comes to a result; "
+    "give the stream a window, such as FROM ... [SIZE 100]"
+)
+_IN_WHERE = "{name} is not known yet where WHERE is decided: filter the result of a sub-select instead"
+_NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
+_IN_JOIN = "{name} cannot aggregate a join directly: write FROM (SELECT ... JOIN ...) [SIZE ...]"
+
+Columns = list[tuple[str, Code, Span]]
+
+
+class Planner:
+    """Plans statements one after another; what they create stays known."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.plans: list[Plan] = []
+        self._queries = 0
+
+    def statement(self, statement: s.Statement) -> list[Stream]:
+        """Plan one statement; returns the streams that it writes for whoever asked. Raises QueryError."""
+        match statement:
+            case s.CreateSchema():
+                self.catalog.create_schema(statement)
+                return []
+            case s.CreateStream():
+                return self._create_stream(statement)
+            case s.Insert(target, source):
+                stream = self._writable(target)
+                return [self._derive(source, stream.name, stream)]
+            case s.Merge():
+                return [self._merge(statement, statement.into)]
+            case s.Split():
+                return self._split(statement)
+            case s.Select():
+                return [self._select(statement, self._query_name(statement.into), None)]
+            case s.Explain(inner):
+                return self.statement(inner)
+
+    def state(self) -> tuple[Catalog, int, int, list[Stream]]:
+        """What ``reset`` needs to undo what comes."""
+        derived = [stream for stream in self.catalog if stream.is_derived]
+        return self.catalog.copied(), len(self.plans), self._queries, derived
+
+    def reset(self, state: tuple[Catalog, int, int, list[Stream]]) -> None:
+        """Forget what was planned since ``state``."""
+        catalog, count, queries, derived = state
+        self.catalog.become(catalog)
+        del self.plans[count:]
+        self._queries = queries
+        for stream in self.catalog:
+            stream.is_derived = stream in derived
+
+    # streams
+
+    def _create_stream(self, statement: s.CreateStream) -> list[Stream]:
+        name, source = statement.name, statement.source
+        schema = None if statement.schema is None else self.catalog.resolve(statement.schema)
+        if isinstance(source, s.Host | s.File) or source is None:
+            if schema is None:
+                raise QueryError(f"{name.name} needs a schema: CREATE STREAM {name.name} (attribute Type, ...)", name.span)
+            stream = self.catalog.add(name.name, schema, name.span, statement.timestamp)
+            stream.source = source
+            return []
+        if statement.timestamp is not None:
+            raise QueryError("a derived stream takes its time from what it is derived from: leave TIMESTAMP out", name.span)
+        target = None if schema is None else self.catalog.add(name.name, schema, name.span)
+        return [self._derive(source, name.name, target)]
+
+    def _writable(self, ident: s.Ident) -> Stream:
+        stream = self.catalog.stream(ident)
+        if stream.source is not None:
+            raise QueryError(f"{stream.name} has a raw source already: INSERT completes streams without one", ident.span)
+        return stream
+
+    def _query_name(self, into: s.Ident | None) -> str:
+        if into is not None:
+            return into.name
+        self._queries += 1
+        while not self.catalog.is_free(f"Query{self._queries}"):
+            self._queries += 1
+        return f"Query{self._queries}"
+
+    def _operator_name(self, target: str) -> str:
+        names = {plan.name for plan in self.plans}
+        number = 1
+        name = target
+        while name in names:
+            number += 1
+            name = f"{target}#{number}"
+        return name
+
+    # queries
+
+    def _derive(self, source: s.Ident | s.Select | s.Merge, name: str, target: Stream | None) -> Stream:
+        """Plan what a derived stream consists of; ``target`` None: a new stream ``name`` with the schema that results."""
+        if isinstance(source, s.Merge):
+            return self._merge(source, s.Ident(name, span=source.span), target)
+        if isinstance(source, s.Select):
+            if source.into is not None:
+                raise QueryError(f"this query writes to {name} already: leave INTO out", source.into.span)
+            return self._select(source, name, target)
+        read = Source(self.catalog.stream(source), None)
+        columns = [(each.name, each.code(), source.span) for each in read.stream.schema]
+        return self._mapping(read, columns, None, Frame(), name, target, source.span)
+
+    def _merge(self, statement: s.Merge, into: s.Ident | None, target: Stream | None = None) -> Stream:
+        streams = [self.catalog.stream(each) for each in statement.streams]
+        first = streams[0]
+        for ident, stream in zip(statement.streams, streams, strict=True):
+            if [(a.name.lower(), a.kind.type) for a in stream.schema] != [(a.name.lower(), a.kind.type) for a in first.schema]:
+                raise QueryError(
+                    f"{stream.name} does not have the schema of {first.name}: merge what SELECT makes alike", ident.span
+                )
+            if streams.count(stream) > 1:
+                raise QueryError(f"{stream.name} is merged with itself", ident.span)
+        nullable = [any(stream.schema[n].kind.nullable for stream in streams) for n in range(len(first.schema))]
+        columns = [
+            (each.name, Code(each.code().value, Kind(each.kind.type, nullable[n])), statement.span)
+            for n, each in enumerate(first.schema)
+        ]
+        target = target or (self._into(into, columns) if into else None)
+        name = target.name if target is not None else into.name if into else self._query_name(None)
+        target, codes = self._target(name, target, columns, statement.span, Frame())
+        others = tuple(tuple(each.code() for each in stream.schema) for stream in streams[1:])
+        self._add(Mapping(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target)
+        if all(stream.timestamp is not None and stream.timestamp.name == first.timestamp.name for stream in streams
+               if first.timestamp is not None) and first.timestamp is not None:  # fmt: skip
+            target.timestamp = target.attribute(first.timestamp.name)
+        return target
+
+    def _split(self, statement: s.Split) -> list[Stream]:
+        read = Source(self.catalog.stream(statement.source), None)
+        written = []
+        for clause in statement.clauses:
+            frame = Frame()
+            scope = StreamScope([read], BLOCKING)
+            columns = self._columns(clause.targets, scope, [read], frame)
+            where = _condition(clause.where, [read], frame)
+            target = self._into(clause.target, columns)
+            written.append(self._mapping(read, columns, where, frame, clause.target.name, target, clause.span))
+        return written
+
+    def _select(self, select: s.Select, name: str, target: Stream | None) -> Stream:
+        if select.having is not None:
+            raise QueryError(
+                "HAVING does not apply to streams: filter the result with an outer SELECT ... WHERE", select.having.span
+            )
+        frame = Frame()
+        source = self._reference(select.source, name, "e")
+        if select.join is not None:
+            return self._join(select, source, name, target, frame)
+        if select.source.window is not None:
+            return self._windowed(select, source, name, target, frame)
+        if select.execution is not None:
+            raise QueryError("the execution model is a matter of windows, and there is none here", select.execution.span)
+        scope = StreamScope([source], BLOCKING)
+        for each in select.group_by:  # sub-streams by key: the same tuples (Vu 2015, GROUP BY)
+            scope.resolve(each)
+        columns = self._columns(select.targets, scope, [source], frame)
+        where = _condition(select.where, [source], frame)
+        target = target or (self._into(select.into, columns) if select.into else None)
+        return self._mapping(source, columns, where, frame, name, target, select.span)
+
+    def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
+        """The stream that is read; a sub-select gets one of its own."""
+        if isinstance(reference.base, s.Ident):
+            return Source(self.catalog.stream(reference.base), reference.alias, variable)
+        if reference.base.into is not None:
+            raise QueryError("a sub-select writes to the query around it: leave INTO out", reference.base.into.span)
+        number = 1
+        while not self.catalog.is_free(f"{name}Part{number}"):
+            number += 1
+        stream = self._select(reference.base, f"{name}Part{number}", None)
+        return Source(stream, reference.alias, variable)
+
+    def _mapping(
+        self, read: Source, columns: Columns, where: Code | None, frame: Frame, name: str, target: Stream | None, span: Span
+    ) -> Stream:
+        target, codes = self._target(name, target, columns, span, frame)
+        self._add(Mapping(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target)
+        if read.stream.timestamp is not None and target.timestamp is None:
+            kept = read.stream.timestamp.code()
+            same = (own for own, (_, code, _) in zip(target.schema, columns, strict=True) if code == kept)
+            target.timestamp = next(same, None)
+        return target
+
+    def _windowed(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
+        assert select.source.window is not None
+        window = select.source.window
+        plan = self.window(window, source, select.execution, frame)
+        inner = StreamScope([source], _NESTED)
+        partition = [inner.resolve(each)[1] for each in window.partition]
+        group = [inner.resolve(each)[1] for each in select.group_by]
+        before = [window.where] if window.where is not None else []
+        after = select.where
+        if after is not None and is_pushed_down(plan):
+            before, after = [*before, after], None
+        filters = StreamScope([source], _IN_WHERE)
+        entry = conjunction([condition(each, filters, frame) for each in before])
+        if plan.clock is not None and plan.clock.nullable:
+            entry = conjunction([Code(f"({plan.clock.value} is not None)", Kind(Type.BOOLEAN)), *([entry] if entry else [])])
+        columns, aggregates = self._window_columns(select, source, inner, [*partition, *group], frame)
+        target = target or (self._into(select.into, columns) if select.into else None)
+        target, codes = self._target(name, target, columns, select.span, frame)
+        inside = group if partition else []
+        query = Windowed(
+            self._operator_name(target.name),
+            target,
+            codes,
+            frame,
+            source.stream,
+            plan,
+            entry,
+            tuple(each.code() for each in partition or group),
+            condition(after, filters, frame) if after is not None else None,
+            tuple(each.code() for each in inside),
+            aggregates,
+        )
+        self._add(query, target)
+        return target
+
+    def _window_columns(
+        self, select: s.Select, source: Source, inner: StreamScope, keys: list[Attribute], frame: Frame
+    ) -> tuple[Columns, tuple[tuple[Aggregate, tuple[Code, ...]], ...]]:
+        expressions = [each.expression for each in select.targets if each.expression is not None]
+        if not any(aggregates_of(each) for each in expressions):
+            return self._columns(select.targets, StreamScope([source], BLOCKING), [source], frame), ()
+        for each in select.targets:
+            if each.expression is None:
+                raise QueryError("* has many values in a window that is aggregated: name attributes of GROUP BY", each.span)
+        scope = AggregateScope(inner, [(source, key) for key in keys], frame)
+        columns = self._columns(select.targets, scope, [source], frame)
+        return columns, tuple(scope.aggregates)
+
+    def window(self, window: s.Window, source: Source, execution: s.Execution | None, frame: Frame) -> WindowPlan:
+        """The plan of a window over a source."""
+        measured = None
+        if isinstance(window.kind, s.Delta):
+            code = analyse(window.kind.measure, StreamScope([source], _NESTED), frame)
+            if code.type not in NUMBERS:
+                raise QueryError(
+                    f"a delta window measures numbers, and this is a {code.type}: CAST it", window.kind.measure.span
+                )
+            measured = converted(frame, frame.sealed(code), Type.DOUBLE)
+            if execution is not None and execution.model is not s.Model.TUPLE:
+                raise QueryError("delta windows are tuple-driven: each tuple is compared with the first", execution.span)
+        return plan_window(window, source.stream, execution, measured)
+
+    def _join(self, select: s.Select, left: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
+        assert select.join is not None
+        right = self._reference(select.join.other, name, "f")
+        scope, sides, rest = plan_join(self, select, left, right, frame)
+        columns = self._columns(select.targets, StreamScope([left, right], _IN_JOIN, tuple(scope.using)), [left, right], frame)
+        target = target or (self._into(select.into, columns) if select.into else None)
+        target, codes = self._target(name, target, columns, select.span, frame)
+        self._add(Joined(self._operator_name(target.name), target, codes, frame, *sides, rest), target)
+        return target
+
+    # what a query writes
+
+    def _columns(
+        self, targets: Sequence[s.Target], scope: StreamScope | AggregateScope, sources: Sequence[Source], frame: Frame
+    ) -> Columns:
+        columns: Columns = []
+        used: set[str] = set()
+        for target in targets:
+            if target.expression is None:
+                columns += self._all(target, scope, sources, used)
+                continue
+            code = frame.sealed(analyse(target.expression, scope, frame))
+            if code.type is Type.NULL:
+                raise QueryError("NULL alone has no type: CAST(NULL AS Type)", target.span)
+            name = target.alias or _free(_name_of(target.expression, len(columns)), used)
+            used.add(name.lower())
+            columns.append((name, code, target.span))
+        return columns
+
+    @staticmethod
+    def _all(target: s.Target, scope: StreamScope | AggregateScope, sources: Sequence[Source], used: set[str]) -> Columns:
+        chosen = [each for each in sources if target.qualifier is None or each.answers(target.qualifier)]
+        if not chosen:
+            raise QueryError(f"unknown stream {target.qualifier!r}", target.span)
+        columns: Columns = []
+        using = scope.using if isinstance(scope, StreamScope) else set()
+        for source in chosen:
+            for each in source.stream.schema:
+                if each.name.lower() in used and each.name.lower() in using:
+                    continue
+                name = each.name if each.name.lower() not in used else _free(f"{source.alias}_{each.name}", used)
+                used.add(name.lower())
+                columns.append((name, each.code(source.variable), target.span))
+        return columns
+
+    def _into(self, ident: s.Ident, columns: Columns) -> Stream | None:
+        """The stream that INTO names, if it is there already."""
+        return self._writable(ident) if not self.catalog.is_free(ident.name) else None
+
+    def _target(
+        self, name: str, target: Stream | None, columns: Columns, span: Span, frame: Frame
+    ) -> tuple[Stream, tuple[Code, ...]]:
+        """The stream that is written, and the columns as it has them. Raises QueryError where they do not fit."""
+        if target is None:
+            kept = _without_ts(columns)
+            schema = checked_schema([(each, code.kind, at) for each, code, at in kept])
+            return self.catalog.add(name, schema, span), tuple(code for _, code, _ in kept)
+        wanted: Schema = tuple(each for each in target.schema if each.name != TS)
+        given = columns if len(wanted) == len(columns) else _without_ts(columns)
+        if len(wanted) != len(given):
+            raise QueryError(
+                f"{target.name} has {len(wanted)} attributes ({', '.join(f'{a.name} {a.kind}' for a in wanted)}), "
+                f"and this query gives {len(given)}",
+                span,
+            )
+        return target, tuple(_fitted(own, code, at, target, frame) for own, (_, code, at) in zip(wanted, given, strict=True))
+
+    def _add(self, plan: Plan, target: Stream) -> None:
+        if target in _read_by(plan):
+            raise QueryError(f"{target.name} would be derived from itself")
+        target.is_derived = True
+        self.plans.append(plan)
+
+
+def _condition(node: Node | None, sources: Sequence[Source], frame: Frame) -> Code | None:
+    return None if node is None else condition(node, StreamScope(sources, _IN_WHERE), frame)
+
+
+def _without_ts(columns: Columns) -> Columns:
+    """The columns but ``ts``, which every result has: the time of its tuple, or the end of its window."""
+    for name, code, span in columns:
+        if name.lower() == TS and code.value not in ("e.ts", "f.ts"):
+            raise QueryError("ts is the time of the result, which cannot be set: choose another name", span)
+    return [column for column in columns if column[0].lower() != TS]
+
+
+def _read_by(plan: Query) -> Iterable[Stream]:
+    match plan:
+        case Mapping(sources=sources):
+            return sources
+        case Windowed(source=source):
+            return (source,)
+        case Joined(left=left, right=right):
+            return (left.source, right.source)
+    return ()
+
+
+def _fitted(own: Attribute, code: Code, span: Span, target: Stream, frame: Frame) -> Code:
+    if not converts(code.type, own.kind.type):
+        raise QueryError(
+            f"{target.name}.{own.name} is a {own.kind}, and this is a {code.type}: CAST(... AS {own.kind}) converts it", span
+        )
+    if code.nullable and not own.kind.nullable:
+        raise QueryError(f"{target.name}.{own.name} cannot be NULL, and this may be: COALESCE(..., value) replaces NULL", span)
+    return frame.sealed(converted(frame, code, own.kind.type))
+
+
+def _name_of(node: Node, place: int) -> str:
+    if isinstance(node, Name):
+        return node.name
+    if isinstance(node, Call):
+        inner = [each.name for each in node.arguments if isinstance(each, Name)]
+        return "_".join([node.name, *inner])
+    return f"column{place + 1}"
+
+
+def _free(name: str, used: set[str]) -> str:
+    name = name.replace(".", "_")
+    number, free = 1, name
+    while free.lower() in used:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def conjunction(codes: Sequence[Code]) -> Code | None:
+    """All of these conditions as one."""
+    if len(codes) < 2:
+        return codes[0] if codes else None
+    true = " and ".join(f"({code.holds})" for code in codes)
+    return Code(f"({true})", Kind(Type.BOOLEAN), constant=all(code.constant for code in codes))
+
+
+def is_pushed_down(plan: WindowPlan) -> bool:
+    """Whether WHERE may be decided before tuples enter the window: where it changes neither bounds nor what is reported."""
+    timed = plan.is_timed and (plan.size is None or plan.size.measure is Measure.TS)
+    return timed and plan.model is s.Model.TUPLE and plan.shape in (Shape.SIZE, Shape.FIXED)

@@ -1,0 +1,80 @@
+"""From the content of a window to results: grouping, aggregates and projection, compiled to one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from detectors.cql.plan import Windowed
+from detectors.expressions.code import Code
+from detectors.expressions.types import Type
+from middleware.event import Event
+from middleware.operator import Origin
+
+Bounds = tuple[int | None, int]
+"""Lower and upper bound of a window, for whoever asks for them."""
+
+Evaluate = Callable[[Sequence[Event], Bounds, int, tuple[Any, ...]], list[Event]]
+"""Results of (content, bounds, time of the results, identity of the window)."""
+
+
+def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
+    """The function that gives the results of a window. O(content)."""
+    more: dict[str, Any] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
+    lines = ["def made(events, w, ts, window):"]
+    if plan.after is not None:
+        lines.append(f"    events = [e for e in events if {plan.after.holds}]")
+    if not plan.aggregates:
+        result = plan.constructor("ts", "id_(*window, e.source, e.id)")
+        lines.append(f"    return [{result} for e in events]")
+        return plan.frame.define("\n".join(lines) + "\n", more)
+    lines.append("    if not events:\n        return []")
+    if plan.group:
+        lines += [
+            "    groups = {}",
+            f"    for e in events:\n        groups.setdefault({key_code(plan.group)}, []).append(e)",
+            "    return [one(group, w, ts, (*window, *key)) for key, group in groups.items()]",
+        ]
+        more["one"] = _aggregation(plan, more)
+        return plan.frame.define("\n".join(lines) + "\n", more)
+    lines.append("    return [one(events, w, ts, window)]")
+    more["one"] = _aggregation(plan, more)
+    return plan.frame.define("\n".join(lines) + "\n", more)
+
+
+def _aggregation(plan: Windowed, more: dict[str, Any]) -> Callable[..., Any]:
+    """The function that gives the one result of a group."""
+    lines = ["def made(events, w, ts, window):"]
+    folded = []
+    for place, (aggregate, arguments) in enumerate(plan.aggregates):
+        fold = plan.frame.constant(aggregate.fold)
+        if not arguments:
+            folded.append(f"{fold}(events)")
+            continue
+        lines.append(f"    v{place} = {values_code(arguments)}")
+        empty = "" if aggregate.kind.nullable is False else f" if v{place} else None"
+        folded.append(f"{fold}(v{place}){empty}")
+    lines += [f"    a = ({', '.join(folded)},)", "    e = events[0]"]
+    lines.append(f"    return {plan.constructor('ts', 'id_(*window)')}")
+    return plan.frame.define("\n".join(lines) + "\n", more)
+
+
+def values_code(arguments: tuple[Code, ...]) -> str:
+    """Code for the list of what an aggregate takes from ``events``: NULLs left out, pairs of two arguments."""
+    if len(arguments) == 1:
+        code = arguments[0]
+        known = f"[{code.value} for e in events]"
+        return f"[x for x in {known} if x is not None]" if code.nullable else known
+    pair = ", ".join(code.value for code in arguments)
+    return f"[x for x in [({pair}) for e in events] if x[0] is not None and x[1] is not None]"
+
+
+def key_code(codes: Sequence[Code]) -> str:
+    """Code for a key of the event ``e`` as a tuple; what is no number (NaN) is NULL, since it equals nothing."""
+    parts = []
+    for code in codes:
+        if code.type in (Type.DOUBLE, Type.FLOAT):
+            parts.append(f"({code.value} if {code.value} == {code.value} else None)")
+        else:
+            parts.append(code.value)
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

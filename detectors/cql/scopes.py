@@ -1,0 +1,117 @@
+"""What names mean in a query: attributes of its streams, aggregates, and the bounds of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from detectors.cql.aggregates import NAMES, Aggregate, aggregate
+from detectors.cql.catalog import TS, Attribute, Stream, find
+from detectors.expressions.analysis import Analysis
+from detectors.expressions.code import Code, Frame
+from detectors.expressions.errors import QueryError, listed, nearest
+from detectors.expressions.tree import Call, Name, Node, calls
+from detectors.expressions.types import Kind, Type
+
+BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}
+"""Functions that give the bounds of the window that a result stands for."""
+
+
+class Source:
+    """A stream as a query names it; its tuples are ``variable`` in code."""
+
+    def __init__(self, stream: Stream, alias: str | None, variable: str = "e") -> None:
+        self.stream = stream
+        self.alias = alias or stream.name
+        self.variable = variable
+
+    def answers(self, qualifier: str) -> bool:
+        """Whether ``qualifier.attribute`` means this stream."""
+        own = {self.alias.lower(), self.alias.lower().rpartition(".")[2]}
+        return qualifier.lower() in own
+
+    def attribute(self, name: str) -> Attribute | None:
+        """One of its attributes, or ``ts``."""
+        found = find(self.stream.schema, name)
+        return Attribute(TS, Kind(Type.LONG), TS) if found is None and name.lower() == TS else found
+
+
+class StreamScope:
+    """Attributes of one stream or of two that are joined. Aggregates are refused: ``refusal`` says why."""
+
+    def __init__(self, sources: Sequence[Source], refusal: str, using: Sequence[str] = ()) -> None:
+        self.sources = sources
+        self.refusal = refusal
+        self.using = {name.lower() for name in using}
+
+    def resolve(self, name: Name) -> tuple[Source, Attribute]:
+        """The stream and the attribute that a name means. Raises QueryError if that is none, or either of two."""
+        asked = self.sources
+        if name.qualifier is not None:
+            asked = [source for source in self.sources if source.answers(name.qualifier or "")]
+            if not asked:
+                known = [source.alias for source in self.sources]
+                hint = f"{nearest(name.qualifier, known)} (streams here: {listed(known)})"
+                raise QueryError(f"unknown stream {name.qualifier!r}{hint}", name.span)
+        found = [(source, own) for source in asked if (own := source.attribute(name.name)) is not None]
+        if not found:
+            known = [each.name for source in asked for each in source.stream.schema]
+            where = " and ".join(source.alias for source in asked)
+            raise QueryError(
+                f"unknown attribute {name.name!r}{nearest(name.name, known)} ({where}: {listed(dict.fromkeys(known))})",
+                name.span,
+            )
+        if len(found) > 1 and name.name.lower() not in self.using:
+            both = " or ".join(f"{source.alias}.{own.name}" for source, own in found)
+            raise QueryError(f"{name.name!r} may mean {both}: write which", name.span)
+        return found[0]
+
+    def attribute(self, name: Name) -> Code:
+        source, attribute = self.resolve(name)
+        return attribute.code(source.variable)
+
+    def call(self, call: Call) -> Code | None:
+        if call.name in NAMES:
+            raise QueryError(self.refusal.format(name=call.name), call.span)
+        if call.name in BOUNDS:
+            raise QueryError(f"{call.name}() is for queries over windows that aggregate", call.span)
+        return None
+
+
+class AggregateScope:
+    """The scope of a SELECT that aggregates: attributes by which it is grouped, aggregates, and the bounds of the window."""
+
+    def __init__(self, inner: StreamScope, grouped: Sequence[tuple[Source, Attribute]], frame: Frame) -> None:
+        self.inner = inner
+        self.grouped = grouped
+        self.frame = frame
+        self.aggregates: list[tuple[Aggregate, tuple[Code, ...]]] = []
+
+    def attribute(self, name: Name) -> Code:
+        source, attribute = self.inner.resolve(name)
+        if all(attribute.field != own.field for _, own in self.grouped):
+            raise QueryError(
+                f"{name.name!r} has many values in a window: GROUP BY {name.name}, or aggregate it (max({name.name}))",
+                name.span,
+            )
+        return attribute.code(source.variable)
+
+    def call(self, call: Call) -> Code | None:
+        if call.name in BOUNDS:
+            if call.arguments or call.is_star:
+                raise QueryError(f"{call.name}() takes no arguments", call.span)
+            return Code(BOUNDS[call.name], Kind(Type.LONG, call.name == "window_start"))
+        if call.name not in NAMES:
+            return None
+        analysis = Analysis(self.inner, self.frame)
+        arguments = tuple(self.frame.sealed(analysis.visit(each)) for each in call.arguments)
+        made = aggregate(call.name, list(arguments), call.is_star, call.span)
+        for place, (other, given) in enumerate(self.aggregates):
+            if other.name == made.name and given == arguments:
+                return Code(f"a[{place}]", other.kind)
+        self.aggregates.append((made, arguments))
+        return Code(f"a[{len(self.aggregates) - 1}]", made.kind)
+
+
+def aggregates_of(node: Node) -> list[Call]:
+    """The aggregates in an expression."""
+    return [call for call in calls(node) if call.name in NAMES]

@@ -1,0 +1,116 @@
+"""Statements as a running application: ``compile_cql`` gives the operators and event types that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from detectors.cql import plan as plans
+from detectors.cql import statements as s
+from detectors.cql.catalog import Catalog, Stream
+from detectors.cql.mapping import MappingOperator
+from detectors.cql.parser import parse_statements
+from detectors.cql.planner import Planner
+from detectors.cql.windowed import WindowedOperator
+from detectors.expressions.errors import QueryError
+from middleware.event import EventType
+from middleware.operator import Operator
+
+
+class Streams(Mapping[str, EventType]):
+    """The event types of streams by name, in any case."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __getitem__(self, name: str) -> EventType:
+        found = self._catalog.find(name)
+        if found is None:
+            raise KeyError(name)
+        return found.event_type
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([stream.name for stream in self._catalog])
+
+    def __len__(self) -> int:
+        return len(list(self._catalog))
+
+
+class Script:
+    """What statements come to. More can be added; a statement that is refused leaves everything as it was.
+
+    ``types``
+        event types of the broker that statements may read and write without creating them.
+
+    >>> script = Script()
+    >>> _ = script.add("CREATE STREAM Tick (symbol String, price Double); SELECT symbol FROM Tick WHERE price > 100 INTO High")
+    >>> [operator.name for operator in script.operators], script.types["High"].__struct_fields__[:1]
+    (['High'], ('symbol',))
+    """
+
+    def __init__(self, types: Iterable[EventType] = ()) -> None:
+        self.catalog = Catalog(types)
+        self.operators: list[Operator] = []
+        self._planner = Planner(self.catalog)
+
+    @property
+    def types(self) -> Streams:
+        """The event types of all streams by name."""
+        return Streams(self.catalog)
+
+    @property
+    def plans(self) -> list[plans.Plan]:
+        """The plans behind the operators, in the same order."""
+        return self._planner.plans
+
+    @property
+    def sources(self) -> list[Stream]:
+        """The streams that are read from files and hosts."""
+        return [stream for stream in self.catalog if stream.source is not None]
+
+    def add(self, text: str) -> list[Stream]:
+        """Add statements; returns the streams that they write. Raises QueryError with the place in the text."""
+        written: list[Stream] = []
+        before = self._planner.state()
+        try:
+            for statement in parse_statements(text):
+                if not isinstance(statement, s.Explain):
+                    written += self._planner.statement(statement)
+        except QueryError as error:
+            self._planner.reset(before)
+            raise error.located(text) from None
+        self.operators += [operator_of(plan) for plan in self._planner.plans[len(self.operators) :]]
+        return written
+
+
+def operator_of(plan: plans.Plan) -> Operator:
+    """The operator that runs a plan."""
+    match plan:
+        case plans.Mapping():
+            return MappingOperator(plan)
+        case plans.Windowed():
+            return WindowedOperator(plan)
+    raise NotImplementedError
+
+
+def compile_cql(text: str, types: Iterable[EventType] = ()) -> Script:
+    """The script of a text of statements, separated by semicolons. Raises QueryError.
+
+    ``types`` are event types that are there already: a stream that has the name of one is that type.
+    """
+    script = Script(types)
+    script.add(text)
+    return script
+
+
+def load_cql(file: str | Path, types: Iterable[EventType] = ()) -> Script:
+    """The script of a file of statements. Raises QueryError, naming the file."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryError(f"{file} cannot be read: {error}") from None
+    try:
+        return compile_cql(text, types)
+    except QueryError as error:
+        error.args = (f"{file}: {error}",)
+        raise

@@ -1,0 +1,245 @@
+"""Statements of FlinkCQL as trees (Vu 2015, section 4.2). Spans do not count when two are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from detectors.expressions.errors import NOWHERE, Span
+from detectors.expressions.tree import Name, Node
+from detectors.expressions.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What all parts of statements have: where they stand in the text."""
+
+    span: Span = field(default=NOWHERE, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ident(Part):
+    """The name of a stream or a schema; dots set off its namespace."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypedAttribute(Part):
+    """``price Double [NOT NULL]``."""
+
+    name: str
+    type: Type
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AnonymousSchema(Part):
+    """Attributes in brackets."""
+
+    attributes: tuple[TypedAttribute, ...]
+
+
+Schema = Ident | AnonymousSchema
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchema(Part):
+    """``CREATE SCHEMA name (...) | other [EXTENDS parent]``."""
+
+    name: Ident
+    schema: Schema
+    parent: Ident | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Host(Part):
+    """``SOURCE HOST (host, port)``: lines of text from a TCP server."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class File(Part):
+    """``SOURCE FILE (path, delimiter)``: lines of a text file."""
+
+    path: str
+    delimiter: str
+
+
+class Axis(StrEnum):
+    """What a window is measured by."""
+
+    COUNT = "count"
+    SYSTEM = "system time"
+    APPLICATION = "application time"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec(Part):
+    """A size or a slide: ``100`` tuples, ``3 hours`` (``amount`` is nanoseconds), or ``60 ON attribute``."""
+
+    axis: Axis
+    amount: int
+    attribute: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instant(Part):
+    """A moment on the time axis of a window: a number in its units, or a Datetime as text."""
+
+    value: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Part):
+    """``SIZE size [EVERY slide] [STARTING AT first upper bound]``: sliding, tumbling (no slide, or the same) or jumping."""
+
+    size: Spec
+    slide: Spec | None = None
+    start: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark(Part):
+    """``LANDMARK [AT instant] EVERY slide``: the lower bound stays where it is."""
+
+    start: Instant | None
+    slide: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed(Part):
+    """``FIXED FROM lower TO upper [ON attribute]``: one window."""
+
+    lower: Instant
+    upper: Instant
+    attribute: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta(Part):
+    """``DELTA threshold ON expression``: a window ends before the tuple that is farther than that from its first."""
+
+    threshold: float
+    measure: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Part):
+    """What stands in square brackets behind a stream."""
+
+    kind: Size | Landmark | Fixed | Delta
+    partition: tuple[Name, ...] = ()
+    where: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(Part):
+    """A stream, or a sub-select, with its alias and its window."""
+
+    base: Ident | Select
+    alias: str | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Part):
+    """``CROSS JOIN`` (neither), ``JOIN ... ON condition``, or ``JOIN ... USING (attributes)``."""
+
+    other: Reference
+    condition: Node | None = None
+    using: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target(Part):
+    """One entry behind SELECT; ``expression`` None stands for ``*``, of the stream ``qualifier`` if there is one."""
+
+    expression: Node | None
+    alias: str | None = None
+    qualifier: str | None = None
+
+
+class Model(StrEnum):
+    """Execution models (Vu 2015, section 3.1)."""
+
+    TUPLE = "tuple"
+    TIME = "time"
+    BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Execution(Part):
+    """``EXECUTE model DRIVEN [BY attribute]``: what the query reacts to."""
+
+    model: Model
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Part):
+    """A query."""
+
+    targets: tuple[Target, ...]
+    source: Reference
+    join: Join | None = None
+    where: Node | None = None
+    group_by: tuple[Name, ...] = ()
+    having: Node | None = None
+    into: Ident | None = None
+    execution: Execution | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Part):
+    """``MERGE a, b, ... [INTO c]``: streams of one schema as one."""
+
+    streams: tuple[Ident, ...]
+    into: Ident | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream(Part):
+    """``CREATE STREAM name [schema] [TIMESTAMP attribute] [AS ... | SOURCE ...]``."""
+
+    name: Ident
+    schema: Schema | None = None
+    timestamp: str | None = None
+    source: Ident | Select | Merge | Host | File | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Part):
+    """``INSERT INTO stream [AS] stream | sub-select``."""
+
+    target: Ident
+    source: Ident | Select | Merge
+
+
+@dataclass(frozen=True, slots=True)
+class InsertClause(Part):
+    """One branch of a split."""
+
+    target: Ident
+    targets: tuple[Target, ...]
+    where: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Part):
+    """``ON stream INSERT INTO ... SELECT ... WHERE ...``, once and more."""
+
+    source: Ident
+    clauses: tuple[InsertClause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(Part):
+    """``EXPLAIN statement``."""
+
+    statement: Statement
+
+
+Statement = CreateSchema | CreateStream | Insert | Merge | Split | Select | Explain

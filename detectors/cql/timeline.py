@@ -1,0 +1,153 @@
+"""The tuples of one partition in total order, as far as windows may still look back, and what its windows have published."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from middleware.event import ORDER, Event, Order
+
+WindowKey = Any
+"""What orders the windows of a partition: a boundary, or the place of a tuple."""
+
+
+class Timeline:
+    """One partition.
+
+    ``events``, ``orders``
+        the tuples and their places in the total order, sorted.
+    ``clocks``
+        what the application clock shows at each tuple, if windows are measured by one of their own.
+    ``gone``
+        how many tuples came before those, and are forgotten.
+    ``anchor``
+        the time of the first tuple of all, once it is forgotten.
+    ``published``
+        the results of each window that may still change, by its key; ``keys`` are these in order.
+    """
+
+    __slots__ = ("_clock_before", "_clock_of", "anchor", "clocks", "events", "gone", "keys", "orders", "published")
+
+    def __init__(self, clock_of: Callable[[Event], int] | None) -> None:
+        self.events: list[Event] = []
+        self.orders: list[Order] = []
+        self.clocks: list[int] = []
+        self.gone = 0
+        self.anchor: int | None = None
+        self.published: dict[WindowKey, list[Event]] = {}
+        self.keys: list[WindowKey] = []
+        self._clock_of = clock_of
+        self._clock_before: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def first(self) -> int | None:
+        """The time of the first tuple there ever was (net)."""
+        return self.anchor if self.anchor is not None else self.events[0].ts if self.events else None
+
+    def change(self, retracts: list[Event], inserts: list[Event]) -> list[Order]:
+        """Take tuples out and in; returns the places that are disturbed. O(changes log n), and moving what lies behind."""
+        places = []
+        for event in retracts:
+            order = ORDER(event)
+            at = bisect_left(self.orders, order)
+            del self.orders[at], self.events[at]
+            places.append(order)
+        if inserts:
+            inserts = sorted(inserts, key=ORDER)
+            orders = list(map(ORDER, inserts))
+            if not self.orders or self.orders[-1] < orders[0]:
+                self.orders += orders
+                self.events += inserts
+            else:
+                for order, event in zip(orders, inserts, strict=True):
+                    at = bisect_left(self.orders, order)
+                    self.orders.insert(at, order)
+                    self.events.insert(at, event)
+            places += orders
+        if self._clock_of is not None:
+            self._set_clocks(bisect_left(self.orders, min(places)))
+        return places
+
+    def _set_clocks(self, start: int) -> None:
+        """Set the application clock anew from a place on."""
+        assert self._clock_of is not None
+        del self.clocks[start:]
+        shown = self.clocks[-1] if self.clocks else self._clock_before
+        for event in self.events[start:]:
+            time = self._clock_of(event)
+            shown = time if shown is None or time > shown else shown
+            self.clocks.append(shown)
+
+    def clock_before(self, at: int) -> int | None:
+        """What the application clock showed before the tuple at a place; None before the first of all."""
+        return self.clocks[at - 1] if at else self._clock_before
+
+    def until(self, ts: int) -> int:
+        """How many of the tuples have a time up to ``ts``. O(log n)."""
+        return bisect_right(self.orders, (ts, 2**63, "", 0))
+
+    def before(self, ts: int) -> int:
+        """How many of the tuples have a time below ``ts``. O(log n)."""
+        return bisect_left(self.orders, (ts, -(2**63), "", 0))
+
+    def place(self, order: Order) -> int:
+        """Where a tuple of that order is, or would be. O(log n)."""
+        return bisect_left(self.orders, order)
+
+    def publish(self, key: WindowKey, results: list[Event]) -> list[Event]:
+        """Set the results of a window; returns those it had. O(log windows)."""
+        before = self.published.get(key)
+        if results:
+            if before is None:
+                insort(self.keys, key)
+            self.published[key] = results
+        elif before is not None:
+            del self.published[key]
+            del self.keys[bisect_left(self.keys, key)]
+        return before or []
+
+    def keys_between(self, above: WindowKey | None, below: WindowKey | None) -> list[WindowKey]:
+        """Published windows with above < key < below (None: no bound)."""
+        start = 0 if above is None else bisect_right(self.keys, above)
+        return self.keys[start : len(self.keys) if below is None else bisect_left(self.keys, below)]
+
+    def forget(self, count: int, final: int) -> None:
+        """Forget the first ``count`` tuples, and windows whose results are final. O(what is forgotten, and what moves up)."""
+        if count:
+            if self.anchor is None:
+                self.anchor = self.events[0].ts
+            if self.clocks:
+                self._clock_before = self.clocks[count - 1]
+                del self.clocks[:count]
+            self.gone += count
+            del self.events[:count], self.orders[:count]
+        done = [key for key, results in self.published.items() if results[0].ts <= final]
+        if done:
+            for key in done:
+                del self.published[key]
+            self.keys = sorted(self.published)
+
+    def state(self, pack: Callable[[Iterable[Event]], Any]) -> tuple[Any, ...]:
+        """All of it as plain values."""
+        published = [(key, pack(results)) for key, results in self.published.items()]
+        return pack(self.events), self.gone, self.anchor, self._clock_before, published
+
+    def restore(
+        self, state: tuple[Any, ...], unpack: Callable[[Any], list[Event]], unpack_results: Callable[[Any], list[Event]]
+    ) -> None:
+        """Become what gave ``state``."""
+        packed, self.gone, self.anchor, self._clock_before, published = state
+        self.events = unpack(packed)
+        self.orders = list(map(ORDER, self.events))
+        self.clocks = []
+        if self._clock_of is not None:
+            self._set_clocks(0)
+        self.published = {key: unpack_results(results) for key, results in published}
+        self.keys = sorted(self.published)

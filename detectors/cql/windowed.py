@@ -1,0 +1,222 @@
+"""The operator of queries over windows: keeps each partition in order, and evaluates anew the windows that a change touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Any
+
+from detectors.cql.changes import Unpacker, difference, packed
+from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
+from detectors.cql.plan import Windowed
+from detectors.cql.relation import evaluation, key_code
+from detectors.cql.timeline import Timeline
+from detectors.cql.windows import Measure, Shape
+from middleware.change import Delta
+from middleware.derivation import canonical
+from middleware.event import END, NEVER, Event
+from middleware.operator import Operation, Operator, Origin
+
+_LEAST_PURGE = 256
+_Key = tuple[Any, ...]
+
+
+class WindowedOperator(Operator):
+    """The operator of a ``Windowed`` query."""
+
+    def __init__(self, plan: Windowed) -> None:
+        self.plan = plan
+        self.name = plan.name
+        self.subscribes = (plan.source.event_type,)
+        self.publishes = (plan.target.event_type,)
+
+    def start(self, name: str, level: int) -> WindowedOperation:
+        return WindowedOperation(self.plan, name, level)
+
+
+class WindowedOperation(Operation):
+    """A timeline for each partition. Changes cost what the windows cost that they touch; quiet partitions cost nothing."""
+
+    def __init__(self, plan: Windowed, name: str, level: int) -> None:
+        super().__init__()
+        self.plan = plan
+        frame, window = plan.frame, plan.window
+        self._parts = frame.define(_parting(plan))
+        self._evaluate = evaluation(plan, Origin(name, level))
+        self._clock_of = frame.function("e", window.clock.value) if window.clock is not None else None
+        self._timed = TimedCuts(window) if window.is_timed else None
+        self._made = None if window.is_timed else _cuts_by_tuples(plan)
+        self._timelines: dict[_Key, Timeline] = {}
+        self._due: dict[int, dict[_Key, None]] = {}  # dicts for their order: the same in every process
+        self._heap: list[int] = []
+        self._emitted = self._final = NEVER
+        self._held = self._changed = 0
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        out = Delta()
+        parts: dict[_Key, tuple[list[Event], list[Event]]] = {}
+        self._parts(delta.retracts, parts, 0)
+        self._parts(delta.inserts, parts, 1)
+        for key, (retracts, inserts) in parts.items():
+            timeline = self._timelines.get(key)
+            if timeline is None:
+                timeline = self._timelines[key] = Timeline(self._clock_of)
+            self._held += len(inserts) - len(retracts)
+            self._changed += len(inserts) + len(retracts)
+            first = timeline.first
+            places = timeline.change(retracts, inserts)
+            if self._timed is not None:
+                if self.plan.window.is_anchored and timeline.first != first:
+                    self._move_anchor(key, timeline)
+                else:
+                    self._mark(key, self._timed.touched(timeline, places))
+            elif self._made is not None:
+                for start, end in self._made.touched(timeline, places):
+                    self._redo(key, timeline, start, end, out)
+        self._emitted, self._final = emitted, final
+        self._report(out)
+        if self._changed > max(_LEAST_PURGE, self._held // 2) or final == END:
+            self._purge()
+        return out
+
+    # windows that are due when time passes
+
+    def _mark(self, key: _Key, boundaries: Iterable[int]) -> None:
+        """These windows are to be evaluated, once time has passed them."""
+        due = self._due
+        for boundary in boundaries:
+            keys = due.get(boundary)
+            if keys is None:
+                keys = due[boundary] = {}
+                heappush(self._heap, boundary)
+            keys[key] = None
+
+    def _move_anchor(self, key: _Key, timeline: Timeline) -> None:
+        """The first tuple is another: all windows of the partition are. What is final was anchored by a tuple that is final."""
+        assert self._timed is not None
+        self._mark(key, timeline.keys)
+        if timeline.events:
+            self._mark(key, self._timed.touched(timeline, timeline.orders))
+
+    def _report(self, out: Delta) -> None:
+        heap, due = self._heap, self._due
+        while heap and heap[0] <= self._emitted:
+            boundary = heappop(heap)
+            for key in due.pop(boundary):
+                timeline = self._timelines[key]
+                assert self._timed is not None
+                cut = self._timed.cut(timeline, boundary) if self._is_boundary(timeline, boundary) else None
+                self._publish(key, timeline, boundary, cut, out)
+
+    def _is_boundary(self, timeline: Timeline, boundary: int) -> bool:
+        """Whether windows end there; an anchor that has moved takes its boundaries with it."""
+        if not self.plan.window.is_anchored:
+            return True
+        assert self._timed is not None
+        return bool(timeline.events) and self._timed.after(boundary, timeline) == boundary
+
+    # windows that tuples make
+
+    def _redo(self, key: _Key, timeline: Timeline, start: int, end: int, out: Delta) -> None:
+        """Evaluate anew the windows that are made by the tuples [start, end)."""
+        assert self._made is not None
+        orders = timeline.orders
+        above: Any = orders[start - 1] if start else None
+        below: Any = orders[end] if end < len(orders) else None
+        if isinstance(self._made, ClockCuts):
+            above, below = above and (above, END), below and (below, NEVER)
+        gone = dict.fromkeys(timeline.keys_between(above, below))
+        for cut in self._made.cuts(timeline, start, end):
+            gone.pop(cut.key, None)
+            self._publish(key, timeline, cut.key, cut, out)
+        for window in gone:
+            self._publish(key, timeline, window, None, out)
+
+    def _publish(self, key: _Key, timeline: Timeline, window: Any, cut: Cut | None, out: Delta) -> None:
+        """Set the results of a window, and add what changes to ``out``."""
+        results: list[Event] = []
+        if cut is not None:
+            identity = (tuple(map(canonical, key)), *cut.identity)
+            results = self._evaluate(timeline.events[cut.low : cut.high], cut.bounds, cut.ts, identity)
+        before = timeline.publish(window, results)
+        if not before:
+            out.inserts += results
+            return
+        changed = difference(before, results)
+        out.inserts += changed.inserts
+        out.revises += changed.revises
+        out.retracts += changed.retracts
+
+    # memory
+
+    def _purge(self) -> None:
+        """Forget what no window needs that is not final. O(partitions + what is forgotten)."""
+        final = self._final
+        cuts = self._timed or self._made
+        assert cuts is not None
+        self._changed = self._held = 0
+        empty = []
+        for key, timeline in self._timelines.items():
+            timeline.forget(len(timeline) if final == END else cuts.needed(timeline, final), final)
+            self._held += len(timeline)
+            if not timeline.events and not timeline.published and self._is_forgettable():
+                empty.append(key)
+        waiting = {key for keys in self._due.values() for key in keys} if empty else set()
+        for key in empty:
+            if key not in waiting:
+                del self._timelines[key]
+
+    def _is_forgettable(self) -> bool:
+        """Whether an empty partition leaves no trace: no number, clock or anchor goes on from it."""
+        window = self.plan.window
+        if self._final == END:
+            return True
+        counts = window.slide.measure is Measure.COUNT and window.slide.amount > 1
+        return window.shape is not Shape.DELTA and not counts and window.clock is None and not window.is_anchored
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    @property
+    def keys(self) -> int:
+        return len(self._timelines)
+
+    def snapshot(self) -> Any:
+        timelines = [(key, timeline.state(packed)) for key, timeline in self._timelines.items()]
+        due = [(boundary, list(keys)) for boundary, keys in self._due.items()]
+        return timelines, due, self._emitted, self._final, self._held, self._changed
+
+    def restore(self, state: Any) -> None:
+        timelines, due, self._emitted, self._final, self._held, self._changed = state
+        self._timelines = {}
+        for key, saved in timelines:
+            timeline = self._timelines[key] = Timeline(self._clock_of)
+            timeline.restore(saved, Unpacker(self.plan.source.event_type), Unpacker(self.plan.target.event_type))
+        self._due = {boundary: dict.fromkeys(keys) for boundary, keys in due}
+        self._heap = sorted(self._due)
+
+
+def _cuts_by_tuples(plan: Windowed) -> TupleCuts | ClockCuts | DeltaCuts:
+    window, frame = plan.window, plan.frame
+    if window.shape is Shape.DELTA:
+        assert window.measured is not None
+        return DeltaCuts(window, frame.function("e", window.measured.value))
+    if window.slide.measure is Measure.CLOCK:
+        return ClockCuts(window)
+    return TupleCuts(window, frame.function("e", window.batch.value) if window.batch is not None else None)
+
+
+def _parting(plan: Windowed) -> str:
+    """Code that sorts events into the lists of their partitions, those that enter windows at all."""
+    test = f"        if not ({plan.before.holds}):\n            continue\n" if plan.before is not None else ""
+    return (
+        "def made(events, parts, which):\n"
+        "    for e in events:\n"
+        f"{test}"
+        f"        key = {key_code(plan.partition)}\n"
+        "        part = parts.get(key)\n"
+        "        if part is None:\n"
+        "            part = parts[key] = ([], [])\n"
+        "        part[which].append(e)\n"
+    )

@@ -1,0 +1,210 @@
+"""Windows as planned: how they are measured, where they begin, what makes them report (Vu 2015, sections 2.2 and 3.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from detectors.cql import statements as s
+from detectors.cql.catalog import TS, Attribute, Stream, find
+from detectors.expressions import values
+from detectors.expressions.code import Code
+from detectors.expressions.errors import QueryError, Span, listed, nearest
+from detectors.expressions.types import INTEGERS, LIMITS, Type
+from middleware.clock import SECOND
+from middleware.event import MAX_TS
+
+
+class Measure(StrEnum):
+    """What an extent is measured in.
+
+    ``TS``
+        the time of the events, in nanoseconds: system time, and the application time that a stream is ordered by.
+    ``CLOCK``
+        an attribute that is a time of its own. It never runs backwards: a tuple that carries an older time than one
+        before it counts at the time that the clock shows when its turn comes in the total order.
+    ``COUNT``
+        tuples, in total order.
+    """
+
+    TS = "ts"
+    CLOCK = "clock"
+    COUNT = "count"
+
+
+class Shape(StrEnum):
+    """Which way the bounds move."""
+
+    SIZE = "size"
+    LANDMARK = "landmark"
+    FIXED = "fixed"
+    DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """So many tuples, nanoseconds, or units of an attribute. ``tick``: the resolution of that measure."""
+
+    measure: Measure
+    amount: int
+    tick: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """One window specification of one stream. Content is (lower, upper].
+
+    ``size``
+        None: without end to the past (landmark, fixed, delta).
+    ``lower``, ``upper``
+        of landmark and fixed windows, on the measure of the slide (of a fixed one: ``slide``'s measure).
+    ``start``
+        the upper bound of the first window, where it is given; else ``slide`` - tick, so that the first window starts at 0.
+    ``clock``
+        the attribute behind Measure.CLOCK, as code over the event ``e``.
+    ``batch``
+        attribute that tells batches of one time apart (batch-driven only).
+    ``measured``
+        what a delta window measures, as code over ``e``; ``threshold`` how far it may be from the first.
+    """
+
+    shape: Shape
+    model: s.Model
+    slide: Extent
+    size: Extent | None = None
+    start: int | None = None
+    lower: int | None = None
+    upper: int | None = None
+    clock: Code | None = None
+    batch: Code | None = None
+    measured: Code | None = None
+    threshold: float = 0.0
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it reports when time passes, rather than when a tuple comes."""
+        return self.shape is not Shape.DELTA and self.slide.measure is Measure.TS
+
+    @property
+    def phase(self) -> int:
+        """Upper bounds are ``phase`` + k * slide, unless the first tuple sets them (``is_anchored``)."""
+        return self.start if self.start is not None else -self.slide.tick
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether the first window starts with the first tuple: what time-driven systems do (Vu 2015, 3.1, Example 1)."""
+        return (
+            self.model is s.Model.TIME and self.start is None and self.shape is Shape.SIZE and self.slide.measure is Measure.TS
+        )
+
+    @property
+    def on_change(self) -> bool:
+        """Whether a window is only reported if its content is not that of the one before (Example 2)."""
+        return self.model is not s.Model.TUPLE
+
+
+def plan_window(window: s.Window, stream: Stream, execution: s.Execution | None, measured: Code | None) -> WindowPlan:
+    """The plan of a window over a stream. Raises QueryError where it makes no sense."""
+    return _Planner(stream, execution).plan(window, measured)
+
+
+class _Planner:
+    def __init__(self, stream: Stream, execution: s.Execution | None) -> None:
+        self.stream = stream
+        self.model = execution.model if execution is not None else s.Model.TUPLE
+        self.batch = None
+        self.clock: Code | None = None
+        if execution is not None and execution.by is not None:
+            if self.model is not s.Model.BATCH:
+                raise QueryError("only batches are told apart BY an attribute: EXECUTE BATCH DRIVEN BY ...", execution.span)
+            self.batch = self._attribute(execution.by, execution.span).code()
+
+    def plan(self, window: s.Window, measured: Code | None) -> WindowPlan:
+        kind = window.kind
+        match kind:
+            case s.Size():
+                return self._size(kind)
+            case s.Landmark(start, slide):
+                extent = self._extent(slide)
+                measure = Measure.CLOCK if extent.measure is Measure.CLOCK else Measure.TS
+                lower = None if start is None else self._instant(start, measure)
+                return WindowPlan(
+                    Shape.LANDMARK, self._model(extent, kind.span), extent, lower=lower, clock=self.clock, batch=self.batch
+                )
+            case s.Fixed(lower, upper, attribute):
+                axis = s.Axis.SYSTEM if attribute is None else s.Axis.APPLICATION
+                extent = self._extent(s.Spec(axis, 1, attribute, span=kind.span))
+                bounds = [self._instant(each, extent.measure) for each in (lower, upper)]
+                if bounds[0] >= bounds[1]:
+                    raise QueryError("a fixed window must end after it begins", kind.span)
+                model = self._model(extent, kind.span)
+                return WindowPlan(Shape.FIXED, model, extent, lower=bounds[0], upper=bounds[1], clock=self.clock)
+            case s.Delta(threshold):
+                return WindowPlan(Shape.DELTA, s.Model.TUPLE, Extent(Measure.COUNT, 1), measured=measured, threshold=threshold)
+
+    def _size(self, kind: s.Size) -> WindowPlan:
+        size = self._extent(kind.size)
+        slide = self._extent(kind.slide) if kind.slide is not None else size
+        start = None
+        if kind.start is not None:
+            if slide.measure is Measure.COUNT:
+                raise QueryError("STARTING AT sets the first upper bound in time: give EVERY as a time", kind.start.span)
+            start = self._instant(kind.start, slide.measure)
+        model = self._model(slide, kind.span)
+        return WindowPlan(Shape.SIZE, model, slide, size, start, clock=self.clock, batch=self.batch)
+
+    def _model(self, slide: Extent, span: Span) -> s.Model:
+        if self.model is not s.Model.TUPLE and self.clock is not None:
+            raise QueryError(
+                f"the {self.model}-driven model reacts to the time by which a stream is ordered: declare it "
+                f"(CREATE STREAM ... TIMESTAMP attribute), or use the tuple-driven model",
+                span,
+            )
+        return self.model
+
+    def _extent(self, spec: s.Spec) -> Extent:
+        if spec.axis is s.Axis.COUNT:
+            return Extent(Measure.COUNT, spec.amount)
+        if spec.axis is s.Axis.SYSTEM:
+            return Extent(Measure.TS, spec.amount)
+        name = spec.attribute or TS
+        if name.lower() == TS:
+            return Extent(Measure.TS, self._seconds(spec.amount, spec.span))
+        attribute = self._attribute(name, spec.span)
+        if attribute.kind.type not in INTEGERS | {Type.DATETIME}:
+            raise QueryError(
+                f"application time must be a whole number or a Datetime, and {name} is a {attribute.kind}", spec.span
+            )
+        if attribute == self.stream.timestamp:
+            return Extent(Measure.TS, self._seconds(spec.amount, spec.span), SECOND)
+        if self.clock is not None and self.clock != attribute.code():
+            raise QueryError("a window can be measured by one application time only", spec.span)
+        self.clock = attribute.code()
+        return Extent(Measure.CLOCK, spec.amount, 1)
+
+    @staticmethod
+    def _seconds(amount: int, span: Span) -> int:
+        if amount * SECOND >= MAX_TS:
+            raise QueryError("this is longer than 146 years", span)
+        return amount * SECOND
+
+    def _attribute(self, name: str, span: Span) -> Attribute:
+        found = find(self.stream.schema, name)
+        if found is None:
+            known = [each.name for each in self.stream.schema]
+            raise QueryError(f"unknown attribute {name!r}{nearest(name, known)} ({self.stream.name} has {listed(known)})", span)
+        return found
+
+    def _instant(self, instant: s.Instant, measure: Measure) -> int:
+        value = instant.value
+        if isinstance(value, str):
+            seconds = values.to_datetime(value)
+            if seconds is None:
+                raise QueryError(f"{value!r} is no Datetime: write 'YYYY-MM-DD HH:MM:SS'", instant.span)
+            value = seconds
+        if measure is Measure.TS:
+            value *= SECOND
+        limit = MAX_TS if measure is Measure.TS else LIMITS[Type.LONG]
+        if not -limit < value < limit:
+            raise QueryError("this moment is farther than 146 years from 1970", instant.span)
+        return value
