@@ -1,0 +1,150 @@
+"""All kinds of windows over any history come to what the definitions say (middleware/testing/windows)."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.cql import compile_cql
+from middleware.clock import SECOND
+from middleware.event import ORDER, Event
+from middleware.testing.operators import history, in_order, play
+from middleware.testing.windows import Extent, Spec, naive_delta, naive_windows
+
+
+class Tick(Event, frozen=True):
+    symbol: str
+    price: float
+    quantity: int
+    at: int
+
+
+PRICES = st.one_of(st.integers(-4, 4).map(float), st.sampled_from([0.1, 1e15, -1e15, 2.5]))
+DRAWN = st.tuples(
+    st.sampled_from("AB"), PRICES, st.integers(-3, 9), st.integers(0, 12), st.integers(0, 30), st.sampled_from("xy")
+)
+
+
+def ticks(drawn, first=0):
+    return [Tick(s, p, q, at, ts=ts * SECOND, id=n, source=src) for n, (s, p, q, at, ts, src) in enumerate(drawn, first)]
+
+
+MODELS = {"tuple": "", "time": "EXECUTE TIME DRIVEN", "batch": "EXECUTE BATCH DRIVEN", "by": "EXECUTE BATCH DRIVEN BY quantity"}
+
+
+def extent(draw, measure):
+    amount = draw(st.integers(1, 7))
+    if measure == "count":
+        return Extent("count", amount), str(amount)
+    if measure == "clock":
+        return Extent("clock", amount, 1), f"{amount} ON at"
+    return Extent("ts", amount * SECOND), draw(st.sampled_from([f"{amount} seconds", f"{amount} ON ts"]))
+
+
+@st.composite
+def specs(draw):
+    """A window specification as text, by definition, and what the query says behind it."""
+    measures = st.sampled_from(["ts", "count", "clock"])
+    landmark = draw(st.integers(0, 4)) == 0
+    slide, every = extent(draw, draw(measures))
+    size, written = (None, "") if landmark else extent(draw, draw(measures))
+    if not landmark and draw(st.integers(0, 2)) == 0:  # tumbling
+        slide, every = size, None
+    clocked = "clock" in (slide.measure, size.measure if size else "")
+    model = draw(st.sampled_from(["tuple"] if clocked else list(MODELS)))
+    start = lower = None
+    if landmark:
+        at = draw(st.none() | st.integers(0, 15))
+        lower = None if at is None else at * SECOND if slide.measure != "clock" else at
+        text = f"[LANDMARK {'' if at is None else f'AT {at}'} EVERY {every}"
+    else:
+        text = f"[SIZE {written}" + (f" EVERY {every}" if every else "")
+        if slide.measure != "count" and draw(st.booleans()):
+            at = draw(st.integers(0, 15))
+            start = at * SECOND if slide.measure == "ts" else at
+            text += f" STARTING AT {at}"
+    by = (lambda e: e.quantity) if model == "by" else None
+    kind = "batch" if model == "by" else model
+    return text, MODELS[model], Spec(size, slide, kind, start, lower, lambda e: e.at, by)
+
+
+def summary(values):
+    return (len(values), min(values), max(values), values[0].hex(), values[-1].hex())
+
+
+def expected(events, windows_of, where, grouped):
+    """(symbol, ts, numbers) of each window, partition by partition."""
+    parts = {}
+    for event in events:
+        if where is None or event.quantity > where:
+            parts.setdefault(event.symbol if grouped else "", []).append(event)
+    found = []
+    for symbol, part in parts.items():
+        for window in windows_of(part):
+            found.append((symbol, window.ts, *summary([event.price for event in window.events])))
+    return sorted(found)
+
+
+SELECT = (
+    "SELECT {key} count(*) AS n, min(price) AS low, max(price) AS high, first(price) AS opened, last(price) AS closed FROM Tick"
+)
+
+
+def found(results, grouped):
+    return sorted((e.symbol if grouped else "", e.ts, e.n, e.low, e.high, e.opened.hex(), e.closed.hex()) for e in results)
+
+
+HISTORY = {
+    "drawn": st.lists(DRAWN, max_size=25),
+    "others": st.lists(DRAWN, max_size=8),
+    "seed": st.integers(0, 2**32),
+    "restarts": st.sets(st.integers(0, 12), max_size=3),
+}
+
+
+def run_history(operator, drawn, others, seed, restarts):
+    """The results of any history that ends with the drawn ticks, and the ticks."""
+    events = ticks(drawn)
+    passing = ticks(others, 1000)
+    revised = [(Tick("B", 9.0, 5, 3, ts=max(e.ts - 2 * SECOND, 0), id=e.id, source=e.source), e) for e in events[::4]]
+    kept = [event for n, event in enumerate(events) if n % 4]
+    results = play(operator, history(kept, Random(seed), passing, revised), restarts)
+    assert results == play(operator, in_order(events)), "depends on the history"
+    return results, events
+
+
+@settings(max_examples=300, deadline=None)
+@given(specs(), st.sampled_from([None, 2]), st.booleans(), *HISTORY.values())
+def test_windows_come_to_their_definition(spec, where, grouped, drawn, others, seed, restarts):
+    text, model, definition = spec
+    inside = f" WHERE quantity > {where}" if where is not None else ""
+    key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
+    script = compile_cql(f"{SELECT.format(key=key)} {text}{inside}] {group} INTO Bar {model}", [Tick])
+    results, events = run_history(script.operators[0], drawn, others, seed, restarts)
+    assert found(results, grouped) == expected(events, lambda part: naive_windows(part, definition), where, grouped)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 6), st.booleans(), *HISTORY.values())
+def test_delta_windows_come_to_their_definition(threshold, grouped, drawn, others, seed, restarts):
+    key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
+    script = compile_cql(f"{SELECT.format(key=key)} [DELTA {threshold} ON quantity] {group} INTO Bar", [Tick])
+    results, events = run_history(script.operators[0], drawn, others, seed, restarts)
+    by_definition = lambda part: naive_delta(part, lambda e: e.quantity, threshold)  # noqa: E731
+    assert found(results, grouped) == expected(events, by_definition, None, grouped)
+
+
+@settings(max_examples=60, deadline=None)
+@given(specs(), st.sampled_from([None, 2]), *HISTORY.values())
+def test_windows_without_aggregates_give_their_tuples(spec, where, drawn, others, seed, restarts):
+    text, model, definition = spec
+    after = f"WHERE quantity > {where}" if where is not None else ""
+    script = compile_cql(f"SELECT price, quantity FROM Tick {text}] {after} INTO Bar {model}", [Tick])
+    results, events = run_history(script.operators[0], drawn, others, seed, restarts)
+    wanted = [
+        (window.ts, event.price, event.quantity)
+        for window in naive_windows(sorted(events, key=ORDER), definition)
+        for event in window.events
+        if where is None or event.quantity > where
+    ]
+    assert sorted((e.ts, e.price, e.quantity) for e in results) == sorted(wanted)
