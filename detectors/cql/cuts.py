@@ -49,9 +49,13 @@ class TimedCuts:
         if least is not None:
             phase = least
         elif plan.is_anchored and timeline.first is not None:
-            least = phase = timeline.first + self.slide - plan.slide.tick
+            least = phase = self._anchored(timeline.first)
         boundary = phase - (phase - ts) // self.slide * self.slide
         return boundary if least is None or boundary > least else least
+
+    def _anchored(self, first: int) -> int:
+        """The upper bound of the first window, which starts with the first tuple: it is in it, so lower is just before it."""
+        return first + self.slide - max(self.plan.slide.tick, 1)
 
     def touched(self, timeline: Timeline, places: list[Order]) -> set[int]:
         """The boundaries whose windows may be others now that tuples at these places came or went."""
@@ -94,7 +98,10 @@ class TimedCuts:
 
     def _is_first(self, timeline: Timeline, boundary: int, high: int) -> bool:
         """Whether this is the first boundary there is: all that came before it is new to it."""
-        return self._least == boundary and high > 0 and timeline.gone == 0
+        first = timeline.first
+        if high == 0 or timeline.gone or first is None:
+            return False
+        return boundary == (self._anchored(first) if self.plan.is_anchored else self._least)
 
     def _is_as_before(self, timeline: Timeline, boundary: int, low: int, high: int) -> bool:
         before = boundary - self.slide

@@ -8,6 +8,7 @@ from pathlib import Path
 from detectors.cql import plan as plans
 from detectors.cql import statements as s
 from detectors.cql.catalog import Catalog, Stream
+from detectors.cql.joining import JoinOperator
 from detectors.cql.mapping import MappingOperator
 from detectors.cql.parser import parse_statements
 from detectors.cql.planner import Planner
@@ -90,7 +91,8 @@ def operator_of(plan: plans.Plan) -> Operator:
             return MappingOperator(plan)
         case plans.Windowed():
             return WindowedOperator(plan)
-    raise NotImplementedError
+        case plans.Joined():
+            return JoinOperator(plan)
 
 
 def compile_cql(text: str, types: Iterable[EventType] = ()) -> Script:

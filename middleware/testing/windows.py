@@ -110,7 +110,7 @@ def _boundaries(spec: Spec, first: int, last: int, anchor: int) -> list[int]:
     if spec.size is None and spec.lower is not None:
         least = spec.lower + slide
     if least is None and spec.model == "time" and spec.size is not None and spec.slide.measure == "ts":
-        least = anchor + slide - spec.slide.tick
+        least = anchor + slide - max(spec.slide.tick, 1)  # the first window starts with the first event, which is in it
     boundary = least if least is not None else (first // slide - 1) * slide - spec.slide.tick
     found = []
     while boundary <= last:
