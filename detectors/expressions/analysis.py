@@ -201,17 +201,21 @@ class Analysis:
         right = self._number(self.visit(node.right), operator, node.right.span, is_bitwise)
         wider = common(left.type, right.type) or Type.DOUBLE
         target = wider if wider is Type.LONG else Type.INT if wider in INTEGERS else Type.DOUBLE
-        if target is Type.DOUBLE:
-            left, right = converted(self.frame, left, target), converted(self.frame, right, target)
-        else:
-            left, right = (Code(c.value, Kind(target, c.nullable), constant=c.constant) for c in (left, right))
+        if target is Type.DOUBLE:  # one of the two is a float, so Python brings the other to it
+            left, right = self.frame.sealed(left), self.frame.sealed(right)
+        left, right = (Code(c.value, Kind(target, c.nullable), constant=c.constant) for c in (left, right))
         nullable = left.nullable or right.nullable
         helper = _HELPED.get((operator, target is Type.DOUBLE))
         if helper is not None:
             value = self.frame.strict([left, right], lambda a, b: f"{helper}({a}, {b})")
             return Code(value, Kind(target, True), constant=left.constant and right.constant, is_loose=operator == "<<")
         value = self.frame.strict([left, right], lambda a, b: f"{a} {operator} {b}")
-        return Code(value, Kind(target, nullable), constant=left.constant and right.constant, is_loose=not is_bitwise)
+        return Code(
+            value,
+            Kind(target, nullable),
+            constant=left.constant and right.constant,
+            is_loose=target is not Type.DOUBLE and not is_bitwise,
+        )
 
     def _concatenation(self, node: tree.Binary) -> Code:
         parts = [self._text(self.visit(each), each) for each in (node.left, node.right)]

@@ -21,7 +21,7 @@ class Code:
     ``constant``
         whether it reads no attribute.
     ``is_loose``
-        whether it is arithmetic whose result may lie outside its type; ``sealed`` brings it back, as NULL.
+        whether it is arithmetic of whole numbers whose result may lie outside its type; ``sealed`` makes that NULL.
     """
 
     value: str
@@ -84,15 +84,11 @@ class Frame:
         return f"(None if {' or '.join(tests)} else {build(*names)})" if tests else f"({build(*names)})"
 
     def sealed(self, code: Code) -> Code:
-        """The code with NULL for results that its type cannot hold: beyond its limits, or no finite number."""
+        """The code with NULL for whole numbers that its type cannot hold. (Doubles are as IEEE 754 has them.)"""
         if not code.is_loose:
             return code
-        name = self.temporary()
-        if code.type in LIMITS:
-            limit = LIMITS[code.type]
-            test, start = f"-{limit} <= {name} < {limit}", f"({name} := {code.value})"
-        else:
-            test, start = f"{name} - {name} == 0", f"({name} := {code.value})"
+        name, limit = self.temporary(), LIMITS[code.type]
+        test, start = f"-{limit} <= {name} < {limit}", f"({name} := {code.value})"
         some = f"{start} is not None and {test}" if code.nullable else test.replace(name, start, 1)
         return Code(f"({name} if {some} else None)", Kind(code.type, True), constant=code.constant)
 
