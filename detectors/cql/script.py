@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from detectors.cql import plan as plans
 from detectors.cql import statements as s
 from detectors.cql.catalog import Catalog, Stream
 from detectors.cql.joining import JoinOperator
 from detectors.cql.mapping import MappingOperator
 from detectors.cql.parser import parse_statements
+from detectors.cql.plan import Joined, Plan, Windowed
+from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.planner import Planner
 from detectors.cql.windowed import WindowedOperator
 from detectors.expressions.errors import QueryError
@@ -38,7 +39,7 @@ class Streams(Mapping[str, EventType]):
 
 
 class Script:
-    """What statements come to. More can be added; a statement that is refused leaves everything as it was.
+    """What statements come to. More can be added; a statement that is refused leaves everything as it was before it.
 
     ``types``
         event types of the broker that statements may read and write without creating them.
@@ -60,7 +61,7 @@ class Script:
         return Streams(self.catalog)
 
     @property
-    def plans(self) -> list[plans.Plan]:
+    def plans(self) -> list[Plan]:
         """The plans behind the operators, in the same order."""
         return self._planner.plans
 
@@ -72,26 +73,43 @@ class Script:
     def add(self, text: str) -> list[Stream]:
         """Add statements; returns the streams that they write. Raises QueryError with the place in the text."""
         written: list[Stream] = []
+        for statement in parse_statements(text):
+            if not isinstance(statement, s.Explain):
+                written += self.take(statement, text)
+        return written
+
+    def take(self, statement: s.Statement, text: str) -> list[Stream]:
+        """Add one statement of a text. If it is refused (QueryError), everything is as it was before it."""
         before = self._planner.state()
         try:
-            for statement in parse_statements(text):
-                if not isinstance(statement, s.Explain):
-                    written += self._planner.statement(statement)
+            written = self._planner.statement(statement)
+            made = [operator_of(plan) for plan in self._planner.plans[len(self.operators) :]]
         except QueryError as error:
             self._planner.reset(before)
             raise error.located(text) from None
-        self.operators += [operator_of(plan) for plan in self._planner.plans[len(self.operators) :]]
+        self.operators += made
         return written
 
+    def explain(self, statement: s.Statement, text: str) -> list[Plan]:
+        """The plans that a statement would add, without adding it. Raises QueryError."""
+        before = self._planner.state()
+        try:
+            self._planner.statement(statement)
+            return self._planner.plans[len(self.operators) :]
+        except QueryError as error:
+            raise error.located(text) from None
+        finally:
+            self._planner.reset(before)
 
-def operator_of(plan: plans.Plan) -> Operator:
+
+def operator_of(plan: Plan) -> Operator:
     """The operator that runs a plan."""
     match plan:
-        case plans.Mapping():
+        case Mapped():
             return MappingOperator(plan)
-        case plans.Windowed():
+        case Windowed():
             return WindowedOperator(plan)
-        case plans.Joined():
+        case Joined():
             return JoinOperator(plan)
 
 

@@ -20,6 +20,7 @@ BENCHES = {
     "feed": "middleware.cli.bench_feed:bench_feed",
     "flow": "scenarios.search.bench:bench_flow",
     "sequence": "detectors.sequence.bench:bench_sequence",
+    "cql": "detectors.cql.bench:bench_cql",
 }
 
 

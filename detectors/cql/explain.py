@@ -1,0 +1,99 @@
+"""EXPLAIN: what a statement comes to, operator by operator, in the order in which tuples pass them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from detectors.cql import statements as s
+from detectors.cql.catalog import Attribute
+from detectors.cql.plan import Joined, Mapping, Plan, Side, Windowed
+from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
+from detectors.expressions.code import Code
+from middleware.quantities import format_duration
+
+_REACTS = {
+    s.Model.TUPLE: "tuple-driven: every tuple counts by itself, in total order",
+    s.Model.TIME: "time-driven: tuples of one moment count together; reports when the content has changed",
+    s.Model.BATCH: "batch-driven: tuples of one batch count together; reports when the content has changed",
+}
+
+
+def explained(plans: Iterable[Plan]) -> str:
+    """The plans as text."""
+    return "\n".join(line for plan in plans for line in _plan(plan))
+
+
+def _plan(plan: Plan) -> Iterator[str]:
+    attributes = ", ".join(f"{each.name} {each.kind}{'' if each.kind.nullable else ' NOT NULL'}" for each in plan.target.schema)
+    match plan:
+        case Mapping(sources=sources, where=where):
+            yield f"{plan.name}: {' + '.join(stream.name for stream in sources)} -> {plan.target.name} ({attributes})"
+            yield "  tuple by tuple, without state"
+            yield from _code("where", where)
+        case Windowed():
+            yield f"{plan.name}: {plan.source.name} -> {plan.target.name} ({attributes})"
+            yield from _code("enters where", plan.before)
+            yield from _codes("partitioned by", plan.partition)
+            yield f"  window: {window_text(plan.window)}"
+            yield f"  {_REACTS[plan.window.model]}"
+            yield from _code("where", plan.after)
+            yield from _codes("grouped by", plan.group)
+            for aggregate, arguments in plan.aggregates:
+                yield f"  {aggregate.name}({', '.join(code.value for code in arguments) or '*'})"
+        case Joined():
+            yield f"{plan.name}: {plan.left.source.name} x {plan.right.source.name} -> {plan.target.name} ({attributes})"
+            for side in (plan.left, plan.right):
+                yield from _side(side)
+            how = (
+                "each pair once, as the later comes" if plan.left.window.slide.measure is Measure.COUNT else "at each boundary"
+            )
+            yield f"  {how}"
+            yield from _code("where", plan.condition)
+    yield from (f"  {own.name} = {code.value}" for own, code in zip(_named(plan), plan.columns, strict=True))
+
+
+def _named(plan: Plan) -> list[Attribute]:
+    return [each for each in plan.target.schema if each.name != "ts"]
+
+
+def _side(side: Side) -> Iterator[str]:
+    yield f"  {side.source.name}: {window_text(side.window)}, by {', '.join(code.value for code in side.keys) or 'nothing'}"
+    yield from _code("  enters where", side.before)
+
+
+def _code(what: str, code: Code | None) -> Iterator[str]:
+    if code is not None:
+        yield f"  {what} {code.holds}"
+
+
+def _codes(what: str, codes: tuple[Code, ...]) -> Iterator[str]:
+    if codes:
+        yield f"  {what} {', '.join(code.value for code in codes)}"
+
+
+def window_text(plan: WindowPlan) -> str:
+    """A window in words."""
+    slide = _extent(plan.slide, plan.clock)
+    match plan.shape:
+        case Shape.LANDMARK:
+            return f"landmark, from {plan.lower if plan.lower is not None else 'the beginning'} on, every {slide}"
+        case Shape.FIXED:
+            return f"fixed, ({plan.lower}, {plan.upper}]"
+        case Shape.DELTA:
+            return f"delta, tuples no farther than {plan.threshold:g} from the first"
+    assert plan.size is not None
+    size = _extent(plan.size, plan.clock)
+    if plan.size == plan.slide:
+        return f"tumbling, {size}"
+    kind = "mixed"
+    if plan.size.measure is plan.slide.measure:
+        kind = "sliding" if plan.size.amount > plan.slide.amount else "jumping"
+    return f"{kind}, {size} every {slide}"
+
+
+def _extent(extent: Extent, clock: Code | None) -> str:
+    if extent.measure is Measure.COUNT:
+        return f"{extent.amount} tuples"
+    if extent.measure is Measure.TS:
+        return format_duration(extent.amount)
+    return f"{extent.amount} of {clock.value if clock is not None else 'its clock'}"

@@ -1,0 +1,172 @@
+"""``slackline sql``: continuous queries from a prompt, a file or the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import msgspec
+import typer
+
+from detectors.cql import statements as s
+from detectors.cql.catalog import Stream
+from detectors.cql.explain import explained
+from detectors.cql.parser import parse_statements
+from detectors.cql.shell.prompt import prompt_session, statements
+from detectors.cql.shell.session import Session
+from detectors.cql.shell.view import View
+from middleware.change import Delta, Insert
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, print_error
+from middleware.cli.pubsub import described, event_types
+from middleware.errors import SlacklineError
+from middleware.event import EventTypes
+from middleware.quantities import parse_duration
+
+HELP = """Statements end with a semicolon. SELECT without INTO runs at once, Ctrl-C stops it. EXPLAIN shows what comes of one.
+  streams   what can be read        quit   the end (or Ctrl-D)"""
+
+
+def sql(
+    file: Annotated[Path | None, typer.Argument(help="File of statements; without one, a prompt (or standard input).")] = None,
+    execute: Annotated[list[str] | None, typer.Option("--execute", "-e", help="Statements, after those of FILE.")] = None,
+    scenario: Annotated[str | None, typer.Option("--scenario", help="Query a scenario's streams, over its recording.")] = None,
+    connect: Annotated[str | None, typer.Option("--connect", help="Query what a node of a running mesh has.")] = None,
+    types_from: Annotated[list[str] | None, typer.Option(metavar="MODULE", help="Module with event classes.")] = None,
+    *,
+    final: Annotated[bool, typer.Option("--final", help="Show each result once, when nothing can change it any more.")] = False,
+    horizon: Annotated[str | None, typer.Option("--horizon", help="How late tuples may be at least, such as 5s.")] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Continuous queries in FlinkCQL over files, hosts, scenarios or a running mesh. Results come early, and are revised.
+
+    Examples:
+
+      [bold]slackline sql --scenario ticks[/]                          a prompt over the stock ticks
+
+      [bold]slackline sql queries.cql --final[/]                       run a file of statements, settled results only
+
+      [bold]slackline sql --scenario ticks -e "SELECT * FROM Bar"[/]   one query
+
+      [bold]slackline sql --connect tcp://127.0.0.1:5701 --types-from my.events -e "SELECT * FROM Hit WHERE peak > 50"[/]
+    """
+    types = event_types(types_from) if types_from else EventTypes()
+    session = Session(
+        [event_type for _, event_type in types.items()],
+        scenario,
+        connect,
+        file.parent if file is not None else Path(),
+        parse_duration(horizon) if horizon is not None else None,
+    )
+    runner = Runner(session, final, json_file)
+    texts = [_read(file)] if file is not None else []
+    texts += execute or []
+    if not texts and not sys.stdin.isatty():
+        texts = [sys.stdin.read()]
+    if texts:
+        last = [runner.statement(each, text) for text in texts for each in parse_statements(text)]
+        if not runner.has_run and last and last[-1]:
+            runner.query(last[-1][-1])  # nothing asked for results: those of the last stream are shown
+        return
+    _interactive(runner)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SlacklineError(f"{file} cannot be read: {error}") from None
+
+
+def _interactive(runner: Runner) -> None:
+    runner.screen.print(HELP, markup=False)
+    for text in statements(prompt_session(lambda: runner.session.script)):
+        try:
+            if text.strip().lower() == "help":
+                runner.screen.print(HELP, markup=False)
+            elif text.strip().lower() == "streams":
+                runner.streams()
+            else:
+                for each in parse_statements(text):
+                    runner.statement(each, text)
+        except SlacklineError as error:
+            print_error(error)
+        except KeyboardInterrupt:
+            runner.screen.print("stopped")
+
+
+class Runner:
+    """Runs statements and shows what comes of them."""
+
+    def __init__(self, session: Session, final: bool, json_file: str | None) -> None:
+        self.session = session
+        self.screen = console(json_file)
+        self.has_run = False
+        self._final = final
+        self._json = json_file
+
+    def statement(self, statement: s.Statement, text: str) -> list[Stream]:
+        """Take one statement: define, explain, or run it. Raises QueryError."""
+        script = self.session.script
+        if isinstance(statement, s.Explain):
+            self.screen.print(explained(script.explain(statement, text)) or "nothing to run: it defines names", markup=False)
+            self.has_run = True
+            return []
+        written = script.take(statement, text)
+        if isinstance(statement, s.Select | s.Merge) and statement.into is None:
+            self.query(written[-1])
+        return written
+
+    def streams(self) -> None:
+        """Show what can be read."""
+        for name in self.session.script.catalog.names():
+            stream = self.session.script.catalog.find(name)
+            if stream is not None:
+                self.screen.print(f"{name} ({', '.join(f'{a.name} {a.kind}' for a in stream.schema)})", markup=False)
+
+    def query(self, stream: Stream) -> None:
+        """Run what a stream is derived by, and show its results till its feed ends."""
+        self.has_run = True
+        session, view = self.session, View(stream)
+        feed = session.feed(session.upstream(stream), stream)
+        out = _opened(self._json) if self._json is not None else None
+        try:
+            if out is None and self.screen.is_terminal and not self._final:
+                self._live(session.run(stream, feed), view)
+            else:
+                for batch in session.run(stream, feed):
+                    self._lines(view, *view.take(batch), out)
+        finally:
+            if out is not None:
+                out.close()
+            self.screen.print(f"{stream.name}: {view.summary()}", markup=False)
+            for note in [*feed.notes(), *([f"{session.late} tuples came too late (--horizon)"] if session.late else [])]:
+                self.screen.print(note, markup=False)
+
+    def _live(self, batches: Any, view: View) -> None:
+        from rich.live import Live
+
+        with Live(console=self.screen, refresh_per_second=8, get_renderable=view.table):
+            for batch in batches:
+                view.take(batch)
+
+    def _lines(self, view: View, delta: Delta, finals: list[Any], out: IO[str] | None) -> None:
+        if out is not None:
+            changes = map(Insert, finals) if self._final else delta.changes()
+            for change in changes:
+                out.write(msgspec.json.encode(described(change)).decode() + "\n")
+            out.flush()
+        elif self._final:
+            for event in finals:
+                self.screen.print(view.line(event), markup=False, soft_wrap=True)
+        else:
+            for line in view.lines(delta, finals):
+                self.screen.print(line, markup=False, soft_wrap=True)
+
+
+def _opened(file: str) -> IO[str]:
+    try:
+        return open(os.dup(sys.stdout.fileno()), "w") if file == STANDARD_OUTPUT else Path(file).open("a")
+    except OSError as error:
+        raise SlacklineError(f"cannot write to {file}: {error.strerror}") from None

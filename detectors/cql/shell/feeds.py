@@ -1,0 +1,218 @@
+"""Where tuples come from: files and hosts that statements name, the recording of a scenario, or a live mesh."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Protocol
+
+from detectors.cql import statements as s
+from detectors.cql.catalog import Stream
+from detectors.cql.shell.lines import LineReader
+from middleware.change import Batch, Delta
+from middleware.errors import NetworkError, SlacklineError, TraceError
+from middleware.event import END, TS, Event, EventTypes, type_name
+from middleware.pubsub.seen import SeenIds
+from middleware.runtime.scenario import Scenario
+
+_LINES = 1024
+_PATIENCE = 10.0
+_PAUSE = 0.1
+"""Seconds between two looks at what is shown while nothing comes."""
+
+
+class Feed(Protocol):
+    """Batches as they arrive, empty ones now and then while nothing does; and what was not taken, by reason."""
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The names of the event types it brings."""
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def notes(self) -> list[str]:
+        """What whoever reads the results should know: tuples that were not taken, and why."""
+
+
+class RawSources:
+    """SOURCE FILE and SOURCE HOST. Files are read side by side, a block of lines of each in turn."""
+
+    def __init__(self, streams: list[Stream], folder: Path) -> None:
+        self._readers: list[tuple[LineReader, s.Host | s.File]] = []
+        self._folder = folder
+        for stream in streams:
+            source = stream.source
+            assert source is not None
+            if isinstance(source, s.File):
+                self._readers.append((LineReader(stream, source.path, source.delimiter, time.time_ns), source))
+            else:
+                self._readers.append((LineReader(stream, f"{source.host}:{source.port}", ",", time.time_ns), source))
+
+    @property
+    def types(self) -> frozenset[str]:
+        return frozenset(type_name(reader.stream.event_type) for reader, _ in self._readers)
+
+    def __iter__(self) -> Iterator[Batch]:
+        with ExitStack() as stack:
+            open_ones: list[tuple[LineReader, Iterator[list[str]]]] = []
+            for reader, source in self._readers:
+                lines = self._file(source, stack) if isinstance(source, s.File) else _host(source, stack)
+                open_ones.append((reader, lines))
+            while open_ones:
+                for reader, lines in list(open_ones):
+                    block = next(lines, None)
+                    name = type_name(reader.stream.event_type)
+                    if block is None:
+                        open_ones.remove((reader, lines))
+                        if all(type_name(other.stream.event_type) != name for other, _ in open_ones):
+                            yield Batch({}, {name: END})
+                        continue
+                    events = reader.read(block)
+                    yield batch_of(events) if events else Batch()
+
+    def _file(self, source: s.File, stack: ExitStack) -> Iterator[list[str]]:
+        path = self._folder / source.path
+        try:
+            file = stack.enter_context(path.open(encoding="utf-8", errors="replace", newline=""))
+        except OSError as error:
+            raise TraceError(f"{path} cannot be read: {error.strerror}") from None
+        while block := [line for _, line in zip(range(_LINES), file, strict=False)]:
+            yield block
+
+    def notes(self) -> list[str]:
+        notes = []
+        for reader, source in self._readers:
+            for reason, count in reader.bad.items():
+                name = source.path if isinstance(source, s.File) else f"{source.host}:{source.port}"
+                notes.append(f"{name}: {count} lines not taken: {reason}")
+            notes += reader.examples
+        return notes
+
+
+def _host(source: s.Host, stack: ExitStack) -> Iterator[list[str]]:
+    """Lines from a TCP server, until it closes; empty lists while it is silent."""
+    try:
+        connection = stack.enter_context(closing(socket.create_connection((source.host, source.port), _PATIENCE)))
+    except OSError as error:
+        raise NetworkError(f"cannot reach {source.host}:{source.port}: {error.strerror or error}") from None
+    connection.setblocking(False)
+    selector = stack.enter_context(closing(selectors.DefaultSelector()))
+    selector.register(connection, selectors.EVENT_READ)
+    rest = b""
+    while True:
+        if not selector.select(_PAUSE):
+            yield []
+            continue
+        try:
+            data = connection.recv(1 << 16)
+        except OSError as error:
+            raise NetworkError(f"lost {source.host}:{source.port}: {error.strerror or error}") from None
+        if not data:
+            if rest:
+                yield [rest.decode(errors="replace")]
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        yield [line.decode(errors="replace") for line in lines]
+
+
+class Recorded:
+    """The generated recording of a scenario, in the order of its drawn arrival times, as fast as it can be taken."""
+
+    def __init__(self, scenario: Scenario, types: EventTypes, batch: int = 256) -> None:
+        plan = scenario.plan.recording
+        if plan.generate is None:
+            raise SlacklineError(f"{scenario.plan.name} has no generated recording: run it (slackline run), and query the mesh")
+        self._scenario = scenario
+        self._types = types
+        self._size = batch
+        self._repeated = 0
+        self._tables: dict[str, Any] = {}
+
+    def _load(self) -> dict[str, Any]:
+        from middleware.runtime.scenario import load_object
+
+        if not self._tables:
+            plan = self._scenario.plan.recording
+            make = load_object(plan.generate or "", self._scenario.folder)
+            self._tables = make(plan.seed, plan.seconds)
+        return self._tables
+
+    @property
+    def types(self) -> frozenset[str]:
+        return frozenset(self._load())
+
+    def __iter__(self) -> Iterator[Batch]:
+        arrived = sorted(self._arrivals(), key=lambda pair: pair[0])
+        seen = SeenIds()
+        self._repeated = 0
+        for at in range(0, len(arrived), self._size):
+            part = [event for _, event in arrived[at : at + self._size]]
+            fresh = [event for event in part if seen.add(event.source, event.id)]
+            self._repeated += len(part) - len(fresh)
+            yield batch_of(fresh)
+        yield Batch({}, dict.fromkeys(self.types, END))
+
+    def _arrivals(self) -> Iterator[tuple[int, Event]]:
+        import numpy as np
+
+        from middleware.spark.delays import parse_delays
+
+        plan = self._scenario.plan.recording
+        model = parse_delays(plan.delay or "0ms", plan.delay_for, plan.duplicates, plan.seed)
+        for name, table in self._load().items():
+            event_type = self._types[name]
+            own = event_type.__struct_fields__[:-4]
+            by_source: dict[str, list[dict[str, Any]]] = {}
+            for row in table.to_pylist():
+                by_source.setdefault(row["source"], []).append(row)
+            for source, rows in by_source.items():
+                events = [event_type(*[row[field] for field in own], ts=row["ts"], id=row["id"], source=source) for row in rows]
+                ts, ids = (np.array([row[column] for row in rows], np.int64) for column in ("ts", "id"))
+                yield from zip(model.arrivals(source, ts, ids, {}).tolist(), events, strict=True)
+                twice = model.duplicated(source, ids)
+                copies = model.arrivals(source, ts, ids, {}, copy=True).tolist()
+                yield from (pair for pair, is_twice in zip(zip(copies, events, strict=True), twice, strict=True) if is_twice)
+
+    def notes(self) -> list[str]:
+        return [f"{self._repeated} ticks came twice, and were taken once"] if self._repeated else []
+
+
+class Mesh:
+    """What a node has of the types wanted, as it changes."""
+
+    def __init__(self, address: str, types: EventTypes, wanted: frozenset[str]) -> None:
+        self._address, self._known = address, types
+        self._wanted = wanted
+        self._drops: dict[str, int] = {}
+
+    @property
+    def types(self) -> frozenset[str]:
+        return self._wanted
+
+    def __iter__(self) -> Iterator[Batch]:
+        from middleware.runtime.subscriber import Subscriber
+
+        with Subscriber(self._address, sorted(self._wanted), event_types=self._known) as subscriber:
+            ended: dict[str, int] = dict.fromkeys(self._wanted, 0)
+            while not all(progress == END for progress in ended.values()):
+                batch = subscriber.receive_batch(_PAUSE)
+                ended.update(batch.progress)
+                clocks = [event.ts for delta in batch.deltas.values() for event in delta.inserts if event.level == 0]
+                batch.clock = max(clocks, default=None)
+                self._drops = subscriber.statistics().drops
+                yield batch
+
+    def notes(self) -> list[str]:
+        return [f"{count} events could not be taken: {reason}" for reason, count in self._drops.items()]
+
+
+def batch_of(events: list[Event]) -> Batch:
+    """Raw events that arrive at once."""
+    by_type: dict[str, list[Event]] = {}
+    for event in events:
+        by_type.setdefault(type_name(event.__class__), []).append(event)
+    return Batch({name: Delta(own) for name, own in by_type.items()}, {}, max(map(TS, events), default=None))

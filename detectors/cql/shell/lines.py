@@ -1,0 +1,129 @@
+"""Tuples from lines of text, for SOURCE FILE and SOURCE HOST. A bad line is counted with its reason, and costs no good one."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from detectors.cql.catalog import TS, Attribute, Stream, find
+from detectors.expressions import values
+from detectors.expressions.types import LIMITS, Kind, Type
+from middleware.clock import SECOND
+from middleware.errors import TraceError
+from middleware.event import MAX_TS, Event
+
+_READ: dict[Type, Callable[[str], Any]] = {
+    Type.STRING: str,
+    Type.CHAR: lambda text: text if len(text) == 1 else None,
+    Type.BOOLEAN: values.text_boolean,
+    Type.DATETIME: values.to_datetime,
+    Type.FLOAT: values.text_number,
+    Type.DOUBLE: values.text_number,
+}
+
+
+class LineReader:
+    """Reads lines of one stream.
+
+    The first line may be a header (it names attributes); else fields stand in the order of the schema. An empty field is
+    NULL. ``ts`` of a tuple is its attribute ``ts`` (nanoseconds), or its TIMESTAMP (seconds), or else the system's time when it
+    arrives: ``now``. Identity: the source, and the number of the line.
+
+    ``bad``
+        lines that were not taken, by reason; ``examples`` holds the first few.
+    """
+
+    def __init__(self, stream: Stream, source: str, delimiter: str, now: Callable[[], int]) -> None:
+        self.stream = stream
+        self.bad: Counter[str] = Counter()
+        self.examples: list[str] = []
+        self._source, self._delimiter, self._now = source, delimiter, now
+        self._columns: list[Attribute] | None = None
+        self._fields = [each for each in stream.schema if each.name != TS]
+        self._number = 0
+        self._latest = 0
+
+    def read(self, lines: Iterable[str]) -> list[Event]:
+        """The tuples of these lines."""
+        events = []
+        for line in lines:
+            self._number += 1
+            text = line.rstrip("\r\n")
+            if not text.strip():
+                continue
+            cells = self._split(text)
+            if self._columns is None and self._is_header(cells):
+                continue
+            event = self._event(cells, text)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def _split(self, text: str) -> list[str]:
+        if len(self._delimiter) == 1:
+            try:
+                return next(csv.reader([text], delimiter=self._delimiter), [])
+            except (csv.Error, TypeError, ValueError):
+                pass
+        return text.split(self._delimiter)
+
+    def _is_header(self, cells: list[str]) -> bool:
+        found = [find(self.stream.schema, cell.strip()) or (_TS if cell.strip().lower() == TS else None) for cell in cells]
+        named = [each for each in found if each is not None]
+        missing = [each.name for each in self._fields if each not in named and not each.kind.nullable]
+        if named and len(named) == len(set(named)) and len(named) * 2 > len(cells):
+            if missing:
+                raise TraceError(f"{self._source}: the header has no {', '.join(missing)}, which {self.stream.name} needs")
+            self._columns = [each if each is not None else _SKIPPED for each in found]
+            return True
+        self._columns = list(self.stream.schema)
+        return False
+
+    def _event(self, cells: list[str], text: str) -> Event | None:
+        assert self._columns is not None
+        if len(cells) != len(self._columns):
+            self._refuse(f"{len(cells)} fields, not {len(self._columns)}", text)
+            return None
+        row: dict[str, Any] = {}
+        for column, cell in zip(self._columns, cells, strict=True):
+            if column is _SKIPPED:
+                continue
+            value = parsed(cell.strip(), column.kind.type) if cell.strip() else None
+            if value is None and (cell.strip() or not column.kind.nullable):
+                self._refuse(f"{column.name} is no {column.kind}" if cell.strip() else f"{column.name} is empty", text)
+                return None
+            row[column.name] = value
+        ts = self._time(row)
+        if ts is None or not -MAX_TS < ts < MAX_TS:
+            self._refuse("no time", text)
+            return None
+        given = [row.get(each.name) for each in self._fields]
+        return self.stream.event_type(*given, ts=ts, id=self._number, source=self._source)
+
+    def _time(self, row: dict[str, Any]) -> int | None:
+        if TS in row:
+            return row[TS]  # type: ignore[no-any-return]
+        if self.stream.timestamp is not None:
+            seconds: int | None = row.get(self.stream.timestamp.name)
+            return None if seconds is None else seconds * SECOND
+        self._latest = max(self._latest + 1, self._now())  # tuples have strictly increasing system times (Vu 2015, 2)
+        return self._latest
+
+    def _refuse(self, reason: str, text: str) -> None:
+        self.bad[reason] += 1
+        if len(self.examples) < 5:
+            self.examples.append(f"{self._source}, line {self._number}: {reason}: {text[:80]}")
+
+
+_TS = Attribute(TS, Kind(Type.LONG), TS)
+_SKIPPED = Attribute("", Kind(Type.STRING, True), "")
+
+
+def parsed(text: str, kind: Type) -> Any:
+    """The value of a type that a text spells, or None."""
+    if kind in LIMITS:
+        number = values.text_integer(text) if "." not in text else None
+        return None if number is None else values.within(number, LIMITS[kind])
+    return _READ[kind](text)

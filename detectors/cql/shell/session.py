@@ -1,0 +1,142 @@
+"""A session: statements as they come, and the running of one query over a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from detectors.cql.catalog import Stream
+from detectors.cql.plan import Joined, Mapping, Plan, Windowed
+from detectors.cql.script import Script
+from detectors.cql.shell.feeds import Feed, Mesh, RawSources, Recorded
+from middleware.change import Batch
+from middleware.detector import Detector
+from middleware.errors import SlacklineError
+from middleware.event import END, EventType, EventTypes, type_name
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.kslack import Horizon
+from middleware.ordering.unit import Policies
+from middleware.runtime.scenario import Scenario, load_scenario
+
+
+def reads(plan: Plan) -> tuple[Stream, ...]:
+    """The streams that a plan reads."""
+    match plan:
+        case Mapping(sources=sources):
+            return sources
+        case Windowed(source=source):
+            return (source,)
+        case Joined(left=left, right=right):
+            return (left.source, right.source)
+
+
+class Session:
+    """What was stated so far, and where tuples come from.
+
+    ``scenario``
+        the name of one whose streams can be queried, fed by its generated recording.
+    ``address``
+        a node of a live mesh to feed from; ``types`` are the event types that it may send.
+    ``folder``
+        where the paths of SOURCE FILE start.
+    ``late``
+        how many tuples came too late for the last run, and were left out.
+    """
+
+    def __init__(
+        self,
+        types: Iterable[EventType] = (),
+        scenario: str | None = None,
+        address: str | None = None,
+        folder: Path | None = None,
+        horizon: int | None = None,
+    ) -> None:
+        self.scenario: Scenario | None = load_scenario(scenario) if scenario is not None else None
+        self._known = EventTypes(types)
+        if self.scenario is not None:
+            for _, event_type in self.scenario.types.items():
+                self._known.add(event_type)
+        self.script = Script([event_type for _, event_type in self._known.items()])
+        self._address = address
+        self._folder = folder or Path()
+        self.late = 0
+        self._policies = Policies(alpha=0.0, horizon=Horizon(floor=horizon) if horizon is not None else Horizon())
+
+    def add(self, text: str) -> list[Stream]:
+        """Take statements; returns the streams that they write. Raises QueryError."""
+        return self.script.add(text)
+
+    def _publishers(self) -> dict[str, Detector]:
+        """All detectors and operators there are, by name: the session's own, and the scenario's."""
+        found: dict[str, Detector] = {operator.name: operator for operator in self.script.operators}
+        for name, detector in (self.scenario.detectors if self.scenario is not None else {}).items():
+            found[name if name not in found else f"{self.scenario.plan.name}.{name}" if self.scenario else name] = detector
+        return found
+
+    def upstream(self, stream: Stream) -> dict[str, Detector]:
+        """All that a stream is derived by, by name. Of a mesh's own streams, nothing is derived here."""
+        publishers = self._publishers()
+        if self._address is not None:
+            publishers = {operator.name: operator for operator in self.script.operators}
+        needed: dict[str, Detector] = {}
+        pending = [stream.event_type]
+        while pending:
+            event_type = pending.pop()
+            for name, detector in publishers.items():
+                if event_type in detector.publishes and name not in needed:
+                    needed[name] = detector
+                    pending += detector.subscribes
+        return needed
+
+    def feed(self, detectors: dict[str, Detector], stream: Stream) -> Feed:
+        """What feeds these detectors (or is ``stream`` itself, if nothing derives it). Raises SlacklineError if nothing does."""
+        derived = {t for detector in detectors.values() for t in detector.publishes}
+        raw = {t for detector in detectors.values() for t in detector.subscribes} - derived
+        raw = raw or ({stream.event_type} - derived)
+        names = frozenset(map(type_name, raw))
+        if self._address is not None:
+            types = EventTypes(raw)
+            return Mesh(self._address, types, names)
+        sources = [each for each in self.script.sources if each.event_type in raw]
+        if sources and {each.event_type for each in sources} == raw:
+            return RawSources(sources, self._folder)
+        if self.scenario is not None:
+            feed = Recorded(self.scenario, self.scenario.types)
+            if names <= feed.types:
+                return feed
+            names -= feed.types
+        missing = ", ".join(sorted(names - {type_name(each.event_type) for each in sources}))
+        raise SlacklineError(
+            f"nothing feeds {missing}: give the stream a source (SOURCE FILE, SOURCE HOST), "
+            "or start with --scenario or --connect"
+        )
+
+    def run(self, stream: Stream, feed: Feed | None = None) -> Iterator[Batch]:
+        """Changes of a stream and its progress, as its feed comes; an empty batch now and then while nothing does."""
+        detectors = self.upstream(stream)
+        if feed is None:
+            feed = self.feed(detectors, stream)
+        name = type_name(stream.event_type)
+        hierarchy = Hierarchy(detectors, policies=self._policies)
+        outside: dict[str, int] = {}
+        for batch in feed:
+            outside.update(batch.progress)
+            if not detectors:
+                yield _only(name, batch)
+                continue
+            for out in hierarchy.process(Batch(batch.deltas, outside, batch.clock)):
+                yield _only(name, out)
+            yield Batch()
+        if detectors:
+            for out in hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))):
+                yield _only(name, out)
+        self.late = sum(len(unit.ledger) for unit in hierarchy.units)
+
+
+def _only(name: str, batch: Batch) -> Batch:
+    """What a batch says of one type."""
+    return Batch(
+        {each: delta for each, delta in batch.deltas.items() if each == name},
+        {each: progress for each, progress in batch.progress.items() if each == name},
+        batch.clock,
+    )
