@@ -14,6 +14,9 @@ from detectors.expressions.types import INTEGERS, LIMITS, Type
 from middleware.clock import SECOND
 from middleware.event import MAX_TS
 
+MOST_WINDOWS = 100_000
+"""How many windows one tuple may be in, at most."""
+
 
 class Measure(StrEnum):
     """What an extent is measured in.
@@ -145,6 +148,11 @@ class _Planner:
     def _size(self, kind: s.Size) -> WindowPlan:
         size = self._extent(kind.size)
         slide = self._extent(kind.slide) if kind.slide is not None else size
+        if size.measure is slide.measure and size.measure is not Measure.COUNT and size.amount > MOST_WINDOWS * slide.amount:
+            raise QueryError(
+                f"each tuple would be in {size.amount // slide.amount:,} windows, over {MOST_WINDOWS:,}: give a larger EVERY",
+                kind.span,
+            )
         start = None
         if kind.start is not None:
             if slide.measure is Measure.COUNT:

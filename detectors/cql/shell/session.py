@@ -89,7 +89,7 @@ class Session:
         return needed
 
     def feed(self, detectors: dict[str, Detector], stream: Stream) -> Feed:
-        """What feeds these detectors (or is ``stream`` itself, if nothing derives it). Raises SlacklineError if nothing does."""
+        """What feeds these detectors (or is ``stream`` itself, if nothing derives it). Raises SlacklineError if none."""
         derived = {t for detector in detectors.values() for t in detector.publishes}
         raw = {t for detector in detectors.values() for t in detector.subscribes} - derived
         raw = raw or ({stream.event_type} - derived)
