@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 
 from middleware.change import Delta
 from middleware.event import Event, EventType
+from middleware.operator import Origin
 
 
 def difference(before: list[Event], after: list[Event]) -> Delta:
@@ -42,3 +43,15 @@ class Unpacker:
     def __call__(self, packed: Iterable[tuple[Any, ...]]) -> list[Event]:
         count = len(self._fields) - 4
         return [self._type(*row[:count], **dict(zip(self._fields[count:], row[count:], strict=True))) for row in packed]
+
+
+class SourceHashes(dict[str, int]):
+    """By source, the number that makes ids of results from ids of causes: they differ where the causes differ."""
+
+    def __init__(self, origin: Origin, role: str = "") -> None:
+        super().__init__()
+        self._origin, self._role = origin, role
+
+    def __missing__(self, source: str) -> int:
+        number = self[source] = self._origin.id(source, self._role)
+        return number

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from detectors.cql.changes import difference
+from detectors.cql.changes import SourceHashes, difference
 from detectors.cql.plan import Mapping
 from middleware.change import Delta
 from middleware.event import Event, EventType
@@ -61,15 +61,3 @@ class MappingOperation(Operation):
 
     def restore(self, state: Any) -> None:
         """There is no state."""
-
-
-class SourceHashes(dict[str, int]):
-    """By source, the number that makes ids of results from ids of causes: they differ where the causes differ."""
-
-    def __init__(self, origin: Origin) -> None:
-        super().__init__()
-        self._origin = origin
-
-    def __missing__(self, source: str) -> int:
-        number = self[source] = self._origin.id(source)
-        return number

@@ -15,6 +15,7 @@ mod keys;
 mod lane;
 mod lanes;
 mod order;
+mod pairs;
 mod replay;
 mod search;
 mod sequence;
@@ -36,6 +37,8 @@ mod _core {
     use crate::fiba::python::Fiba;
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
+    #[pymodule_export]
+    use crate::pairs::Pairs;
     #[pymodule_export]
     use crate::sequence::SequenceMatcher;
 }

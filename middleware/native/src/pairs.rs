@@ -1,0 +1,253 @@
+//! Two sides of tuples by key and time: what comes or goes on one side meets what is near it in time on the other.
+//! Twin of `detectors.cql.pairs.PlainPairs`, which says what it means.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyList};
+
+/// A key, equal to another where Python says so. Whole numbers need not ask it.
+enum Key {
+    Whole(i64),
+    Other(isize, Py<PyAny>),
+}
+
+impl Key {
+    fn new(key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(whole) = key.cast::<PyInt>() {
+            if let Ok(number) = whole.extract::<i64>() {
+                return Ok(Self::Whole(number)); // bool among them: True is 1
+            }
+        } else if let Ok(real) = key.cast::<PyFloat>() {
+            let value = real.value();
+            if value.fract() == 0.0 && value.abs() < 9e18 {
+                return Ok(Self::Whole(value as i64));
+            }
+        }
+        Ok(Self::Other(key.hash()?, key.clone().unbind()))
+    }
+
+    fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Whole(number) => Ok(number.into_pyobject(py)?.into_any()),
+            Self::Other(_, key) => Ok(key.bind(py).clone()),
+        }
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Whole(number) => state.write_i64(*number),
+            Self::Other(hash, _) => state.write_isize(*hash),
+        }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Whole(one), Self::Whole(other)) => one == other,
+            (Self::Other(hash, one), Self::Other(other_hash, other)) => {
+                hash == other_hash && (one.is(other) || Python::attach(|py| one.bind(py).eq(other).unwrap_or(false)))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Key {}
+
+/// Multiplies by an odd constant and folds: hashes and numbers of keys are spread already, or small and dense.
+#[derive(Default)]
+struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_i64(i64::from(byte));
+        }
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        let product = u128::from(self.0 ^ number as u64) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_i64(number as i64);
+    }
+}
+
+/// Tuples of one key in order of time.
+type Run = Vec<(i64, Py<PyAny>)>;
+
+struct Side {
+    size: i64,
+    runs: HashMap<Key, Run, BuildHasherDefault<Multiply>>,
+}
+
+impl Side {
+    fn new(size: i64) -> Self {
+        Self { size, runs: HashMap::default() }
+    }
+
+    fn insert(&mut self, key: Key, ts: i64, event: Py<PyAny>) {
+        let run = self.runs.entry(key).or_default();
+        if run.last().is_none_or(|last| last.0 <= ts) {
+            run.push((ts, event));
+        } else {
+            let at = run.partition_point(|there| there.0 <= ts);
+            run.insert(at, (ts, event));
+        }
+    }
+
+    fn remove(&mut self, py: Python<'_>, key: Key, ts: i64, event: &Bound<'_, PyAny>) -> PyResult<Key> {
+        let Entry::Occupied(mut entry) = self.runs.entry(key) else {
+            return Err(PyKeyError::new_err("no tuple with this key is there"));
+        };
+        let run = entry.get_mut();
+        let (source, id) = (event.getattr(intern!(py, "source"))?, event.getattr(intern!(py, "id"))?);
+        let mut at = run.partition_point(|there| there.0 < ts);
+        while at < run.len() {
+            let there = run[at].1.bind(py);
+            if there.getattr(intern!(py, "source"))?.eq(&source)? && there.getattr(intern!(py, "id"))?.eq(&id)? {
+                run.remove(at);
+                if run.is_empty() {
+                    return Ok(entry.remove_entry().0);
+                }
+                let key = Key::new(&entry.key().object(py)?)?;
+                return Ok(key);
+            }
+            at += 1;
+        }
+        Err(PyKeyError::new_err("this tuple is not there"))
+    }
+
+    /// Forgets what lies at or before a time; returns how many tuples are left.
+    fn forget(&mut self, until: i64) -> usize {
+        let mut left = 0;
+        self.runs.retain(|_, run| {
+            let count = run.partition_point(|there| there.0 <= until);
+            run.drain(..count);
+            left += run.len();
+            !run.is_empty()
+        });
+        left
+    }
+}
+
+#[pyclass]
+pub struct Pairs {
+    left: Side,
+    right: Side,
+    #[pyo3(get)]
+    held: usize,
+}
+
+#[pymethods]
+impl Pairs {
+    #[new]
+    fn new(left: i64, right: i64) -> Self {
+        Self { left: Side::new(left), right: Side::new(right), held: 0 }
+    }
+
+    #[getter]
+    fn keys(&self) -> usize {
+        self.left.runs.len() + self.right.runs.len()
+    }
+
+    fn insert<'py>(
+        &mut self,
+        py: Python<'py>,
+        is_left: bool,
+        keys: &Bound<'py, PyList>,
+        events: &Bound<'py, PyList>,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let mut met = Met::default();
+        for (key, event) in keys.iter().zip(events.iter()) {
+            let ts = event.getattr(intern!(py, "ts"))?.extract()?;
+            let key = Key::new(&key)?;
+            self.meet(py, is_left, &key, ts, &event, &mut met);
+            self.side(is_left).insert(key, ts, event.unbind());
+        }
+        self.held += events.len();
+        met.columns(py, is_left)
+    }
+
+    fn remove<'py>(
+        &mut self,
+        py: Python<'py>,
+        is_left: bool,
+        keys: &Bound<'py, PyList>,
+        events: &Bound<'py, PyList>,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let mut met = Met::default();
+        for (key, event) in keys.iter().zip(events.iter()) {
+            let ts = event.getattr(intern!(py, "ts"))?.extract()?;
+            let key = self.side(is_left).remove(py, Key::new(&key)?, ts, &event)?;
+            self.meet(py, is_left, &key, ts, &event, &mut met);
+        }
+        self.held -= events.len();
+        met.columns(py, is_left)
+    }
+
+    fn forget(&mut self, until: i64) {
+        let (left, right) = (until.saturating_sub(self.left.size), until.saturating_sub(self.right.size));
+        self.held = self.left.forget(left) + self.right.forget(right);
+    }
+
+    fn content<'py>(&self, py: Python<'py>, is_left: bool) -> PyResult<Bound<'py, PyList>> {
+        let side = if is_left { &self.left } else { &self.right };
+        let content = PyList::empty(py);
+        for (key, run) in &side.runs {
+            let events = PyList::new(py, run.iter().map(|there| there.1.bind(py)))?;
+            content.append((key.object(py)?, events))?;
+        }
+        Ok(content)
+    }
+}
+
+impl Pairs {
+    fn side(&mut self, is_left: bool) -> &mut Side {
+        if is_left { &mut self.left } else { &mut self.right }
+    }
+
+    /// Adds the pairs that a tuple makes with the other side.
+    fn meet<'py>(&self, py: Python<'py>, is_left: bool, key: &Key, ts: i64, event: &Bound<'py, PyAny>, met: &mut Met<'py>) {
+        let (own, other) = if is_left { (&self.left, &self.right) } else { (&self.right, &self.left) };
+        let Some(run) = other.runs.get(key) else { return };
+        let (low, high) = (ts.saturating_sub(other.size), ts.saturating_add(own.size));
+        let start = run.partition_point(|there| there.0 <= low);
+        for there in &run[start..] {
+            if there.0 >= high {
+                break;
+            }
+            met.own.push(event.clone());
+            met.other.push(there.1.bind(py).clone());
+        }
+    }
+}
+
+/// Pairs as two columns: tuples of the side that changes, and of the other.
+#[derive(Default)]
+struct Met<'py> {
+    own: Vec<Bound<'py, PyAny>>,
+    other: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Met<'py> {
+    /// Left tuples, right tuples.
+    fn columns(self, py: Python<'py>, is_left: bool) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let (own, other) = (PyList::new(py, self.own)?, PyList::new(py, self.other)?);
+        Ok(if is_left { (own, other) } else { (other, own) })
+    }
+}
