@@ -23,7 +23,10 @@ def plan(query: Query | str, types: Types, name: str = "") -> Plan:
     """The plan of a query over these event types, published under ``name``. Raises QueryError where it makes no sense."""
     tree = parse(query) if isinstance(query, str) else query
     known = types if isinstance(types, EventTypes) else EventTypes(types.values() if isinstance(types, Mapping) else types)
-    return _Analysis(tree, known, name).plan()
+    try:
+        return _Analysis(tree, known, name).plan()
+    except RecursionError:
+        raise QueryError("the query is nested too deeply") from None
 
 
 class _Analysis:

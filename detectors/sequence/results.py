@@ -25,7 +25,8 @@ def result_of(
 ) -> tuple[EventType, Values]:
     """The type of a query's results, and the function of a match's events (by positive component) that makes their values."""
     result = query.result or Result(tuple(_everything(query, kinds)))
-    compiled = [(_name(item, expressions), expressions.value(item.value), item) for item in result.items]
+    values = [expressions.value(item.value) for item in result.items]  # what is wrong with a value shows before its name
+    compiled = [(_name(item, expressions), value, item) for item, value in zip(result.items, values, strict=True)]
     names = [each[0] for each in compiled]
     for position, field in enumerate(names):
         if field in names[:position] or field in Event.__struct_fields__:
