@@ -11,7 +11,7 @@ import msgspec
 from detectors.sequence.errors import QueryError
 from detectors.sequence.expressions import Code, Compiled, Expressions
 from detectors.sequence.functions import Kind
-from detectors.sequence.schema import columns, own_fields
+from detectors.sequence.schema import columns, own_fields, resolved
 from detectors.sequence.syntax import Call, Field, Group, Index, Item, Query, Result
 from middleware.event import Event, EventType, EventTypes
 
@@ -38,8 +38,9 @@ def result_of(
     for _, value, item in compiled:
         if negated & set(value.slots):
             raise expressions.wrong(f"{item.value} is of a negated component: there is no such event", "", item.value)
-    if result.type is not None and result.type in types:
-        declared = types[result.type]
+    known = resolved(result.type, types) if result.type is not None else None
+    if known is not None:
+        declared = types[known]
         compiled = _fitted(compiled, declared, result, expressions)
         return declared, _values([value for _, value, _ in compiled], query)
     made = _made(result.type or name, [(field, value.code) for field, value, _ in compiled])

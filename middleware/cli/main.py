@@ -31,6 +31,7 @@ COMMANDS = {
     "sub": Entry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
     "pub": Entry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
     "late": Entry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
+    "query": Entry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
     "bench": Entry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
