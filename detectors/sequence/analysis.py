@@ -12,7 +12,7 @@ from detectors.sequence.expressions import Expressions, Variable
 from detectors.sequence.parser import parse
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.results import result_of
-from detectors.sequence.schema import common_columns, own_fields
+from detectors.sequence.schema import common_columns, own_fields, resolved
 from detectors.sequence.syntax import Comparison, Component, Expression, Field, Index, Junction, Place, Query, Same
 from middleware.event import Event, EventType, EventTypes
 
@@ -23,7 +23,10 @@ def plan(query: Query | str, types: Types, name: str = "") -> Plan:
     """The plan of a query over these event types, published under ``name``. Raises QueryError where it makes no sense."""
     tree = parse(query) if isinstance(query, str) else query
     known = types if isinstance(types, EventTypes) else EventTypes(types.values() if isinstance(types, Mapping) else types)
-    return _Analysis(tree, known, name).plan()
+    try:
+        return _Analysis(tree, known, name).plan()
+    except RecursionError:
+        raise QueryError("the query is nested too deeply") from None
 
 
 class _Analysis:
@@ -42,19 +45,14 @@ class _Analysis:
     def _types_of(self, component: Component) -> tuple[EventType, ...]:
         found = []
         for name in component.types:
-            if name not in self.types:
-                tails = [known for known in self.types if known.rpartition(".")[2] == name]
-                if len(tails) == 1:
-                    name = tails[0]
-                else:
-                    close = [*tails, *get_close_matches(name, self.types, 1, 0.5)][:3]
-                    hint = (
-                        f"did you mean {' or '.join(close)}?"
-                        if close
-                        else f"there are {', '.join(sorted(self.types)) or 'none'}"
-                    )
-                    raise self.wrong(f"there is no event type {name}", hint, component.at)
-            found.append(self.types[name])
+            known = resolved(name, self.types)
+            if known is None:
+                tails = [each for each in self.types if each.rpartition(".")[2] == name]
+                close = [*tails, *get_close_matches(name, self.types, 1, 0.5)][:3]
+                there = ", ".join(sorted(self.types)) or "none"
+                hint = f"did you mean {' or '.join(close)}?" if close else f"there are {there}"
+                raise self.wrong(f"there is no event type {name}", hint, component.at)
+            found.append(self.types[known])
         return tuple(dict.fromkeys(found))
 
     def _variables(self) -> dict[str, Variable]:

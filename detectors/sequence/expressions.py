@@ -124,7 +124,10 @@ class _One:
         slots = tuple(sorted(self.slots))
         names = ", ".join(f"e{slot}" for slot in slots)
         text = f"def call({names}):\n try:\n  return {source}\n except Exception:\n  return None\n"
-        exec(compile(text, "<query>", "exec"), self.constants)
+        try:
+            exec(compile(text, "<query>", "exec"), self.constants)
+        except (SyntaxError, RecursionError, MemoryError):  # what Python says of too many parentheses
+            raise QueryError("the query is nested too deeply", hint="name fewer things in one condition") from None
         each = frozenset(self.each | self.previous)
         return Compiled(self.constants["call"], slots, code, each, frozenset(self.previous), frozenset(self.whole))
 

@@ -11,7 +11,7 @@ import msgspec
 from detectors.sequence.errors import QueryError
 from detectors.sequence.expressions import Code, Compiled, Expressions
 from detectors.sequence.functions import Kind
-from detectors.sequence.schema import columns, own_fields
+from detectors.sequence.schema import columns, own_fields, resolved
 from detectors.sequence.syntax import Call, Field, Group, Index, Item, Query, Result
 from middleware.event import Event, EventType, EventTypes
 
@@ -25,7 +25,8 @@ def result_of(
 ) -> tuple[EventType, Values]:
     """The type of a query's results, and the function of a match's events (by positive component) that makes their values."""
     result = query.result or Result(tuple(_everything(query, kinds)))
-    compiled = [(_name(item, expressions), expressions.value(item.value), item) for item in result.items]
+    values = [expressions.value(item.value) for item in result.items]  # what is wrong with a value shows before its name
+    compiled = [(_name(item, expressions), value, item) for item, value in zip(result.items, values, strict=True)]
     names = [each[0] for each in compiled]
     for position, field in enumerate(names):
         if field in names[:position] or field in Event.__struct_fields__:
@@ -37,8 +38,9 @@ def result_of(
     for _, value, item in compiled:
         if negated & set(value.slots):
             raise expressions.wrong(f"{item.value} is of a negated component: there is no such event", "", item.value)
-    if result.type is not None and result.type in types:
-        declared = types[result.type]
+    known = resolved(result.type, types) if result.type is not None else None
+    if known is not None:
+        declared = types[known]
         compiled = _fitted(compiled, declared, result, expressions)
         return declared, _values([value for _, value, _ in compiled], query)
     made = _made(result.type or name, [(field, value.code) for field, value, _ in compiled])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detectors.sequence.functions import Kind
-from middleware.event import Event, EventType
+from middleware.event import Event, EventType, EventTypes
 
 _PLAIN: tuple[tuple[type, Kind], ...] = ((bool, Kind.BOOL), (int, Kind.INT), (float, Kind.FLOAT), (str, Kind.TEXT))
 
@@ -23,6 +23,14 @@ class Column(NamedTuple):
     kind: Kind
     nullable: bool
     type: Any
+
+
+def resolved(name: str, types: EventTypes) -> str | None:
+    """The full name of the type that is meant: a namespace may be left out where only one type has the name."""
+    if name in types:
+        return name
+    tails = [known for known in types if known.rpartition(".")[2] == name]
+    return tails[0] if len(tails) == 1 else None
 
 
 @cache

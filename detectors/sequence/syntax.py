@@ -268,6 +268,14 @@ def _duration(nanoseconds: int) -> str:
     return text if parse_duration(text) == nanoseconds else f"{nanoseconds}ns"
 
 
+def joined(operator: str, *terms: Expression) -> Junction:
+    """One junction of terms; those that are junctions of the same kind are opened."""
+    opened: list[Expression] = []
+    for term in terms:
+        opened += term.terms if isinstance(term, Junction) and term.operator == operator else (term,)
+    return Junction(operator, tuple(opened))
+
+
 def operands(node: Any) -> tuple[Expression, ...]:
     """The expressions directly below one."""
     match node:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
@@ -32,7 +35,9 @@ from detectors.sequence.syntax import (
     Result,
     Same,
     Strategy,
+    joined,
 )
+from middleware.event import MAX_TS
 from middleware.quantities import NANOSECONDS
 
 _LONG_UNITS = {
@@ -66,15 +71,23 @@ def duration(number: str, unit: Token, text: str) -> int:
     if known is None:
         close = get_close_matches(unit.lower(), UNITS, 1)
         hint = f"did you mean {close[0]}?" if close else "units: ns, us, ms, s, min, hour, day, week"
-        raise QueryError(
-            f"{str(unit)!r} is no unit of time",
-            hint=hint,
-            text=text,
-            line=unit.line or 0,
-            column=unit.column or 0,
-            length=len(unit),
-        )
-    return round(float(number) * known) if not number.isdigit() else int(number) * known
+        raise _wrong(f"{str(unit)!r} is no unit of time", hint, text, unit)
+    nanoseconds = Decimal(number) * known
+    if nanoseconds >= MAX_TS:
+        raise _wrong("this is longer than time lasts", "146 years are the most", text, unit)
+    return round(nanoseconds)
+
+
+def number(token: Token, text: str) -> int | float:
+    """The number that a token spells."""
+    value = float(token)
+    if math.isinf(value):
+        raise _wrong("this number is too large", "", text, token)
+    return int(token) if token.isdigit() else value
+
+
+def _wrong(message: str, hint: str, text: str, at: Token) -> QueryError:
+    return QueryError(message, hint=hint, text=text, line=at.line or 0, column=at.column or 0, length=len(at))
 
 
 class _Components(Transformer[Token, Any]):
@@ -139,8 +152,7 @@ class TreeBuilder(_Components):
 
     @v_args(meta=True)
     def number(self, meta: Meta, children: list[Token]) -> Literal:
-        text = str(children[0])
-        return Literal(int(text) if text.isdigit() else float(text), at=place_of(meta))
+        return Literal(number(children[0], self.text), at=place_of(meta))
 
     @v_args(meta=True)
     def duration(self, meta: Meta, children: list[Token]) -> Literal:
@@ -219,11 +231,11 @@ class TreeBuilder(_Components):
 
     @v_args(meta=True)
     def conjunction(self, meta: Meta, children: list[Any]) -> Junction:
-        return Junction("AND", tuple(map(self._plain, children)), at=place_of(meta))
+        return replace(joined("AND", *map(self._plain, children)), at=place_of(meta))
 
     @v_args(meta=True)
     def disjunction(self, meta: Meta, children: list[Any]) -> Junction:
-        return Junction("OR", tuple(map(self._plain, children)), at=place_of(meta))
+        return replace(joined("OR", *map(self._plain, children)), at=place_of(meta))
 
     @v_args(meta=True)
     def negation(self, meta: Meta, children: list[Any]) -> Not:

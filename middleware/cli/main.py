@@ -33,6 +33,7 @@ COMMANDS = {
     "why-waiting": Entry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
     "late": Entry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
     "sql": Entry("detectors.cql.shell.command:sql", "Continuous queries in a language like SQL."),
+    "query": Entry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
     "bench": Entry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),

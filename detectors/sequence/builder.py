@@ -1,0 +1,277 @@
+"""Sequence queries built in Python: the same syntax tree as the text gives.
+
+Event types become components, components have fields, fields make conditions:
+
+>>> from middleware.event import Event
+>>> class Shelf(Event):
+...     tag: int
+>>> class Checkout(Event):
+...     tag: int
+>>> class Exit(Event):
+...     tag: int
+...     gate: int
+>>> s, c, e = one(Shelf, "s"), one(Checkout, "c"), one(Exit, "e")
+>>> query = seq(s, ~c, e).where(s.tag == c.tag, c.tag == e.tag, e.gate.isin(1, 2)).within("1 hour").returns("Theft", tag=s.tag)
+>>> print(query.tree)
+EVENT SEQ(Shelf s, !(Checkout c), Exit e) WHERE (s.tag = c.tag AND c.tag = e.tag AND e.gate IN (1, 2)) WITHIN 3600s
+RETURN Theft(s.tag AS tag)
+>>> query.start().name
+'Theft'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lark import Token
+
+from detectors.sequence.errors import QueryError
+from detectors.sequence.functions import AGGREGATES, FUNCTIONS
+from detectors.sequence.operator import SequenceQuery
+from detectors.sequence.syntax import (
+    Arithmetic,
+    Call,
+    Comparison,
+    Component,
+    Expression,
+    Field,
+    Group,
+    In,
+    Index,
+    IsNull,
+    Item,
+    Junction,
+    Like,
+    Literal,
+    Not,
+    Query,
+    Result,
+    Same,
+    Strategy,
+    joined,
+)
+from detectors.sequence.tree import duration
+from middleware.event import EventType, type_name
+
+
+class Term:
+    """An expression: compare it (``==``, ``<``), compute with it, combine conditions with ``&``, ``|``, ``~``."""
+
+    __slots__ = ("node",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, node: Expression) -> None:
+        self.node = node
+
+    def __eq__(self, other: object) -> Term:  # type: ignore[override]
+        return Term(Comparison("=", self.node, _node(other)))
+
+    def __ne__(self, other: object) -> Term:  # type: ignore[override]
+        return Term(Comparison("<>", self.node, _node(other)))
+
+    def __lt__(self, other: object) -> Term:
+        return Term(Comparison("<", self.node, _node(other)))
+
+    def __le__(self, other: object) -> Term:
+        return Term(Comparison("<=", self.node, _node(other)))
+
+    def __gt__(self, other: object) -> Term:
+        return Term(Comparison(">", self.node, _node(other)))
+
+    def __ge__(self, other: object) -> Term:
+        return Term(Comparison(">=", self.node, _node(other)))
+
+    def __add__(self, other: object) -> Term:
+        return Term(Arithmetic("+", self.node, _node(other)))
+
+    def __radd__(self, other: object) -> Term:
+        return Term(Arithmetic("+", _node(other), self.node))
+
+    def __sub__(self, other: object) -> Term:
+        return Term(Arithmetic("-", self.node, _node(other)))
+
+    def __rsub__(self, other: object) -> Term:
+        return Term(Arithmetic("-", _node(other), self.node))
+
+    def __mul__(self, other: object) -> Term:
+        return Term(Arithmetic("*", self.node, _node(other)))
+
+    def __rmul__(self, other: object) -> Term:
+        return Term(Arithmetic("*", _node(other), self.node))
+
+    def __truediv__(self, other: object) -> Term:
+        return Term(Arithmetic("/", self.node, _node(other)))
+
+    def __rtruediv__(self, other: object) -> Term:
+        return Term(Arithmetic("/", _node(other), self.node))
+
+    def __mod__(self, other: object) -> Term:
+        return Term(Arithmetic("%", self.node, _node(other)))
+
+    def __and__(self, other: Term) -> Term:
+        return Term(joined("AND", self.node, _node(other)))
+
+    def __or__(self, other: Term) -> Term:
+        return Term(joined("OR", self.node, _node(other)))
+
+    def __invert__(self) -> Term:
+        return Term(Not(self.node))
+
+    def __bool__(self) -> bool:
+        raise QueryError(
+            f"{self.node} has no truth value here", hint="combine conditions with & | ~ (not and, or, not); use isin, between"
+        )
+
+    def isin(self, *options: object) -> Term:
+        return Term(In(self.node, tuple(map(_node, options))))
+
+    def between(self, low: object, high: object) -> Term:
+        return Term(Junction("AND", ((self >= low).node, (self <= high).node)))
+
+    def like(self, pattern: str) -> Term:
+        return Term(Like(self.node, pattern))
+
+    def is_null(self) -> Term:
+        return Term(IsNull(self.node))
+
+
+class _Named:
+    """What components have in common. Fields are attributes; ``of(name)`` gives those that Python cannot spell."""
+
+    __slots__ = ("component", "event_types", "variable")
+
+    def __init__(self, component: Component, event_types: tuple[EventType, ...]) -> None:
+        self.component = component
+        self.event_types = event_types
+        self.variable = component.variable or ""
+
+    def of(self, name: str) -> Term:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Term:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.of(name)
+
+
+class One(_Named):
+    """A single event; ``~component`` is its negation."""
+
+    __slots__ = ()
+
+    def of(self, name: str) -> Term:
+        return Term(Field(self.variable, name))
+
+    def __invert__(self) -> One:
+        return One(replace(self.component, negated=True), self.event_types)
+
+
+class Some(_Named):
+    """A Kleene component: one or more events. ``each.x``, ``previous.x``, ``first.x`` are fields of its events.
+
+    ``of("x")`` is the field of all of them, for aggregates: ``call("sum", a.of("x"))``; ``call("count", a)`` counts them.
+    """
+
+    __slots__ = ("each", "first", "previous")
+
+    def __init__(self, component: Component, event_types: tuple[EventType, ...]) -> None:
+        super().__init__(component, event_types)
+        self.each = _Indexed(component, Index.EACH)
+        self.previous = _Indexed(component, Index.PREVIOUS)
+        self.first = _Indexed(component, Index.FIRST)
+
+    def of(self, name: str) -> Term:
+        return Term(Group(self.variable, name))
+
+
+class _Indexed(_Named):
+    __slots__ = ("index",)
+
+    def __init__(self, component: Component, index: Index) -> None:
+        super().__init__(component, ())
+        self.index = index
+
+    def of(self, name: str) -> Term:
+        return Term(Field(self.variable, name, self.index))
+
+
+def one(types: EventType | str | Iterable[EventType | str], variable: str | None = None) -> One:
+    """A component: an event of a type, or of any of several."""
+    names, classes = _named(types)
+    return One(Component(names, variable), classes)
+
+
+def some(types: EventType | str | Iterable[EventType | str], variable: str) -> Some:
+    """A Kleene component: one or more events of a type, or of any of several."""
+    names, classes = _named(types)
+    return Some(Component(names, variable, kleene=True), classes)
+
+
+def same(*fields: str) -> Term:
+    """``[tag]``: these fields are equal in all events of a match."""
+    return Term(Same(fields))
+
+
+def call(function: str, *arguments: object) -> Term:
+    """A function (``abs``, ``least``, ...), or an aggregate of a Kleene component (``count``, ``sum``, ...)."""
+    if function not in {*FUNCTIONS, *AGGREGATES}:
+        raise QueryError(f"there is no function {function}", hint=f"there are {', '.join([*FUNCTIONS, *AGGREGATES])}")
+    return Term(Call(function, tuple(Group(a.variable) if isinstance(a, Some) else _node(a) for a in arguments)))
+
+
+class Sequence:
+    """A query in the making: each method gives a new one. ``tree`` is its syntax tree."""
+
+    def __init__(self, tree: Query, types: tuple[EventType, ...] = ()) -> None:
+        self.tree = tree
+        self.types = types
+
+    def where(self, *conditions: Term) -> Sequence:
+        """All of these must hold, beside those given before."""
+        terms = ([self.tree.where] if self.tree.where is not None else []) + [condition.node for condition in conditions]
+        return Sequence(replace(self.tree, where=terms[0] if len(terms) == 1 else joined("AND", *terms)), self.types)
+
+    def within(self, window: str | int) -> Sequence:
+        """The window, such as ``"1 hour"``, or nanoseconds."""
+        if isinstance(window, str):
+            number, _, unit = window.strip().partition(" ")
+            window = duration(number, Token("NAME", unit.strip()), "")
+        return Sequence(replace(self.tree, within=window), self.types)
+
+    def using(self, strategy: Strategy | str) -> Sequence:
+        """The selection strategy."""
+        return Sequence(replace(self.tree, strategy=Strategy(strategy)), self.types)
+
+    def returns(self, result: EventType | str | None = None, /, **values: object) -> Sequence:
+        """What a match gives: a type (or the name of a new one), and its values by name."""
+        items = tuple(Item(_node(value), name) for name, value in values.items())
+        declared = (result,) if isinstance(result, type) else ()
+        name = type_name(result) if isinstance(result, type) else result
+        return Sequence(replace(self.tree, result=Result(items, name)), (*self.types, *declared))
+
+    def start(self, *types: EventType, name: str = "") -> SequenceQuery:
+        """The operator. ``types``: those that components name by text only."""
+        return SequenceQuery(self.tree, (*self.types, *types), name)
+
+
+def seq(*components: One | Some) -> Sequence:
+    """The sequence of these components, in this order."""
+    types = tuple(each for component in components for each in component.event_types)
+    return Sequence(Query(tuple(component.component for component in components)), tuple(dict.fromkeys(types)))
+
+
+def _named(types: EventType | str | Iterable[EventType | str]) -> tuple[tuple[str, ...], tuple[EventType, ...]]:
+    many = (types,) if isinstance(types, str | type) else tuple(types)
+    names = tuple(each if isinstance(each, str) else type_name(each) for each in many)
+    return names, tuple(each for each in many if not isinstance(each, str))
+
+
+def _node(value: object) -> Expression:
+    if isinstance(value, Term):
+        return value.node
+    if value is None or isinstance(value, bool | int | float | str):
+        return Literal(value)
+    if isinstance(value, _Named):
+        raise QueryError(f"{value.variable} is an event, not a value", hint=f"name a field of it, such as {value.variable}.ts")
+    raise QueryError(f"{value!r} cannot stand in a query", hint="use fields, numbers, texts, True, False, None")

@@ -1,0 +1,267 @@
+"""``slackline query``: a sequence query typed at the command line, over a trace, a scenario, or what a node publishes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from detectors.sequence.explain import explain
+from detectors.sequence.operator import SequenceQuery
+from detectors.sequence.whynot import why_not
+from middleware.change import Batch, Change, Insert, Revise
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console
+from middleware.cli.pubsub import described, event_types
+from middleware.detector import Detector
+from middleware.errors import SlacklineError
+from middleware.event import END, IDENTITY, Event, EventTypes, type_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
+
+
+class Source(msgspec.Struct):
+    """Where events come from: the types that a query may name, detectors that derive some of them, and the trace."""
+
+    types: EventTypes
+    detectors: dict[str, Detector]
+    trace: Path | None = None
+    address: str = ""
+
+
+def query(
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="The query, or @FILE that holds it.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A trace's folder, a scenario, or a node such as tcp://127.0.0.1:5701.")
+    ],
+    types_from: Annotated[
+        list[str] | None, typer.Option("--types-from", metavar="MODULE", help="Module with event classes (needed for a node).")
+    ] = None,
+    explained: Annotated[bool, typer.Option("--explain", help="Show the plan, and run nothing.")] = False,
+    event: Annotated[
+        str | None, typer.Option("--why-not", metavar="SOURCE:ID", help="Show how far matches with this event get.")
+    ] = None,
+    changes: Annotated[bool, typer.Option("--changes", help="Every change as it comes, not the final results alone.")] = False,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many lines.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 256,
+    out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
+    json_file: JsonFile = None,
+) -> None:
+    """Run a sequence query over events in their order of arrival: results early, corrected, and final.
+
+    Of a scenario, what its detectors derive can be asked for too. With --json one line of JSON for each change.
+
+    Examples:
+
+      [bold]slackline query "EVENT SEQ(Shelf s, !(Checkout c), Exit e) WHERE \\[tag] WITHIN 1 hour" bookstore[/]
+
+      [bold]slackline query "EVENT SEQ(Report a, Report b) WHERE \\[device] ... WITHIN 1 s" traces/umts --explain[/]
+
+      [bold]slackline query @theft.sase tcp://127.0.0.1:5701 --types-from scenarios.bookstore.shop --changes[/]
+
+      [bold]slackline query @theft.sase bookstore --why-not reader-3:117[/]
+    """
+    screen = console(json_file)
+    place = _source(source, types_from or [], out, screen)
+    plan = SequenceQuery(_text(text), place.types, "Query")
+    if explained:
+        screen.print("\n".join(explain(plan.plan)), markup=False)
+        return
+    if event is not None:
+        _explain_event(plan, place, event, screen)
+        return
+    lines = _Lines(json_file, screen, changes, count)
+    try:
+        for change in _live(plan, place) if place.address else _recorded(plan, place, batch):
+            if not lines.show(*change):
+                break
+    finally:
+        lines.close()
+
+
+def _text(text: str) -> str:
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SlacklineError(f"cannot read the query in {text[1:]}: {error.strerror}") from None
+
+
+def _source(source: str, modules: list[str], out: Path, screen: Console) -> Source:
+    from middleware.spark.traces import DESCRIPTION
+
+    if "://" in source:
+        if not modules:
+            raise SlacklineError(f"what {source} publishes is typed: name the module with its event classes (--types-from)")
+        return Source(event_types(modules), {}, address=source)
+    folder = Path(source)
+    if (folder / DESCRIPTION).exists():
+        return Source(event_types(modules) if modules else _described_types(folder), {}, folder)
+    from middleware.cli.run import prepared
+    from middleware.runtime.scenario import load_scenario
+
+    scenario = load_scenario(source)
+    return Source(scenario.types, scenario.detectors, prepared(scenario, out, screen))
+
+
+def _described_types(folder: Path) -> EventTypes:
+    """Event types made of what a trace says of itself."""
+    from middleware.spark.traces import load_trace
+
+    types = EventTypes()
+    for name, trace in load_trace(folder).types.items():
+        namespace, _, own = name.rpartition(".")
+        fields: list[Any] = [(field, _ARROW.get(kind, Any)) for field, kind in trace.fields.items()]
+        types.add(msgspec.defstruct(own, fields, bases=(Event,), namespace={"namespace": namespace}, frozen=True))  # type: ignore[arg-type]
+    return types
+
+
+def _needed(plan: SequenceQuery, place: Source) -> dict[str, Detector]:
+    """The detectors without which nobody would derive what the query reads."""
+    needed: dict[str, Detector] = {}
+    wanted = set(plan.subscribes)
+    while more := {n: d for n, d in place.detectors.items() if n not in needed and wanted & set(d.publishes)}:
+        needed |= more
+        wanted |= {each for detector in more.values() for each in detector.subscribes}
+    return needed
+
+
+def _events(place: Source) -> Iterator[list[Event]]:
+    from middleware.spark.traces import load_trace, read_trace
+
+    assert place.trace is not None
+    names = load_trace(place.trace).types
+    return read_trace(place.trace, EventTypes(place.types[name] for name in names if name in place.types))
+
+
+def _recorded(plan: SequenceQuery, place: Source, batch: int) -> Iterator[tuple[Change | None, Event | None]]:
+    """Changes, and finals, of a query over a trace."""
+    from middleware.ordering.hierarchy import Hierarchy
+    from middleware.ordering.unit import Policies
+    from middleware.pubsub.barrier import Barrier
+    from middleware.pubsub.seen import SeenIds
+
+    hierarchy = Hierarchy({**_needed(plan, place), plan.name: plan}, policies=Policies(alpha=0.0))
+    barrier, seen, name = Barrier([type_name(plan.result)]), SeenIds(), type_name(plan.result)
+    for events in _events(place):
+        for at in range(0, len(events), batch):
+            fresh = [event for event in events[at : at + batch] if seen.add(event.source, event.id)]
+            yield from _delivered(hierarchy.process(_batch(fresh)), name, barrier)
+    yield from _delivered(hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))), name, barrier)
+
+
+def _batch(events: list[Event]) -> Batch:
+    from middleware.change import Delta
+
+    by_type: dict[str, list[Event]] = {}
+    for event in events:
+        by_type.setdefault(type_name(event.__class__), []).append(event)
+    mark = max((event.ts for event in events), default=None)
+    return Batch({name: Delta(some) for name, some in by_type.items()}, {}, mark)
+
+
+def _live(plan: SequenceQuery, place: Source) -> Iterator[tuple[Change | None, Event | None]]:
+    """Changes, and finals, of a query over what a node publishes."""
+    from middleware.ordering.hierarchy import Hierarchy
+    from middleware.ordering.unit import Policies
+    from middleware.pubsub.barrier import Barrier
+    from middleware.runtime.clients import Subscriber
+
+    hierarchy = Hierarchy({plan.name: plan}, policies=Policies(alpha=0.0))
+    name = type_name(plan.result)
+    barrier = Barrier([name])
+    progress: dict[str, int] = {}
+    wanted = [type_name(each) for each in plan.subscribes]
+    with Subscriber(place.address, wanted, event_types=place.types) as subscriber:
+        while any(progress.get(each) != END for each in wanted):
+            batch = subscriber.receive_batch()
+            progress |= batch.progress
+            clock = max((e.ts for d in batch.deltas.values() for e in d.inserts), default=batch.clock)
+            yield from _delivered(hierarchy.process(Batch(batch.deltas, dict(progress), clock)), name, barrier)
+
+
+def _delivered(batches: list[Batch], name: str, barrier: Any) -> Iterator[tuple[Change | None, Event | None]]:
+    for batch in batches:
+        own = Batch({key: delta for key, delta in batch.deltas.items() if key == name}, batch.progress)
+        for delta in own.deltas.values():
+            for change in delta.changes():
+                yield change, None
+        for event in barrier.take(own):
+            yield None, event
+
+
+class _Lines:
+    """Shows changes, or finals, line by line, and sums up."""
+
+    def __init__(self, json_file: str | None, screen: Console, changes: bool, count: int | None) -> None:
+        self._screen = screen
+        self._changes = changes
+        self._left = count
+        self._totals = {"final": 0, "early": 0, "revised": 0, "withdrawn": 0}
+        self._json = None
+        if json_file is not None:
+            self._json = sys.stdout if json_file == STANDARD_OUTPUT else open(json_file, "w", encoding="utf-8")  # noqa: SIM115
+
+    def show(self, change: Change | None, final: Event | None) -> bool:
+        """Take a change or a final; False when enough has been shown."""
+        if change is not None:
+            kind = "early" if isinstance(change, Insert) else "revised" if isinstance(change, Revise) else "withdrawn"
+            self._totals[kind] += 1
+            if not self._changes:
+                return True
+            sign = {"early": "+", "revised": "~", "withdrawn": "-"}[kind]
+            self._write(change, f"{sign} {getattr(change, 'event', None)!r}")
+        elif final is not None:
+            self._totals["final"] += 1
+            if self._changes:
+                return True
+            self._write(Insert(final), repr(final))
+        if self._left is not None:
+            self._left -= 1
+        return self._left != 0
+
+    def _write(self, change: Change, line: str) -> None:
+        if self._json is not None:
+            self._json.write(msgspec.json.encode(described(change)).decode() + "\n")
+            self._json.flush()
+        else:
+            self._screen.print(line, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        totals = self._totals
+        self._screen.print(
+            f"{totals['final']:,} final; {totals['early']:,} came early, of which {totals['revised']:,} were revised "
+            f"and {totals['withdrawn']:,} withdrawn"
+        )
+        if self._json is not None and self._json is not sys.stdout:
+            self._json.close()
+
+
+def _explain_event(plan: SequenceQuery, place: Source, named: str, screen: Console) -> None:
+    """Why an event of a trace is in no match."""
+    if place.trace is None:
+        raise SlacklineError("--why-not looks back: it needs a trace or a scenario, not a node")
+    source, colon, number = named.rpartition(":")
+    if not colon or not number.lstrip("-").isdigit():
+        raise SlacklineError(f"{named!r} names no event: write SOURCE:ID, such as reader-3:117")
+    from middleware.runtime.engine import run
+
+    recorded = [event for part in _events(place) for event in part]
+    needed = _needed(plan, place)
+    derived = run(recorded, needed).finals if needed else {}
+    there = {
+        IDENTITY(e): e for e in (*recorded, *(e for some in derived.values() for e in some)) if e.__class__ in plan.subscribes
+    }
+    event = there.get((source, int(number)))
+    if event is None:
+        raise SlacklineError(f"there is no event {named} among the {len(there):,} that the query reads")
+    screen.print(repr(event), markup=False)
+    for line in why_not(plan.plan, there.values(), event):
+        screen.print(f"  {line}", markup=False, soft_wrap=True)
