@@ -43,22 +43,25 @@ class FoldBucket:
             changes.sort(key=_position)
         out: list[Change] = []
         if not self.positions or self.positions[-1] < changes[0][0]:
-            for position, _, item in changes:
-                if item is not ABSENT:
-                    self._append(position, item, out)
+            self._append(changes, out)
             return out
         dirty = [self._put(position, item, out) for position, _, item in changes]
         self._fold_on(dirty, out)
         return out
 
-    def _append(self, position: Position, item: Any, out: list[Change]) -> None:
-        state, given = self._folded(self.states[-1] if self.states else None, position, item)
-        self.positions.append(position)
-        self.items.append(item)
-        self.states.append(state)
-        self.outs.append(given)
-        if given:
-            out += [((*position, ordinal), ABSENT, value) for ordinal, value in enumerate(given)]
+    def _append(self, changes: list[Change], out: list[Change]) -> None:
+        """Fold items in order, behind all others."""
+        state = self.states[-1] if self.states else None
+        for position, _, item in changes:
+            if item is ABSENT:
+                continue
+            state, given = self._folded(state, position, item)
+            self.positions.append(position)
+            self.items.append(item)
+            self.states.append(state)
+            self.outs.append(given)
+            for ordinal, value in enumerate(given):
+                out.append(((*position, ordinal), ABSENT, value))
 
     def _put(self, position: Position, item: Any, out: list[Change]) -> Position:
         """Put, replace or remove an item; returns the position to fold on from."""

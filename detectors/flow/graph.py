@@ -186,6 +186,8 @@ class Flow:
     """
 
     def __init__(self, name: str) -> None:
+        if not name.isidentifier():
+            raise FlowError(f"flow {name!r}: its name stands before those of its operators and event types; give a plain word")
         self.name = name
         self.nodes: list[Node] = []
         self._names: set[str] = set()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import convert
 
 from detectors.flow.calls import Failures
 from detectors.flow.items import ABSENT, Change, Position
@@ -15,6 +16,9 @@ from middleware.change import Delta
 from middleware.errors import DetectorError
 from middleware.event import Event, EventType, type_name
 from middleware.operator import Origin, result_fields
+
+_REMEMBERED = 65_536
+"""How many texts a stage remembers the parts of."""
 
 
 class Output:
@@ -31,8 +35,13 @@ class Output:
 
     def publish(self, changes: list[Change], origin: Origin, out: Delta, failures: Failures | None) -> None:
         """Add to ``out`` what becomes of the events of ``changes``. An item that cannot be sent is a failure."""
-        for change in changes:
-            position, old, new = change
+        if all(old is ABSENT for _, old, _ in changes):
+            try:
+                out.inserts += [self._made(position, new, origin) for position, _, new in changes]
+                return
+            except Exception:  # one by one, then, to find which
+                pass
+        for position, old, new in changes:
             gone = self._event(position, old, origin, None) if old is not ABSENT else None
             if gone is not None or old is not ABSENT:
                 self._forgive(position, failures)
@@ -77,10 +86,30 @@ class ByKey(Output):
         assert outlet.to.function is not None
         self._key: Callable[[Any], Any] = outlet.to.fused.key if outlet.to.fused is not None else outlet.to.function
         self._value = outlet.node.gives
+        self._to = outlet.to.name
+        self._makers: list[Any] = list(types)
+        self._part: dict[str, int] = {}
 
     def _made(self, position: Position, value: Any, origin: Origin) -> Event:
-        part = part_of(self._key(value), self._parts)
-        return _item(self.types[part], position, _checked(value, self._value), origin, self.outlet.to.name)
+        key = self._key(value)
+        part = self._part.get(key) if key.__class__ is str else None
+        if part is None:
+            part = self._learn(key)
+        if self._value is not None:
+            value = convert(value, self._value)  # another node could not read what is not of its type
+        made: Event = self._makers[part](
+            value, position[1:], ts=position[0], id=origin.id(self._to, *position), source=origin.source, level=origin.level
+        )
+        return made
+
+    def _learn(self, key: Any) -> int:
+        """The part of a key; of texts it is remembered, up to a bound."""
+        part = part_of(key, self._parts)
+        if key.__class__ is str:
+            if len(self._part) >= _REMEMBERED:
+                self._part.clear()
+            self._part[key] = part
+        return part
 
 
 class Spread(Output):
@@ -94,7 +123,10 @@ class Spread(Output):
 
     def _made(self, position: Position, value: Any, origin: Origin) -> Event:
         part = part_of((value.source, value.id), len(self.types))
-        return _item(self.types[part], position, value, origin, "")
+        number = origin.id("", *position)
+        maker: Any = self.types[part]
+        made: Event = maker(value, position[1:], ts=position[0], id=number, source=origin.source, level=origin.level)
+        return made
 
 
 class Sink(Output):
@@ -118,17 +150,6 @@ class Sink(Output):
             raise DetectorError(f"{type_name(self._type)} has the fields {', '.join(self._names)}, but was given {fields!r}")
         number = origin.id(self.outlet.to.name, self.outlet.node.name, *position)
         try:
-            return msgspec.convert([*fields, position[0], number, origin.source, origin.level], self._type)
+            return convert([*fields, position[0], number, origin.source, origin.level], self._type)
         except msgspec.ValidationError as error:
             raise DetectorError(f"{type_name(self._type)}: {error} (fields: {', '.join(self._names)})") from None
-
-
-def _item(event_type: Any, position: Position, value: Any, origin: Origin, where: str) -> Event:
-    number = origin.id(where, *position)
-    made: Event = event_type(value, position[1:], ts=position[0], id=number, source=origin.source, level=origin.level)
-    return made
-
-
-def _checked(value: Any, declared: Any) -> Any:
-    """The value, if it is what its type says: another node could not read it otherwise."""
-    return value if declared is None else msgspec.convert(value, declared, from_attributes=False)

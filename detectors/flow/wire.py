@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -27,15 +29,23 @@ def spread_types(flow: str, source: str, event_type: EventType, parts: int) -> l
     return [_edge_type(flow, f"{source}_spread_{part}", event_type) for part in range(parts)]
 
 
+@cache
 def _edge_type(flow: str, name: str, value: Any) -> EventType:
+    called = "".join(each if each.isalnum() else "_" for each in name)
     made = msgspec.defstruct(
-        "".join(each if each.isalnum() else "_" for each in name),
+        called,
         [("value", value if value is not None else Any), ("cause", Cause)],
         bases=(Event,),
-        namespace={"namespace": flow, "__doc__": f"An item of flow {flow}, between two operations."},
+        namespace={
+            "namespace": flow,
+            "__doc__": f"An item of flow {flow}, between two operations.",
+            "__qualname__": f"{flow}.{called}",
+        },
         module=__name__,
         frozen=True,
         gc=False,
     )
-    setattr(sys.modules[__name__], made.__name__, made)  # where pickle looks for it, in a process that has the same flow
+    module = sys.modules[__name__]  # where pickle looks for it, in a process that has the same flow
+    setattr(module, flow, getattr(module, flow, None) or SimpleNamespace())
+    setattr(getattr(module, flow), called, made)
     return cast(EventType, made)

@@ -36,6 +36,7 @@ COMMANDS = {
     "query": Entry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
+    "flow": Entry("middleware.cli.flow:flow", "Check a flow and draw it."),
     "bench": Entry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
     "doctor": Entry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }

@@ -111,7 +111,8 @@ def test_what_changes_hands_survives_the_wire():
             assert [event for part in back for event in part.inserts] == delta.inserts
             seen.add(name)
 
-    run(PAGES, plan.detectors, watch=watch)
+    more = [Page(f"page {number}", "the rest", ts=5 + number, id=number, source="c") for number in range(20)]
+    run(PAGES + more, plan.detectors, watch=watch)
     assert len(seen) == len(plan.derived)
 
 

@@ -1,5 +1,6 @@
 """Flows that are not sound are turned down before they run, with words that say why; sound ones can be drawn."""
 
+import pickle
 from collections.abc import Iterable
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -148,6 +149,8 @@ def test_what_cannot_be_put_together_says_so_at_once():
     pages = flow.source(Page)
     with pytest.raises(FlowError, match="no event type"):
         flow.source(str)
+    with pytest.raises(FlowError, match="give a plain word"):
+        Flow("two words")
     with pytest.raises(FlowError, match="window=0"):
         pages.group(lambda page: 1, window=0)
     with pytest.raises(FlowError, match="no event type"):
@@ -176,6 +179,14 @@ def test_names_of_operators_and_types():
     ]
     assert [type_name(each) for each in parted["counted.tally.1"].subscribes] == ["counted.words_to_tally_1"]
     assert parted["counted.Page.maps.0"].publishes == parted["counted.Page.maps.1"].publishes
+
+
+def test_items_can_be_pickled_and_types_made_twice_are_one():
+    (once, again) = (counted().operators(2)["counted.tally.0"].subscribes for _ in range(2))
+    assert once == again
+    item = once[0](Word("a"), (0, "x", 1), ts=1)
+    assert pickle.loads(pickle.dumps(item)) == item
+    assert type_name(type(item)) == "counted.words_to_tally_0"
 
 
 def test_a_map_behind_two_sources_runs_behind_each():
