@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from middleware.change import Delta
@@ -61,5 +61,37 @@ class KeyedLanes:
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]: ...
     def purge(self, final: int) -> list[Published]: ...
     def _check(self) -> None: ...
+
+class KeyedWindows:
+    def __new__(
+        cls,
+        *,
+        sizes: list[int],
+        every: int,
+        offset: int,
+        key: list[str],
+        columns: list[tuple[str, bool]],
+        aggregates: list[tuple[str, int | None]],
+        layout: list[int],
+        source: str,
+        level: int,
+        seed: int,
+        encode: Callable[[Any], bytes],
+        at_once: bool,
+    ) -> KeyedWindows: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def keys(self) -> int: ...
+    def apply(
+        self,
+        inserts: list[Event],
+        retracts: list[Event],
+        upto: int,
+        final: int,
+        fail: Callable[[Event, BaseException], None],
+    ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[tuple[Any, ...]], list[tuple[Any, ...]]]: ...
+    def snapshot(self) -> tuple[int, int, list[tuple[Any, bytes]]]: ...
+    def restore(self, upto: int, swept: int, contents: list[tuple[Any, bytes]]) -> None: ...
 
 def merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]: ...

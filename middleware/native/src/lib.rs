@@ -15,6 +15,7 @@ mod keys;
 mod lane;
 mod lanes;
 mod order;
+mod panes;
 mod replay;
 mod search;
 mod shared;
@@ -35,4 +36,6 @@ mod _core {
     use crate::fiba::python::Fiba;
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
+    #[pymodule_export]
+    use crate::panes::windows::KeyedWindows;
 }
