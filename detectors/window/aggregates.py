@@ -14,7 +14,20 @@ from middleware.event import EventType, type_name
 
 Field = str | Callable[[Any], Any] | None
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {"float": float, "int": index, "any": lambda value: value}
+
+def _float(value: Any) -> float:
+    """As a float; texts are none."""
+    return value.__float__()  # type: ignore[no-any-return]
+
+
+def _int64(value: Any) -> int:
+    number = index(value)
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError(f"{number} does not fit into 64 bits")
+    return number
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {"float": _float, "int": _int64, "any": lambda value: value}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from detectors.window.content import Content
 from middleware.errors import WindowError
@@ -92,7 +92,7 @@ class Hopping(Kind):
         object.__setattr__(self, "sizes", _sizes(self.size))
         object.__setattr__(self, "retention", max(self.sizes))
 
-    sizes = ()
+    sizes: ClassVar[tuple[int, ...]] = ()
 
     def end(self, ts: int) -> int:
         """The first end that is not before ``ts``."""
@@ -137,7 +137,7 @@ class Sliding(Kind):
 
     size: int | tuple[int, ...]
 
-    sizes = ()
+    sizes: ClassVar[tuple[int, ...]] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", _sizes(self.size))

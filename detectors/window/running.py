@@ -49,7 +49,8 @@ class WindowsOperation(Operation):
         self._key = plan.key_of()
         self._values = [aggregate.value() for aggregate in plan.aggregates.values()]
         self._monoids = [aggregate.tree_monoid() for aggregate in plan.aggregates.values()]
-        self._make = plan.make()
+        self._layout = plan.layout()
+        self._single = len(plan.key_fields) == 1
         self._contents: dict[Any, Content] = {}
         self._upto = END if plan.emit == "change" else NEVER
         self._swept = NEVER
@@ -113,12 +114,15 @@ class WindowsOperation(Operation):
 
     def _made(self, key: Any, content: Content, windows: Iterable[Window]) -> Results:
         source, level = self._origin.source, self._origin.level
-        results: Results = {}
+        rows, numbers = [], []
         for window in windows:
             number = self._origin.id(key, *window.known_by)
             values = content.results(window.low, window.high)
-            results[number] = self._make(key, window.start, window.end, values, number, source, level)
-        return results
+            stamp = window.end, number, source, level
+            parts = (*([key] if self._single else key), window.start, window.end, *values, *stamp)
+            rows.append(tuple([parts[place] for place in self._layout]))
+            numbers.append(number)
+        return dict(zip(numbers, self._plan.events(rows), strict=True))
 
     # Time.
 

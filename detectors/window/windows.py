@@ -12,6 +12,7 @@ from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import Kind
 from detectors.window.monoid import Monoid
 from detectors.window.running import WindowsOperation
+from detectors.window.stepped import SteppedOperation, can_run
 from middleware.errors import WindowError
 from middleware.event import Event, EventType, type_name
 from middleware.operator import Operation, Operator, result_fields
@@ -74,39 +75,40 @@ class Windows(Operator):
                 if field not in event_type.__struct_fields__:
                     raise WindowError(f"{type_name(event_type)} has no field {field!r}, which the windows are to be keyed by")
         self.result = result or self._made(reads[0])
-        self.subscribes = reads  # type: ignore[misc]
-        self.publishes = (self.result,)  # type: ignore[misc]
+        self._results: type[list[Event]] = list[self.result]  # type: ignore[name-defined]
+        self.subscribes = reads
+        self.publishes = (self.result,)
         self.name = name or f"{self.result.__name__}s"
         self._check_result()
 
     def start(self, name: str, level: int) -> Operation:
-        return WindowsOperation(self, name, level)
+        return SteppedOperation(self, name, level) if can_run(self) else WindowsOperation(self, name, level)
 
     def key_of(self) -> Callable[[Any], Any]:
         """The key of an event: a value, a tuple of several, or () without a key."""
         return attrgetter(*self.key_fields) if self.key_fields else lambda event: ()
 
-    def make(self) -> Callable[..., Event]:
-        """The function (key, start, end, values, id, source, level) -> result, whatever order the type has its fields in."""
-        result, single = self.result, len(self.key_fields) == 1
-        names = (*self.key_fields, "start", "end", *self.aggregates)
-        places = [names.index(field) for field in result_fields(result)]
-        plain = places == list(range(len(names)))
+    def layout(self) -> list[int]:
+        """For each field of a result: its place in (key fields, start, end, values, ts, id, source, level)."""
+        names = [*self.key_fields, "start", "end", *self.aggregates, "ts", "id", "source", "level"]
+        return [names.index(field) for field in self.result.__struct_fields__]
 
-        def made(key: Any, start: int, end: int, values: list[Any], number: int, source: str, level: int) -> Event:
-            found = [key, start, end, *values] if single else [*key, start, end, *values]
-            if not plain:
-                found = [found[place] for place in places]
-            return result(*found, ts=end, id=number, source=source, level=level)
-
-        return made
+    def events(self, rows: list[tuple[Any, ...]]) -> list[Event]:
+        """Results from the values of their fields. Raises WindowError where the result type will not have them."""
+        try:
+            return msgspec.convert(rows, self._results)
+        except msgspec.ValidationError as error:
+            fields = ", ".join(self.result.__struct_fields__)
+            raise WindowError(
+                f"{type_name(self.result)} does not take what was aggregated: {error} (fields: {fields})"
+            ) from None
 
     def _made(self, read: EventType) -> EventType:
         """A result type: like what is read in its key, any value for the rest."""
         fields: list[tuple[str, Any]] = [(field, read.__annotations__.get(field, Any)) for field in self.key_fields]
         fields += [("start", int), ("end", int), *((field, Any) for field in self.aggregates)]
         try:
-            return msgspec.defstruct(
+            made: Any = msgspec.defstruct(
                 f"{read.__name__}Window",
                 fields,
                 bases=(Event,),
@@ -114,6 +116,7 @@ class Windows(Operator):
                 module=__name__,
                 frozen=True,
             )
+            return made  # type: ignore[no-any-return]
         except (TypeError, ValueError) as error:
             raise WindowError(f"no result type can be made of the fields {[name for name, _ in fields]}: {error}") from None
 

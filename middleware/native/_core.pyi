@@ -62,6 +62,38 @@ class KeyedLanes:
     def purge(self, final: int) -> list[Published]: ...
     def _check(self) -> None: ...
 
+class KeyedWindows:
+    def __new__(
+        cls,
+        *,
+        sizes: list[int],
+        every: int,
+        offset: int,
+        key: list[str],
+        columns: list[tuple[str, bool]],
+        aggregates: list[tuple[str, int | None]],
+        layout: list[int],
+        source: str,
+        level: int,
+        seed: int,
+        encode: Callable[[Any], bytes],
+        at_once: bool,
+    ) -> KeyedWindows: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def keys(self) -> int: ...
+    def apply(
+        self,
+        inserts: list[Event],
+        retracts: list[Event],
+        upto: int,
+        final: int,
+        fail: Callable[[Event, BaseException], None],
+    ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[tuple[Any, ...]], list[tuple[Any, ...]]]: ...
+    def snapshot(self) -> tuple[int, int, list[tuple[Any, bytes]]]: ...
+    def restore(self, upto: int, swept: int, contents: list[tuple[Any, bytes]]) -> None: ...
+
 class SequenceMatcher:
     def __new__(cls, plan: dict[str, Any], fail: Callable[[Event, str], None], in_order: bool = False) -> SequenceMatcher: ...
     @property
@@ -75,6 +107,7 @@ class SequenceMatcher:
     def _check(self) -> None: ...
 
 def merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]: ...
+
 class Pairs:
     def __new__(cls, left: int, right: int) -> Pairs: ...
     @property

@@ -85,7 +85,7 @@ impl Numbers {
 
 /// A hash for integers: both halves of one wide product, so that every bit of the integer tells in the low bits.
 #[derive(Default)]
-struct Multiply(u64);
+pub struct Multiply(u64);
 
 impl Hasher for Multiply {
     fn write(&mut self, bytes: &[u8]) {

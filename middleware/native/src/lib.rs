@@ -16,6 +16,7 @@ mod lane;
 mod lanes;
 mod order;
 mod pairs;
+mod panes;
 mod replay;
 mod search;
 mod sequence;
@@ -39,6 +40,8 @@ mod _core {
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
     use crate::pairs::Pairs;
+    #[pymodule_export]
+    use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
     use crate::sequence::SequenceMatcher;
 }

@@ -1,5 +1,6 @@
 """Windows as operators, in any history, against brute force over the sorted input."""
 
+import pickle
 from random import Random
 
 import pytest
@@ -11,7 +12,10 @@ from detectors.window import (
     CONCAT,
     COUNT,
     LAST,
+    MAX,
     MEAN,
+    MIN,
+    RANGE,
     SUM,
     Counted,
     Hopping,
@@ -21,7 +25,9 @@ from detectors.window import (
     Tumbling,
     Windows,
 )
-from middleware import Event
+from detectors.window.running import WindowsOperation
+from detectors.window.stepped import SteppedOperation
+from middleware import Event, native
 from middleware.event import NEVER
 from middleware.testing.operators import history, in_order, play
 from tests.property.window.brute_force import brute_force
@@ -122,6 +128,53 @@ def test_any_history_gives_what_brute_force_gives(name, emit, data, events, pass
     assert results == play(windows(kind, emit), in_order(events))
     assert all(result.ts == result.end for result in results)
     assert len({result.id for result in results}) == len(results)
+
+
+class Figures(Event):
+    device: int
+    start: int
+    end: int
+    count: int
+    total: float
+    mean: float | None
+    least: float | None
+    most: int
+    range: float | None
+    sum: int
+
+
+FIGURES = {
+    "count": COUNT,
+    "total": (SUM, "value"),
+    "mean": (MEAN, "value"),
+    "least": (MIN, "value"),
+    "most": (MAX, "number"),
+    "range": (RANGE, "value"),
+    "sum": (SUM, "number"),
+}
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
+@pytest.mark.parametrize("emit", ["close", "change", "final"])
+@pytest.mark.parametrize("name", ["hopping", "several hopping", "tumbling"])
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), events=drawn_events(), passing=drawn_events(100, 5), seed=st.integers(0, 1000))
+def test_the_native_core_does_the_same_at_every_step(name, emit, data, events, passing, seed):
+    plan = Windows(Reading, data.draw(KINDS[name]), FIGURES, key="device", result=Figures, emit=emit)
+    moments = history(events, Random(seed), passing, batch=data.draw(st.integers(1, 6)))
+    stepped, plain = SteppedOperation(plan, "Tested", 1), WindowsOperation(plan, "Tested", 1)
+    restart = data.draw(st.integers(0, len(moments)))
+    for number, moment in enumerate(moments):
+        if number == restart:
+            state = pickle.loads(pickle.dumps(stepped.snapshot()))
+            stepped = SteppedOperation(plan, "Tested", 1)
+            stepped.restore(state)
+        one, other = (operation.apply(*moment) for operation in (stepped, plain))
+        for column in ("inserts", "revises", "retracts"):
+            assert sorted(getattr(one, column), key=repr) == sorted(getattr(other, column), key=repr)
+    assert type(plan.start("Tested", 1)) is SteppedOperation
+    kept = [event for event in events if event.id < 100]
+    assert play(plan, history(kept, Random(seed), passing)) == play(plan, in_order(kept))
 
 
 @pytest.mark.parametrize("name", KINDS)

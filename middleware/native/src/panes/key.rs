@@ -1,0 +1,81 @@
+//! From an event to the number of its key.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
+
+use crate::keys::Multiply;
+
+/// How a key is found, and the number of each. Keys are brought to one form, so that 1 and 1.0 are the same everywhere.
+pub struct Keys {
+    fields: Vec<Py<PyString>>,
+    canonical: Py<PyAny>,
+    integers: HashMap<i64, u32, BuildHasherDefault<Multiply>>,
+    others: Py<PyDict>,
+}
+
+impl Keys {
+    pub fn new(py: Python<'_>, fields: Vec<String>) -> PyResult<Self> {
+        Ok(Self {
+            fields: fields.iter().map(|field| PyString::intern(py, field).unbind()).collect(),
+            canonical: py.import("middleware.derivation")?.getattr("canonical")?.unbind(),
+            integers: HashMap::default(),
+            others: PyDict::new(py).unbind(),
+        })
+    }
+
+    /// The key of an event: one value, or a tuple of none or several.
+    #[inline]
+    pub fn of<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = event.py();
+        let key = match &self.fields[..] {
+            [field] => event.getattr(field.bind(py))?,
+            fields => {
+                let values = fields.iter().map(|field| event.getattr(field.bind(py))).collect::<PyResult<Vec<_>>>()?;
+                PyTuple::new(py, values)?.into_any()
+            }
+        };
+        if key.is_exact_instance_of::<PyInt>() || key.is_exact_instance_of::<PyString>() {
+            return Ok(key);
+        }
+        self.canonical.bind(py).call1((key,))
+    }
+
+    #[inline]
+    pub fn get(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+        if let Some(integer) = integer(key) {
+            return Ok(self.integers.get(&integer).copied());
+        }
+        self.others.bind(key.py()).get_item(key)?.map(|number| number.extract()).transpose()
+    }
+
+    pub fn add(&mut self, key: &Bound<'_, PyAny>, number: u32) -> PyResult<()> {
+        if let Some(integer) = integer(key) {
+            self.integers.insert(integer, number);
+            return Ok(());
+        }
+        self.others.bind(key.py()).set_item(key, number)
+    }
+
+    pub fn remove(&mut self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        match integer(key) {
+            Some(integer) => {
+                self.integers.remove(&integer);
+                Ok(())
+            }
+            None => self.others.bind(key.py()).del_item(key),
+        }
+    }
+
+    pub fn len(&self, py: Python<'_>) -> usize {
+        self.integers.len() + self.others.bind(py).len()
+    }
+}
+
+/// A key that is a 64-bit integer: canonical keys are never bools.
+#[inline]
+fn integer(key: &Bound<'_, PyAny>) -> Option<i64> {
+    key.cast_exact::<PyInt>().ok()?.extract().ok()
+}

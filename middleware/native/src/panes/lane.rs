@@ -1,0 +1,166 @@
+//! What the windows of one key hold: rows in order of time, in one array.
+
+use pyo3::prelude::*;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::aggregate::{Value, of_floats, of_integers};
+use super::plan::Plan;
+
+/// No window is due.
+pub const NEVER: i64 = i64::MAX;
+
+pub struct Lane {
+    pub key: Py<PyAny>,
+    /// The encoded identity of a window of this key, up to its start.
+    pub prefix: Vec<u8>,
+    /// The end of the next window that is due.
+    pub next: i64,
+    rows: Vec<u64>,
+    /// Rows before this one were dropped.
+    head: usize,
+    width: usize,
+    /// The work that waits for this lane, while changes are taken.
+    pub pending: Option<usize>,
+    /// It holds nothing, and its number may be given to another key.
+    pub is_free: bool,
+}
+
+impl Lane {
+    pub fn new(key: Py<PyAny>, prefix: Vec<u8>, width: usize) -> Self {
+        Self { key, prefix, next: NEVER, rows: Vec::new(), head: 0, width, pending: None, is_free: false }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len() / self.width - self.head
+    }
+
+    #[inline]
+    fn ts(&self, row: usize) -> i64 {
+        self.rows[row * self.width].cast_signed()
+    }
+
+    fn total(&self) -> usize {
+        self.rows.len() / self.width
+    }
+
+    /// The first row later than `ts`. O(log n), O(1) near the end.
+    #[inline]
+    fn after(&self, ts: i64) -> usize {
+        let (mut low, mut high) = (self.head, self.total());
+        if high > low && self.ts(high - 1) <= ts {
+            return high;
+        }
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.ts(middle) <= ts {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The time of the first row later than `ts`.
+    pub fn first_after(&self, ts: i64) -> Option<i64> {
+        let row = self.after(ts);
+        (row < self.total()).then(|| self.ts(row))
+    }
+
+    /// Add a row behind all of its time: which of them is first never shows.
+    #[inline]
+    pub fn insert(&mut self, ts: i64, row: &[u64]) {
+        let at = self.after(ts) * self.width;
+        if at == self.rows.len() {
+            self.rows.extend_from_slice(row);
+        } else {
+            self.rows.splice(at..at, row.iter().copied());
+        }
+    }
+
+    /// Take out a row of the same content; false if there is none.
+    pub fn remove(&mut self, ts: i64, row: &[u64]) -> bool {
+        let mut at = self.after(ts);
+        while at > self.head && self.ts(at - 1) == ts {
+            at -= 1;
+            let place = at * self.width;
+            if self.rows[place..place + self.width] == *row {
+                self.rows.drain(place..place + self.width);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Forget rows up to `ts`; returns how many.
+    pub fn drop_until(&mut self, ts: i64) -> usize {
+        let head = self.after(ts);
+        let dropped = head - self.head;
+        self.head = head;
+        if self.head * 2 > self.total() {
+            self.rows.drain(..self.head * self.width);
+            self.head = 0;
+        }
+        dropped
+    }
+
+    /// Rows that are kept, as they are.
+    pub fn content(&self) -> &[u64] {
+        &self.rows[self.head * self.width..]
+    }
+
+    pub fn refill(&mut self, rows: Vec<u64>) {
+        (self.rows, self.head) = (rows, 0);
+    }
+
+    /// The results of the window (start, end]; None if it is empty. O(rows in it).
+    pub fn results(&self, plan: &Plan, start: i64, end: i64) -> Option<Vec<Value>> {
+        let (from, to) = (self.after(start), self.after(end));
+        if from == to {
+            return None;
+        }
+        let rows = &self.rows[from * self.width..to * self.width];
+        let result = |&(what, column): &(_, Option<usize>)| {
+            let Some(number) = column else { return Value::Int((to - from) as i128) };
+            let there = rows.chunks_exact(self.width).filter(|row| row[1] >> number & 1 == 1);
+            let bits = there.map(|row| row[2 + number]);
+            if plan.columns[number].is_float { of_floats(what, bits) } else { of_integers(what, bits) }
+        };
+        Some(plan.aggregates.iter().map(result).collect())
+    }
+
+    /// The identity of a window: as `Origin.id(key, start, end)` in Python.
+    pub fn id(&self, seed: u64, start: i64, end: i64) -> i64 {
+        let mut bytes = [0; 18];
+        let first = encode(start, &mut bytes);
+        let length = first + encode(end, &mut bytes[first..]);
+        let mut parts = Vec::with_capacity(self.prefix.len() + length);
+        parts.extend_from_slice(&self.prefix);
+        parts.extend_from_slice(&bytes[..length]);
+        xxh3_64_with_seed(&parts, seed).cast_signed()
+    }
+}
+
+/// An integer in MessagePack, in as few bytes as it takes; how many.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the ranges are those of the types")]
+fn encode(value: i64, bytes: &mut [u8]) -> usize {
+    let mut put = |tag: Option<u8>, payload: &[u8]| {
+        let at = usize::from(tag.is_some());
+        if let Some(tag) = tag {
+            bytes[0] = tag;
+        }
+        bytes[at..at + payload.len()].copy_from_slice(payload);
+        at + payload.len()
+    };
+    match value {
+        -32..=127 => put(None, &[value as u8]),
+        128..=0xFF => put(Some(0xCC), &[value as u8]),
+        0x100..=0xFFFF => put(Some(0xCD), &(value as u16).to_be_bytes()),
+        0x1_0000..=0xFFFF_FFFF => put(Some(0xCE), &(value as u32).to_be_bytes()),
+        0x1_0000_0000.. => put(Some(0xCF), &value.to_be_bytes()),
+        -128..=-33 => put(Some(0xD0), &[value as u8]),
+        -0x8000..=-129 => put(Some(0xD1), &(value as i16).to_be_bytes()),
+        -0x8000_0000..=-0x8001 => put(Some(0xD2), &(value as i32).to_be_bytes()),
+        _ => put(Some(0xD3), &value.to_be_bytes()),
+    }
+}

@@ -1,0 +1,7 @@
+//! Windows in step with each other (hopping, tumbling) by key: what `detectors.window.running` does, for plain numbers.
+
+mod aggregate;
+mod key;
+mod lane;
+mod plan;
+pub mod windows;

@@ -1,0 +1,65 @@
+//! What windows there are, and what is read and calculated; the same for all keys.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::aggregate::What;
+
+/// A field that is read: floats, or integers.
+pub struct Column {
+    pub field: Py<PyString>,
+    pub is_float: bool,
+}
+
+pub struct Plan {
+    /// Sizes of the windows that end at one time.
+    pub sizes: Vec<i64>,
+    pub longest: i64,
+    pub every: i64,
+    pub offset: i64,
+    pub columns: Vec<Column>,
+    /// What of which column; events are counted without one.
+    pub aggregates: Vec<(What, Option<usize>)>,
+}
+
+impl Plan {
+    /// The first end that is not before `ts`.
+    #[inline]
+    pub fn end(&self, ts: i64) -> i64 {
+        -(self.offset - ts).div_euclid(self.every) * self.every + self.offset
+    }
+
+    /// Numbers a row takes: time, which columns are there, and the columns.
+    pub fn width(&self) -> usize {
+        2 + self.columns.len()
+    }
+}
+
+/// An event as windows keep it: see `Plan::width`.
+pub type Row = Vec<u64>;
+
+impl Plan {
+    /// Read an event into a row; its time. A value of None is not there.
+    #[inline]
+    pub fn read(&self, event: &Bound<'_, PyAny>, ts: &Py<PyString>, row: &mut Row) -> PyResult<i64> {
+        let py = event.py();
+        let time: i64 = event.getattr(ts.bind(py))?.extract()?;
+        row.clear();
+        row.push(time.cast_unsigned());
+        row.push(0);
+        for (number, column) in self.columns.iter().enumerate() {
+            let value = event.getattr(column.field.bind(py))?;
+            let bits = if value.is_none() {
+                0
+            } else if column.is_float {
+                row[1] |= 1 << number;
+                value.extract::<f64>()?.to_bits()
+            } else {
+                row[1] |= 1 << number;
+                value.extract::<i64>()?.cast_unsigned()
+            };
+            row.push(bits);
+        }
+        Ok(time)
+    }
+}

@@ -1,0 +1,386 @@
+//! `middleware.native.KeyedWindows`: contents by key, what a change touches, and what is due when time passes.
+//!
+//! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
+//! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+
+use super::aggregate::{Value, What};
+use super::key::Keys;
+use super::lane::{Lane, NEVER};
+use super::plan::{Column, Plan, Row};
+
+/// Progress of a stream that has promised nothing.
+const NOTHING: i64 = -(1 << 62);
+const END: i64 = 1 << 62;
+
+/// Changes of one key that touch windows which are published.
+struct Late {
+    lane: usize,
+    come: Vec<(i64, Row)>,
+    gone: Vec<(i64, Row)>,
+}
+
+/// Changes of results: rows of values in the order of the result's fields.
+struct Out<'py> {
+    inserted: Bound<'py, PyList>,
+    old: Bound<'py, PyList>,
+    new: Bound<'py, PyList>,
+    withdrawn: Bound<'py, PyList>,
+}
+
+#[pyclass(module = "middleware.native")]
+pub struct KeyedWindows {
+    plan: Plan,
+    keys: Keys,
+    lanes: Vec<Lane>,
+    free: Vec<usize>,
+    due: BinaryHeap<Reverse<(i64, usize)>>,
+    /// Windows that end until here are published.
+    upto: i64,
+    swept: i64,
+    held: usize,
+    ts: Py<PyString>,
+    encode: Py<PyAny>,
+    seed: u64,
+    source: Py<PyAny>,
+    level: Py<PyAny>,
+    /// For each field of a result: which of key fields, start, end, values, ts, id, source, level.
+    layout: Vec<usize>,
+    key_fields: usize,
+}
+
+#[pymethods]
+impl KeyedWindows {
+    #[new]
+    #[pyo3(signature = (*, sizes, every, offset, key, columns, aggregates, layout, source, level, seed, encode, at_once))]
+    #[expect(clippy::too_many_arguments, reason = "one plan, given once")]
+    fn new(
+        py: Python<'_>,
+        sizes: Vec<i64>,
+        every: i64,
+        offset: i64,
+        key: Vec<String>,
+        columns: Vec<(String, bool)>,
+        aggregates: Vec<(String, Option<usize>)>,
+        layout: Vec<usize>,
+        source: Py<PyAny>,
+        level: Py<PyAny>,
+        seed: u64,
+        encode: Py<PyAny>,
+        at_once: bool,
+    ) -> PyResult<Self> {
+        let column = |(field, is_float): (String, bool)| Column { field: PyString::intern(py, &field).unbind(), is_float };
+        let aggregates = aggregates.into_iter().map(|(name, column)| Ok((What::new(&name)?, column)));
+        let key_fields = key.len();
+        Ok(Self {
+            plan: Plan {
+                longest: sizes.iter().copied().max().unwrap_or(0),
+                sizes,
+                every,
+                offset,
+                columns: columns.into_iter().map(column).collect(),
+                aggregates: aggregates.collect::<PyResult<_>>()?,
+            },
+            keys: Keys::new(py, key)?,
+            lanes: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            upto: if at_once { END } else { NOTHING },
+            swept: NOTHING,
+            held: 0,
+            ts: PyString::intern(py, "ts").unbind(),
+            encode,
+            seed,
+            source,
+            level,
+            layout,
+            key_fields,
+        })
+    }
+
+    /// Take changes and time. Gives rows: inserted, revised (old and new), withdrawn. `fail(event, error)` is called for events
+    /// that cannot be read.
+    fn apply<'py>(
+        &mut self,
+        inserts: Bound<'py, PyList>,
+        retracts: Bound<'py, PyList>,
+        upto: i64,
+        r#final: i64,
+        fail: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let py = inserts.py();
+        let list = || PyList::empty(py);
+        let out = Out { inserted: list(), old: list(), new: list(), withdrawn: list() };
+        let mut late = Vec::new();
+        let outcome = self.take(&inserts, &retracts, &mut late, &fail);
+        for work in &late {
+            self.lanes[work.lane].pending = None;
+        }
+        outcome?;
+        for work in late {
+            self.correct(py, work, &out)?;
+        }
+        self.pass(py, upto, &out)?;
+        self.purge(py, r#final)?;
+        PyTuple::new(py, [out.inserted, out.old, out.new, out.withdrawn])
+    }
+
+    #[getter]
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    #[getter]
+    fn keys(&self, py: Python<'_>) -> usize {
+        self.keys.len(py)
+    }
+
+    /// (upto, swept, [(key, rows as bytes)]).
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let contents = PyList::empty(py);
+        for lane in self.lanes.iter().filter(|lane| lane.len() > 0) {
+            let bytes: Vec<u8> = lane.content().iter().flat_map(|number| number.to_le_bytes()).collect();
+            contents.append((&lane.key, PyBytes::new(py, &bytes)))?;
+        }
+        (self.upto, self.swept, contents).into_pyobject(py)
+    }
+
+    fn restore(&mut self, py: Python<'_>, upto: i64, swept: i64, contents: Vec<(Bound<'_, PyAny>, Vec<u8>)>) -> PyResult<()> {
+        (self.upto, self.swept, self.held) = (upto, swept, 0);
+        self.due.clear();
+        for (key, bytes) in contents {
+            let number = self.new_lane(py, &key)?;
+            let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+            self.lanes[number].refill(words.collect());
+            self.held += self.lanes[number].len();
+            let end = self.next(number, upto);
+            self.list(number, end);
+        }
+        Ok(())
+    }
+}
+
+impl KeyedWindows {
+    /// Sort changes: what touches no published window is done at once, the rest waits, by key.
+    fn take(
+        &mut self,
+        inserts: &Bound<'_, PyList>,
+        retracts: &Bound<'_, PyList>,
+        late: &mut Vec<Late>,
+        fail: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = inserts.py();
+        let mut row = Row::new();
+        for event in retracts {
+            let (lane, ts) = self.read(&event, &mut row)?;
+            if ts > self.upto {
+                self.held -= usize::from(self.lanes[lane].remove(ts, &row));
+            } else {
+                self.pending(lane, late).gone.push((ts, row.clone()));
+            }
+        }
+        for event in inserts {
+            let (lane, ts) = match self.read(&event, &mut row) {
+                Ok(found) => found,
+                Err(error) if error.is_instance_of::<PyException>(py) => {
+                    fail.call1((&event, error))?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if ts > self.upto {
+                self.lanes[lane].insert(ts, &row);
+                self.held += 1;
+                self.schedule(lane, ts);
+            } else {
+                self.pending(lane, late).come.push((ts, row.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lane of an event, and its time; the rest of it in `row`.
+    #[inline]
+    fn read(&mut self, event: &Bound<'_, PyAny>, row: &mut Row) -> PyResult<(usize, i64)> {
+        let ts = self.plan.read(event, &self.ts, row)?;
+        let key = self.keys.of(event)?;
+        let lane = match self.keys.get(&key)? {
+            Some(number) => number as usize,
+            None => self.new_lane(event.py(), &key)?,
+        };
+        Ok((lane, ts))
+    }
+
+    fn new_lane(&mut self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut prefix: Vec<u8> = self.encode.bind(py).call1(((key, 0, 0),))?.extract()?;
+        prefix.truncate(prefix.len() - 2);
+        let lane = Lane::new(key.clone().unbind(), prefix, self.plan.width());
+        let number = self.free.pop().unwrap_or(self.lanes.len());
+        self.keys.add(key, u32::try_from(number).expect("fewer than 2^32 keys"))?;
+        if number == self.lanes.len() {
+            self.lanes.push(lane);
+        } else {
+            self.lanes[number] = lane;
+        }
+        Ok(number)
+    }
+
+    fn pending<'a>(&mut self, lane: usize, late: &'a mut Vec<Late>) -> &'a mut Late {
+        let at = *self.lanes[lane].pending.get_or_insert_with(|| {
+            late.push(Late { lane, come: Vec::new(), gone: Vec::new() });
+            late.len() - 1
+        });
+        &mut late[at]
+    }
+
+    /// An event came at `ts`: its first window that is not published is due at its end.
+    #[inline]
+    fn schedule(&mut self, number: usize, ts: i64) {
+        let end = self.plan.end(ts.max(self.upto.saturating_add(1)));
+        if end < self.lanes[number].next && end - self.plan.longest < ts {
+            self.list(number, end);
+        }
+    }
+
+    /// The end of the first window after `upto` that is not empty.
+    fn next(&self, number: usize, upto: i64) -> i64 {
+        let lane = &self.lanes[number];
+        let mut end = self.plan.end(upto.saturating_add(1));
+        while let Some(first) = lane.first_after(end - self.plan.longest) {
+            if first <= end {
+                return end;
+            }
+            end = self.plan.end(first); // and look again: it may lie between windows
+        }
+        NEVER
+    }
+
+    /// See to it that a lane is looked at when this window ends.
+    #[inline]
+    fn list(&mut self, number: usize, end: i64) {
+        self.lanes[number].next = end;
+        if end != NEVER {
+            self.due.push(Reverse((end, number)));
+        }
+    }
+
+    /// Results of published windows change: calculate them as they were, and as they are.
+    fn correct(&mut self, py: Python<'_>, work: Late, out: &Out<'_>) -> PyResult<()> {
+        let mut ends: Vec<i64> = Vec::new();
+        for &(ts, _) in work.gone.iter().chain(&work.come) {
+            let first = self.plan.end(ts);
+            let last = (ts + self.plan.longest - 1).min(self.upto);
+            ends.extend((first..=last).step_by(usize::try_from(self.plan.every).expect("positive")));
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        let windows: Vec<(i64, i64)> =
+            ends.iter().flat_map(|&end| self.plan.sizes.iter().map(move |&size| (end - size, end))).collect();
+        let results = |lane: &Lane| -> Vec<_> {
+            windows.iter().map(|&(start, end)| lane.results(&self.plan, start, end)).collect()
+        };
+        let lane = &mut self.lanes[work.lane];
+        let before = results(lane);
+        let held = lane.len();
+        for (ts, row) in &work.gone {
+            lane.remove(*ts, row);
+        }
+        for (ts, row) in &work.come {
+            lane.insert(*ts, row);
+        }
+        let after = results(lane);
+        self.held = self.held + lane.len() - held;
+        for (&(start, end), (old, new)) in windows.iter().zip(before.iter().zip(&after)) {
+            let row = |values| self.row(py, work.lane, start, end, values);
+            match (old, new) {
+                (None, Some(new)) => out.inserted.append(row(new)?)?,
+                (Some(old), None) => out.withdrawn.append(row(old)?)?,
+                (Some(old), Some(new)) if !old.iter().zip(new).all(|(old, new)| old.same(*new)) => {
+                    out.old.append(row(old)?)?;
+                    out.new.append(row(new)?)?;
+                }
+                _ => {}
+            }
+        }
+        for (ts, _) in work.come {
+            self.schedule(work.lane, ts);
+        }
+        Ok(())
+    }
+
+    /// Publish the windows that end until `upto`.
+    fn pass(&mut self, py: Python<'_>, upto: i64, out: &Out<'_>) -> PyResult<()> {
+        if upto <= self.upto {
+            return Ok(());
+        }
+        while let Some(&Reverse((end, number))) = self.due.peek()
+            && end <= upto
+        {
+            self.due.pop();
+            if self.lanes[number].next != end {
+                continue; // rescheduled since
+            }
+            let mut end = end;
+            while end <= upto {
+                for &size in &self.plan.sizes {
+                    if let Some(values) = self.lanes[number].results(&self.plan, end - size, end) {
+                        out.inserted.append(self.row(py, number, end - size, end, &values)?)?;
+                    }
+                }
+                end = self.next(number, end);
+            }
+            self.list(number, end);
+        }
+        self.upto = upto;
+        Ok(())
+    }
+
+    /// A result, as its fields' values.
+    fn row<'py>(&self, py: Python<'py>, number: usize, start: i64, end: i64, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
+        let lane = &self.lanes[number];
+        let mut parts: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.layout.len());
+        match self.key_fields {
+            1 => parts.push(lane.key.bind(py).clone()),
+            _ => parts.extend(lane.key.bind(py).cast::<PyTuple>()?.iter()),
+        }
+        let end_object = end.into_bound_py_any(py)?;
+        parts.push(start.into_bound_py_any(py)?);
+        parts.push(end_object.clone());
+        for value in values {
+            parts.push(value.give(py)?);
+        }
+        parts.push(end_object);
+        parts.push(lane.id(self.seed, start, end).into_bound_py_any(py)?);
+        parts.push(self.source.bind(py).clone());
+        parts.push(self.level.bind(py).clone());
+        PyTuple::new(py, self.layout.iter().map(|&place| &parts[place]))
+    }
+
+    /// Forget what no window needs any more; now and then, since each key is looked at.
+    fn purge(&mut self, py: Python<'_>, r#final: i64) -> PyResult<()> {
+        if r#final <= self.swept || (r#final != END && r#final - self.swept < self.plan.longest / 4) {
+            return Ok(());
+        }
+        self.swept = r#final;
+        let last = self.plan.end(r#final + 1) - self.plan.longest;
+        for number in 0..self.lanes.len() {
+            let lane = &mut self.lanes[number];
+            self.held -= lane.drop_until(last);
+            if lane.len() == 0 && !lane.is_free {
+                lane.is_free = true;
+                lane.next = NEVER;
+                let key = lane.key.clone_ref(py);
+                self.keys.remove(key.bind(py))?;
+                self.free.push(number);
+            }
+        }
+        Ok(())
+    }
+}
