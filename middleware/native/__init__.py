@@ -13,9 +13,9 @@ AVAILABLE: bool
 try:
     if os.environ.get("SLACKLINE_NATIVE") == "0":
         raise ImportError("turned off by SLACKLINE_NATIVE=0")
-    from middleware.native._core import Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, SequenceMatcher, merge
+    from middleware.native._core import Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, SequenceMatcher, merge, split
 except ImportError:
     AVAILABLE = False
 else:
     AVAILABLE = True
-    __all__ = ["AVAILABLE", "Counts", "Fiba", "KeyedLanes", "KeyedWindows", "Pairs", "SequenceMatcher", "merge"]
+    __all__ = ["AVAILABLE", "Counts", "Fiba", "KeyedLanes", "KeyedWindows", "Pairs", "SequenceMatcher", "merge", "split"]

@@ -16,7 +16,7 @@ _FEW = 8
 """Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this."""
 
 
-def split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]:
+def _split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]:
     """Part a batch into the run that gets ahead of ``top``, strictly increasing, and the rest, in arrival order.
 
     One cheap pass: the run, most of any batch, needs no sorting, and no event in it can be a duplicate. O(n).
@@ -31,6 +31,10 @@ def split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]:
         else:
             behind.append(event)
     return ahead, behind
+
+
+split = native.split if native.AVAILABLE else _split
+"""The native twin does the same, sooner."""
 
 
 def arranged(events: list[Event]) -> tuple[list[Event], int]:
@@ -61,7 +65,7 @@ def _merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]:
     if len(events) * _FEW < len(buffer) - bisect_left(buffer, events[0].ts, key=TS):
         came, at = [], 0
         for event in events:
-            at = _place(buffer, event, at)
+            at = place_of(buffer, event, at)
             if at < len(buffer) and buffer[at].ts == event.ts and ORDER(buffer[at]) == ORDER(event):
                 continue
             buffer.insert(at, event)
@@ -75,10 +79,10 @@ merge = native.merge if native.AVAILABLE else _merge
 """The native twin does the same, sooner."""
 
 
-def _place(buffer: list[Event], event: Event, start: int) -> int:
-    """Where the event stands, or would stand, in the buffer from ``start`` on."""
+def place_of(buffer: list[Event], event: Event, start: int = 0) -> int:
+    """Where the event stands, or would stand, in the buffer from ``start`` on. O(log n)."""
     at = bisect_left(buffer, event.ts, start, key=TS)
-    if at < len(buffer) and buffer[at].ts == event.ts:
+    if at < len(buffer) and buffer[at].ts == event.ts and buffer[at] is not event:
         return bisect_left(buffer, ORDER(event), at, key=ORDER)
     return at
 
@@ -97,9 +101,8 @@ def _merge_tail(buffer: list[Event], events: list[Event]) -> list[Event]:
 
 def position_of(buffer: list[Event], event: Event) -> int | None:
     """Where the event with this order key stands, or None. O(log n)."""
-    key = ORDER(event)
-    at = bisect_left(buffer, key, key=ORDER)
-    return at if at < len(buffer) and ORDER(buffer[at]) == key else None
+    at = place_of(buffer, event, 0)
+    return at if at < len(buffer) and (buffer[at] is event or ORDER(buffer[at]) == ORDER(event)) else None
 
 
 def count_until(buffer: list[Event], ts: int) -> int:

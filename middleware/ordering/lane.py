@@ -18,7 +18,7 @@ from middleware.change import Delta
 from middleware.derivation import Derivation
 from middleware.detector import Detector
 from middleware.event import NEVER, ORDER, Event
-from middleware.ordering.buffer import arranged, count_until, merge, position_of
+from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of
 from middleware.ordering.retraction import Published, Retraction, difference, inserted, withdrawn
 from middleware.state import same_state
 
@@ -127,7 +127,7 @@ class Lane:
         """Roll back before the first disturbed event and replay; the events from ``end`` on were never run."""
         self.counts.rollbacks += 1
         first, last = ORDER(disturbed[0]), ORDER(disturbed[-1])
-        start = min(bisect_left(self.history, first, key=ORDER), end)
+        start = min(place_of(self.history, disturbed[0]), end)
         cut = bisect_left(self.published, first, key=_cause_order)
         old = self.published[cut:]
         kept = self.published[:cut]

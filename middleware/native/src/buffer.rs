@@ -1,4 +1,4 @@
-//! Sorted buffers of events in Python lists. The twin of `middleware.ordering.buffer.merge`.
+//! Sorted buffers of events in Python lists. The twins of `split` and `merge` in `middleware.ordering.buffer`.
 
 use std::cmp::Ordering;
 
@@ -11,6 +11,24 @@ use crate::twins::Twins;
 
 /// Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this.
 const FEW: usize = 8;
+
+/// Part a batch into the run that gets ahead of `top`, strictly increasing, and the rest, in arrival order. O(n).
+#[pyfunction]
+pub fn split<'py>(events: &Bound<'py, PyList>, mut top: i64) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    let py = events.py();
+    let name = Twins::get(py)?.ts.bind(py);
+    let (mut ahead, mut behind) = (Vec::with_capacity(events.len()), Vec::new());
+    for event in events {
+        let ts = event.getattr(name)?.extract()?;
+        if ts > top {
+            top = ts;
+            ahead.push(event);
+        } else {
+            behind.push(event);
+        }
+    }
+    Ok((PyList::new(py, ahead)?, PyList::new(py, behind)?))
+}
 
 /// Merge `events` into `buffer`, both in strict total order.
 ///

@@ -31,7 +31,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::buffer::merge;
+    use crate::buffer::{merge, split};
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]

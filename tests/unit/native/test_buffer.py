@@ -1,10 +1,10 @@
-"""The merge in Rust against the one in Python, and both against a plain sort."""
+"""Split and merge in Rust against those in Python, and merge against a plain sort."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.event import ORDER
+from middleware.event import NEVER, ORDER
 from middleware.ordering import buffer as plain
 from tests.property.ordering.streams import Reading
 
@@ -25,7 +25,7 @@ def identical(one, other):
 def test_merges_like_its_twin(old, new):
     one, other = old.copy(), old.copy()
     came, duplicates = core.merge(one, new)
-    expected, repeats = plain.merge(other, new)
+    expected, repeats = plain._merge(other, new)
     assert identical(one, other)
     assert identical(came, expected)
     assert duplicates == repeats
@@ -47,3 +47,14 @@ def test_an_event_that_cannot_be_placed_leaves_the_buffer_alone():
     with pytest.raises(TypeError):
         core.merge(buffer, [Reading(0, 0, ts=2, id=7), Reading(0, 0, ts="soon")])
     assert identical(buffer, old)
+
+
+@given(batch=st.lists(events, max_size=60), top=st.one_of(st.just(NEVER), st.integers(0, 60)))
+def test_splits_like_its_twin(batch, top):
+    mine, yours = core.split(batch, top), plain._split(batch, top)
+    assert [list(map(id, part)) for part in mine] == [list(map(id, part)) for part in yours]
+
+
+def test_an_event_without_a_time_is_refused():
+    with pytest.raises(TypeError):
+        core.split([Reading(0, 0, ts=1), Reading(0, 0, ts="soon")], 0)
