@@ -74,6 +74,12 @@ impl Lane {
         Ok(())
     }
 
+    /// Forget what is final where it is much: for lanes that are corrected all the time, and so seldom take a snapshot in order.
+    pub fn trim(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
+        let is_much = self.history.len() >= 2 * shared.spacing && self.history[shared.spacing].ts <= settled;
+        if is_much { self.purge(py, settled, shared) } else { Ok(()) }
+    }
+
     /// Run the events from `start` to `end`, with a snapshot before every so-manieth of them.
     pub fn run(&mut self, py: Python<'_>, start: usize, end: usize, shared: &mut Shared) -> PyResult<()> {
         for at in start..end {

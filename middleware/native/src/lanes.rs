@@ -190,6 +190,7 @@ impl KeyedLanes {
             for (index, delta) in lane.correct(emission, work, &mut self.shared)?.into_iter().enumerate() {
                 rounds.add(first + index, delta);
             }
+            lane.trim(py, emission.settled, &mut self.shared)?;
         }
         rounds.combined(py, &self.shared)
     }
