@@ -49,7 +49,7 @@ def query(
     ] = None,
     changes: Annotated[bool, typer.Option("--changes", help="Every change as it comes, not the final results alone.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many lines.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
