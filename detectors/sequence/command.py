@@ -19,9 +19,12 @@ from middleware.cli.pubsub import described, event_types
 from middleware.detector import Detector
 from middleware.errors import SlacklineError
 from middleware.event import END, IDENTITY, Event, EventTypes, type_name
+from middleware.quantities import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from middleware.ordering.hierarchy import Hierarchy
 
 _ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
 
@@ -49,7 +52,8 @@ def query(
     ] = None,
     changes: Annotated[bool, typer.Option("--changes", help="Every change as it comes, not the final results alone.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many lines.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 256,
+    horizon: Annotated[str, typer.Option(help="For how long results over a node's events may change, at least.")] = "1s",
+    batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
@@ -76,13 +80,23 @@ def query(
     if event is not None:
         _explain_event(plan, place, event, screen)
         return
-    lines = _Lines(json_file, screen, changes, count)
+    lines, hierarchy = _Lines(json_file, screen, changes, count), _hierarchy(plan, place, parse_duration(horizon))
     try:
-        for change in _live(plan, place) if place.address else _recorded(plan, place, batch):
+        for change in _live(plan, place, hierarchy) if place.address else _recorded(plan, place, hierarchy, batch):
             if not lines.show(*change):
                 break
     finally:
-        lines.close()
+        lines.close(sum(each.late for each in hierarchy.statistics()))
+
+
+def _hierarchy(plan: SequenceQuery, place: Source, horizon: int) -> Hierarchy:
+    """The units that run the query, and what derives its input. No event of a trace is late: it tells how late they are."""
+    from middleware.ordering.hierarchy import Hierarchy
+    from middleware.ordering.kslack import Horizon
+    from middleware.ordering.unit import Policies
+
+    bound = Horizon(floor=horizon) if place.trace is None else Horizon(1.0, _lateness(place.trace) + 1)
+    return Hierarchy({**_needed(plan, place), plan.name: plan}, policies=Policies(alpha=0.0, horizon=bound))
 
 
 def _text(text: str) -> str:
@@ -141,20 +155,32 @@ def _events(place: Source) -> Iterator[list[Event]]:
     return read_trace(place.trace, EventTypes(place.types[name] for name in names if name in place.types))
 
 
-def _recorded(plan: SequenceQuery, place: Source, batch: int) -> Iterator[tuple[Change | None, Event | None]]:
+def _recorded(
+    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, batch: int
+) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over a trace."""
-    from middleware.ordering.hierarchy import Hierarchy
-    from middleware.ordering.unit import Policies
     from middleware.pubsub.barrier import Barrier
     from middleware.pubsub.seen import SeenIds
 
-    hierarchy = Hierarchy({**_needed(plan, place), plan.name: plan}, policies=Policies(alpha=0.0))
     barrier, seen, name = Barrier([type_name(plan.result)]), SeenIds(), type_name(plan.result)
     for events in _events(place):
         for at in range(0, len(events), batch):
             fresh = [event for event in events[at : at + batch] if seen.add(event.source, event.id)]
             yield from _delivered(hierarchy.process(_batch(fresh)), name, barrier)
     yield from _delivered(hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))), name, barrier)
+
+
+def _lateness(folder: Path) -> int:
+    """By how much (ns) the latest event of a trace is behind what had come before it: results may change for that long."""
+    import numpy as np
+
+    from middleware.spark.traces import columns, load_trace, values
+
+    trace = load_trace(folder)
+    parts = [batch for name in trace.types for batch in columns(folder, trace, name, ["arrival", "ts"])]
+    arrival, ts = (np.concatenate([np.asarray(values(part.column(at)), np.int64) for part in parts]) for at in (0, 1))
+    in_order = ts[np.argsort(arrival, kind="stable")]
+    return int((np.maximum.accumulate(in_order) - in_order).max(initial=0))
 
 
 def _batch(events: list[Event]) -> Batch:
@@ -167,14 +193,11 @@ def _batch(events: list[Event]) -> Batch:
     return Batch({name: Delta(some) for name, some in by_type.items()}, {}, mark)
 
 
-def _live(plan: SequenceQuery, place: Source) -> Iterator[tuple[Change | None, Event | None]]:
+def _live(plan: SequenceQuery, place: Source, hierarchy: Hierarchy) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over what a node publishes."""
-    from middleware.ordering.hierarchy import Hierarchy
-    from middleware.ordering.unit import Policies
     from middleware.pubsub.barrier import Barrier
     from middleware.runtime.clients import Subscriber
 
-    hierarchy = Hierarchy({plan.name: plan}, policies=Policies(alpha=0.0))
     name = type_name(plan.result)
     barrier = Barrier([name])
     progress: dict[str, int] = {}
@@ -234,12 +257,15 @@ class _Lines:
         else:
             self._screen.print(line, markup=False, soft_wrap=True)
 
-    def close(self) -> None:
+    def close(self, late: int) -> None:
+        """Sum up; ``late`` events were left out."""
         totals = self._totals
         self._screen.print(
             f"{totals['final']:,} final; {totals['early']:,} came early, of which {totals['revised']:,} were revised "
             f"and {totals['withdrawn']:,} withdrawn"
         )
+        if late:
+            self._screen.print(f"{late:,} events came when results about them were final, and were left out: raise --horizon")
         if self._json is not None and self._json is not sys.stdout:
             self._json.close()
 

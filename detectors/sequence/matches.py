@@ -55,7 +55,7 @@ class Roles:
 
     def __init__(self, plan: Plan) -> None:
         self._roles = {
-            event_type: [(step, _key_of(step), [test.test for test in step.filters]) for step in steps]
+            event_type: [(step, key_maker(step), [test.test for test in step.filters]) for step in steps]
             for event_type, steps in plan.roles.items()
         }
         self._alone = len(plan.steps) == 1
@@ -88,7 +88,8 @@ def _equals_itself(value: Any) -> bool:
     return value is not None and bool(value == value)  # noqa: PLR0124
 
 
-def _key_of(step: Step) -> Callable[[Event], tuple[Any, ...]] | None:
+def key_maker(step: Step) -> Callable[[Event], tuple[Any, ...]] | None:
+    """What gives the key of an event as this component; None if it belongs to all partitions."""
     if step.key is None:
         return None
     if not step.key:

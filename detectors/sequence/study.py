@@ -46,10 +46,14 @@ class Reading(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Instance:
-    """An active instance: an event on a stack, and the most recent instance in the stack before it (RIP)."""
+    """An active instance: an event on a stack, and the most recent instance in the stack before it (RIP).
+
+    ``number``: how many were put on its stack before it, which is where it lies if they are all appended.
+    """
 
     event: Reading
     rip: Instance | None = None
+    number: int = 0
 
     def __str__(self) -> str:
         return f"{self.event}({self.rip.event if self.rip else ''})"
@@ -80,6 +84,7 @@ class Stack:
 
     instances: list[Instance] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
+    purged: int = 0
 
     def before(self, ts: int) -> Instance | None:
         at = bisect_left(self.times, ts)
@@ -95,9 +100,19 @@ class Scan:
 
     ``slack``
         K, in units of time; None: nothing is ever purged (but TOTAL_ORDER purges by the window alone if ``purges``).
+    ``produces``
+        whether sequences are constructed at all, or only the stacks (what Figure 6 measures).
     """
 
-    def __init__(self, types: str, within: int, algorithm: Algorithm, slack: int | None = None, purges: bool = True) -> None:
+    def __init__(
+        self,
+        types: str,
+        within: int,
+        algorithm: Algorithm,
+        slack: int | None = None,
+        purges: bool = True,
+        produces: bool = True,
+    ) -> None:
         self.stacks = [Stack() for _ in types]
         self.work = Work()
         self.clock = self.ais_clock = -1
@@ -106,6 +121,7 @@ class Scan:
         self._algorithm = algorithm
         self._keeps = 0 if algorithm is Algorithm.TOTAL_ORDER else slack
         self._purges = purges and self._keeps is not None
+        self._produces = produces
 
     def take(self, event: Reading) -> list[Sequence]:
         """Take the next event to arrive; the new results, each within the window."""
@@ -116,7 +132,11 @@ class Scan:
         step = self._steps.get(event.type)
         if step is None:
             return []
-        built = list(self._scan(step, event))
+        scanned = self._scan(step, event)
+        if not self._produces:
+            self.work.most_held = max(self.work.most_held, self.held)
+            return []
+        built = list(scanned)
         results = [sequence for sequence in built if sequence[-1].ts - sequence[0].ts <= self._within]
         self.work.constructed += len(built)
         self.work.filtered += len(built) - len(results)
@@ -150,9 +170,10 @@ class Scan:
         rip = self.stacks[step - 1].top if step else None
         if rip is not None and rip.event.ts >= event.ts and self._algorithm is not Algorithm.TOTAL_ORDER:
             rip = self.stacks[step - 1].before(event.ts)
-        instance = Instance(event, rip)
-        self.stacks[step].instances.append(instance)
-        self.stacks[step].times.append(event.ts)
+        stack = self.stacks[step]
+        instance = Instance(event, rip, stack.purged + len(stack.times))
+        stack.instances.append(instance)
+        stack.times.append(event.ts)
         return instance
 
     def _sort(self, step: int, event: Reading) -> Instance:
@@ -184,8 +205,8 @@ class Scan:
         if instance.rip is None:
             return
         stack = self.stacks[step - 1]
-        if self._algorithm is Algorithm.TOTAL_ORDER:  # its stacks may be out of order: the RIP is found by looking
-            at = next((n for n, each in enumerate(stack.instances) if each is instance.rip), -1)
+        if self._algorithm is Algorithm.TOTAL_ORDER:
+            at = instance.rip.number - stack.purged
         else:
             at = bisect_right(stack.times, instance.rip.event.ts) - 1
         while at >= 0 and stack.times[at] >= low:
@@ -217,4 +238,5 @@ class Scan:
             count = bisect_left(stack.times, outdated)
             if count:
                 del stack.times[:count], stack.instances[:count]
+                stack.purged += count
                 self.work.purged += count

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from detectors.sequence.matches import Match, Roles, first_of, last_of
+from detectors.sequence.matches import Match, Roles, first_of, key_maker, last_of
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import columns, own_fields
 from detectors.sequence.syntax import Expression, Field, Group, Strategy, operands
@@ -85,11 +85,16 @@ class _Inquiry:
         in_time = [each for each in of_type if abs(each.ts - self._event.ts) <= self._plan.within]
         if not in_time:
             return [f"there is no {kinds} for {_name(step)} {where}"]
-        for test in step.filters:
-            if not any(test.test(self._alone(step, each)) for each in in_time):
-                return [f"{len(in_time)} {kinds} {where}, but for none {test}"]
-        fields = " and ".join(f"{name} = {value!r}" for name, value in zip(step.key or (), key or (), strict=False))
-        return [f"{len(in_time)} {kinds} {where}, but none with {fields or 'all that it takes'}"]
+        key_of = key_maker(step)
+        of_key = [each for each in in_time if key_of is None or key_of(each) == key]
+        if not of_key:
+            fields = " and ".join(f"{name} = {value!r}" for name, value in zip(step.key or (), key or (), strict=False))
+            return [f"{len(in_time)} {kinds} {where}, but none with {fields}"]
+        lines = [f"{len(of_key)} {kinds} {where} could be {_name(step)}, but:"]
+        for each in of_key[:_SHOWN]:
+            failed = [test for test in step.filters if not test.test(self._alone(step, each))]
+            lines += [f"  {_event(each)} fails {_values(test, {step.slot: each})}" for test in failed]
+        return lines
 
     def _combinations(self, candidates: list[list[Event]], chosen: Match) -> Iterator[Match]:
         place = len(chosen)

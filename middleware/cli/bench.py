@@ -21,6 +21,7 @@ BENCHES = {
     "flow": "scenarios.search.bench:bench_flow",
     "sequence": "detectors.sequence.bench:bench_sequence",
     "cql": "detectors.cql.bench:bench_cql",
+    "sequence-figures": "detectors.sequence.figures:bench_figures",
 }
 
 

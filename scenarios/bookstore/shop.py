@@ -10,6 +10,7 @@ from detectors.sequence import SequenceQuery
 from middleware.clock import SECOND
 from middleware.event import Event
 
+MINUTE = 60 * SECOND
 GATES = 2
 COUNTERS = 3
 SHELVES = 20
@@ -127,7 +128,8 @@ def _visits(rng: random.Random, end: int) -> list[tuple[type[Event], dict[str, A
             found.append((event_type, {**values, "ts": ts, "source": source}))
 
     ts, tag, visitor = 0, 0, 0
-    while ts < end:
+    closing = end - min(6 * MINUTE, end // 3)  # nobody comes in any more
+    while ts < closing:
         ts += round(rng.expovariate(0.5) * SECOND)
         visitor += 1
         pays, hurries = rng.random() < 0.9, rng.random() < 1 / 12
@@ -144,7 +146,7 @@ def _visits(rng: random.Random, end: int) -> list[tuple[type[Event], dict[str, A
             for paid in basket:
                 now += round(rng.uniform(0.4, 1.2) * SECOND)
                 reads(Checkout, now, f"counter-{counter}", tag=paid, counter=counter)
-            if rng.random() < 0.05:
+            if rng.random() < 0.05 and now < closing - 4 * MINUTE:
                 basket.pop()
         gate = rng.randint(1, GATES)
         now += round(rng.uniform(2, 20) * SECOND)
