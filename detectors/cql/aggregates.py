@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from detectors.expressions.code import Code
 from detectors.expressions.errors import QueryError, Span
 from detectors.expressions.types import INTEGERS, LIMITS, NUMBERS, Kind, Type
+from detectors.window.monoids import MEAN, SUM
 
 Fold = Callable[[Sequence[Any]], Any]
 
@@ -36,25 +37,26 @@ def _total(values: Sequence[int]) -> int | None:
     return total if -LIMITS[Type.LONG] <= total < LIMITS[Type.LONG] else None
 
 
-def _exact(values: Sequence[float]) -> float | None:
+def _exact(values: Sequence[float]) -> float:
     try:
-        total = math.fsum(values)
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # sums on the way are too large, or infinities of both signs
+        return SUM.fold(values)  # type: ignore[no-any-return]
+
+
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return math.fsum(values) / len(values)
     except (OverflowError, ValueError):
-        return None
-    return total if total - total == 0 else None
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    total = _exact(values)
-    return None if total is None else total / len(values)
+        return MEAN.fold(values)  # type: ignore[no-any-return]
 
 
 def _moment(values: Sequence[float], free: int) -> float | None:
-    """The variance by two passes; ``free`` 1 for a sample, 0 for a population."""
+    """The variance by two passes; ``free`` 1 for a sample, 0 for a population. NULL of too few, or of what is not finite."""
     if len(values) <= free:
         return None
     mean = _mean(values)
-    if mean is None:
+    if mean - mean != 0:
         return None
     try:
         return math.fsum([(value - mean) ** 2 for value in values]) / (len(values) - free)
@@ -69,8 +71,7 @@ def _root(value: float | None) -> float | None:
 def _geometric(values: Sequence[float]) -> float | None:
     if min(values) <= 0:
         return 0.0 if min(values) == 0 else None
-    mean = _mean([math.log(value) for value in values])
-    return None if mean is None else math.exp(mean)
+    return math.exp(_mean([math.log(value) for value in values]))
 
 
 def _median(values: Sequence[float]) -> float:

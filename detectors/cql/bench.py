@@ -132,7 +132,7 @@ def window_loop(batches: list[list[Any]]) -> int:
     """Panes of a second for each key; a window is reported when the watermark has passed its end."""
     panes: dict[int, dict[int, list[float]]] = {}
     results: list[Bar] = []
-    clock, reported = NEVER, 0
+    clock, reported = NEVER, -1
     ids = 0
     for batch in batches:
         for event in batch:

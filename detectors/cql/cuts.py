@@ -94,7 +94,7 @@ class TimedCuts:
                 return None
             low, lower = self._low(timeline, high)
             bounds = lower, boundary
-        return Cut(boundary, boundary, low, high, bounds, (boundary,)) if high > low else None
+        return Cut(boundary, boundary, low, high, bounds, bounds) if high > low else None
 
     def _is_first(self, timeline: Timeline, boundary: int, high: int) -> bool:
         """Whether this is the first boundary there is: all that came before it is new to it."""

@@ -219,7 +219,8 @@ class Planner:
         entry = conjunction([condition(each, filters, frame) for each in before])
         if plan.clock is not None and plan.clock.nullable:
             entry = conjunction([Code(f"({plan.clock.value} is not None)", Kind(Type.BOOLEAN)), *([entry] if entry else [])])
-        columns, aggregates = self._window_columns(select, source, inner, [*partition, *group], frame)
+        is_bounded = plan.lower is not None or (plan.size is not None and plan.size.measure is not Measure.COUNT)
+        columns, aggregates = self._window_columns(select, source, inner, [*partition, *group], frame, is_bounded)
         target = target or (self._into(select.into, columns) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
         inside = group if partition else []
@@ -240,7 +241,7 @@ class Planner:
         return target
 
     def _window_columns(
-        self, select: s.Select, source: Source, inner: StreamScope, keys: list[Attribute], frame: Frame
+        self, select: s.Select, source: Source, inner: StreamScope, keys: list[Attribute], frame: Frame, is_bounded: bool
     ) -> tuple[Columns, tuple[tuple[Aggregate, tuple[Code, ...]], ...]]:
         expressions = [each.expression for each in select.targets if each.expression is not None]
         if not any(aggregates_of(each) for each in expressions):
@@ -248,7 +249,7 @@ class Planner:
         for each in select.targets:
             if each.expression is None:
                 raise QueryError("* has many values in a window that is aggregated: name attributes of GROUP BY", each.span)
-        scope = AggregateScope(inner, [(source, key) for key in keys], frame)
+        scope = AggregateScope(inner, [(source, key) for key in keys], frame, is_bounded)
         columns = self._columns(select.targets, scope, [source], frame)
         return columns, tuple(scope.aggregates)
 

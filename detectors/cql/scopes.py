@@ -78,10 +78,16 @@ class StreamScope:
 
 
 class AggregateScope:
-    """The scope of a SELECT that aggregates: attributes by which it is grouped, aggregates, and the bounds of the window."""
+    """The scope of a SELECT that aggregates: attributes by which it is grouped, aggregates, and the bounds of the window.
 
-    def __init__(self, inner: StreamScope, grouped: Sequence[tuple[Source, Attribute]], frame: Frame) -> None:
+    ``is_bounded``: whether windows have a lower bound.
+    """
+
+    def __init__(
+        self, inner: StreamScope, grouped: Sequence[tuple[Source, Attribute]], frame: Frame, is_bounded: bool = True
+    ) -> None:
         self.inner = inner
+        self.is_bounded = is_bounded
         self.grouped = grouped
         self.frame = frame
         self.aggregates: list[tuple[Aggregate, tuple[Code, ...]]] = []
@@ -99,7 +105,7 @@ class AggregateScope:
         if call.name in BOUNDS:
             if call.arguments or call.is_star:
                 raise QueryError(f"{call.name}() takes no arguments", call.span)
-            return Code(BOUNDS[call.name], Kind(Type.LONG, call.name == "window_start"))
+            return Code(BOUNDS[call.name], Kind(Type.LONG, call.name == "window_start" and not self.is_bounded))
         if call.name not in NAMES:
             return None
         analysis = Analysis(self.inner, self.frame)

@@ -10,6 +10,7 @@ from detectors.cql.changes import Unpacker, difference, packed
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
 from detectors.cql.relation import evaluation, key_code
+from detectors.cql.stepped import SteppedOperation, can_run
 from detectors.cql.timeline import Timeline
 from detectors.cql.windows import Measure, Shape
 from middleware.change import Delta
@@ -30,8 +31,9 @@ class WindowedOperator(Operator):
         self.subscribes = (plan.source.event_type,)
         self.publishes = (plan.target.event_type,)
 
-    def start(self, name: str, level: int) -> WindowedOperation:
-        return WindowedOperation(self.plan, name, level)
+    def start(self, name: str, level: int) -> Operation:
+        kind = SteppedOperation if can_run(self.plan) else WindowedOperation
+        return kind(self.plan, name, level)
 
 
 class WindowedOperation(Operation):
@@ -136,7 +138,8 @@ class WindowedOperation(Operation):
         """Set the results of a window, and add what changes to ``out``."""
         results: list[Event] = []
         if cut is not None:
-            identity = (tuple(map(canonical, key)), *cut.identity)
+            known = tuple(map(canonical, key))
+            identity = (known[0] if len(known) == 1 else known, *cut.identity)
             results = self._evaluate(timeline.events[cut.low : cut.high], cut.bounds, cut.ts, identity)
         before = timeline.publish(window, results)
         if not before:

@@ -6,8 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import compile_cql
+from detectors.cql.stepped import can_run
+from detectors.cql.windowed import WindowedOperation
+from middleware import native
 from middleware.clock import SECOND
 from middleware.event import ORDER, Event
+from middleware.operator import Operator
 from middleware.testing.operators import history, in_order, play
 from middleware.testing.windows import Extent, Spec, naive_delta, naive_windows
 
@@ -148,3 +152,38 @@ def test_windows_without_aggregates_give_their_tuples(spec, where, drawn, others
         if where is None or event.quantity > where
     ]
     assert sorted((e.ts, e.price, e.quantity) for e in results) == sorted(wanted)
+
+
+STEPPED = """SELECT {key} count(*) AS n, sum(price) AS total, avg(price) AS mean, max(price) AS top, sum(volume) AS volume,
+             range(volume) AS spread, avg(volume) + min(price) AS both, window_start() AS since
+             FROM Trade [SIZE {size} seconds EVERY {slide} seconds] WHERE volume > 0 {group} INTO Bar"""
+TRADES = "CREATE STREAM Trade (symbol String, price Double NOT NULL, volume Int NOT NULL);"
+
+
+class Plain(Operator):
+    """The plain operation of a query, whether the native core could run it or not."""
+
+    def __init__(self, plan):
+        self.plan, self.subscribes, self.publishes = plan, (plan.source.event_type,), (plan.target.event_type,)
+
+    def start(self, name, level):
+        return WindowedOperation(self.plan, name, level)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.booleans(), *HISTORY.values())
+def test_the_native_core_gives_the_same_bits_and_identities(size, slide, grouped, bare, drawn, others, seed, restarts):
+    key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
+    text = STEPPED.format(key=key, group=group, size=size, slide=slide)
+    script = compile_cql(TRADES + (text.replace("avg(volume) + min(price) AS both,", "") if bare else text))
+    operator, trade = script.operators[0], script.types["Trade"]
+    assert can_run(operator.plan) == native.AVAILABLE
+
+    def trades(drawn, first=0):
+        made = ticks(drawn, first)
+        return [trade(None if e.symbol == "B" else "A", e.price, e.quantity, ts=e.ts, id=e.id, source=e.source) for e in made]
+
+    moments = history(trades(drawn), Random(seed), trades(others, 1000))
+    results = play(operator, moments, restarts)
+    assert results == play(Plain(operator.plan), moments)
+    assert [repr(e) for e in results] == [repr(e) for e in play(Plain(operator.plan), in_order(trades(drawn)))]
