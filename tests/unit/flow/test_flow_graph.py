@@ -17,6 +17,7 @@ from middleware.change import Delta
 from middleware.errors import DetectorError
 from middleware.event import END, Event, type_name
 from middleware.runtime.engine import run
+from middleware.testing.flows import check_flow
 
 
 class Page(Event):
@@ -357,3 +358,17 @@ def test_values_that_cannot_be_compared_are_not_the_same():
         __hash__ = None
 
     assert not same(Stubborn(), Stubborn())
+
+
+def test_flows_that_do_not_keep_the_rules_are_found_out():
+    check_flow(counted(), pages("a b", "b a", "", "c a"))
+    seen: list[str] = []
+
+    def remembering(page: Page) -> Iterable[Word]:
+        seen.append(page.text)
+        return [Word(str(len(seen)))]
+
+    flow = Flow("impure")
+    flow.source(Page).map(remembering).map(lambda word: [(word.text, 1)]).sink(Found)
+    with pytest.raises(AssertionError, match="different outputs for the same value"):
+        check_flow(flow, pages("a", "b", "c"))
