@@ -121,7 +121,8 @@ class Stream:
     ) -> Stream:
         """Any stateful transformation, one state a key, as grouping, combine map and cycle (V.C and Figure 6).
 
-        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None. Each state is kept,
+        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None, and
+        a key whose state is None again takes no memory once that is final. Each state is kept,
         to go on from when something comes late, so one that could be changed in place is handed out as a copy, which costs
         O(its size) a value: tuples and frozen structs are faster.
         """
