@@ -83,11 +83,16 @@ class Operator(Detector):
     ``subscribes``, ``publishes``
         as of any detector, but they may differ from instance to instance: a query makes its own.
 
+    ``prompt``
+        whether, at alpha = 0, it is given what has come even before the node's clock has got there, as what other nodes derive
+        may: right where no result waits for time to pass, so that nothing is held back for the clock's sake.
+
     Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
     """
 
     key: ClassVar[None] = None
     name: str = ""
+    prompt: ClassVar[bool] = False
 
     def start(self, name: str, level: int) -> Operation:
         """A new running state, which stamps its results with ``name`` as their source, and ``level``."""

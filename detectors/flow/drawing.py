@@ -57,10 +57,13 @@ def as_svg(flow: Flow, parts: int | None = None) -> str:
         filled[column[node]] = row + 1
         place[node] = (20 + column[node] * _COLUMN, 40 + row * _ROW)
     width = 20 + (max(column.values(), default=0) + 1) * _COLUMN
-    height = 40 + max(filled.values(), default=0) * _ROW + 40
-    shapes = [
-        _edge(place[node], place[after], column[after] <= column[node], height) for node in flow.nodes for after in node.outputs
-    ]
+    height = 40 + max(filled.values(), default=0) * _ROW + 10 + 6 * sum(node.kind is Kind.CYCLE for node in flow.nodes)
+    shapes, low = [], height - 10
+    for node in flow.nodes:
+        for after in node.outputs:
+            back = column[after] <= column[node]
+            shapes.append(_edge(place[node], place[after], low if back else None))
+            low -= 6 if back else 0  # each cycle on a line of its own
     shapes += [_box(node, *place[node], _parts_of(flow, node, parts)) for node in flow.nodes]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -115,12 +118,12 @@ def _box(node: Node, x: int, y: int, note: str) -> str:
     )
 
 
-def _edge(start: tuple[int, int], end: tuple[int, int], back: bool, height: int) -> str:
+def _edge(start: tuple[int, int], end: tuple[int, int], low: int | None) -> str:
+    """A straight line; with ``low``, one that goes back down there."""
     (x, y), (to_x, to_y) = start, end
-    if not back:
-        path = f"M{x + _WIDTH},{y + _HEIGHT / 2} L{to_x},{to_y + _HEIGHT / 2}"
-    else:
-        low = height - 14
-        here, there = x + _WIDTH / 2, to_x + _WIDTH / 2
-        path = f"M{here},{y + _HEIGHT} L{here},{low} L{there},{low} L{there},{to_y + _HEIGHT}"
+    middle, to_middle, aside = y + _HEIGHT / 2, to_y + _HEIGHT / 2, (_COLUMN - _WIDTH) // 3
+    path = f"M{x + _WIDTH},{middle} "
+    if low is not None:
+        path += f"h{aside} V{low} H{to_x - aside} V{to_middle} "
+    path += f"L{to_x},{to_middle}"
     return f'<path d="{path}" fill="none" stroke="#555" marker-end="url(#tip)"/>'

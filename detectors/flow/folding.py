@@ -114,8 +114,11 @@ class FoldBucket:
             return before, ()
 
     def forget(self, final: int) -> None:
-        """Nothing with ts <= ``final`` will change: of that only the last state is needed. O(1) amortized."""
+        """Nothing with ts <= ``final`` will change: of that only the last state is needed, if it is one. O(1) amortized."""
         positions = self.positions
+        if positions and self.states[-1] is None and positions[-1][0] <= final:
+            for column in (positions, self.items, self.states, self.outs):
+                column.clear()
         if len(positions) <= _TRIM or positions[_TRIM][0] > final:
             return
         cut = bisect_left(positions, (final + 1,)) - 1

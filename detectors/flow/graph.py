@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from detectors.flow.hints import accepted, element, fold_outputs, name_of
+from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
 from middleware.errors import SlacklineError
 from middleware.event import Event, EventType, type_name
 from middleware.operator import result_fields
@@ -121,31 +121,38 @@ class Stream:
     ) -> Stream:
         """Any stateful transformation, one state a key, as grouping, combine map and cycle (V.C and Figure 6).
 
-        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None. States are never to
-        be changed in place, as values are not: each is kept, to go on from when something comes late.
+        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None, and
+        a key whose state is None again takes no memory once that is final. Each state is kept,
+        to go on from when something comes late, so one that could be changed in place is handed out as a copy, which costs
+        O(its size) a value: tuples and frozen structs are faster.
         """
-        from detectors.flow.stateful import OUTPUTS, Fused, combine, key_of, outputs_of, states_of
+        from detectors.flow.stateful import OUTPUTS, Fused, combine, guarded, key_of, outputs_of, states_of
 
-        called = name or name_of(fold, "stateful")
+        called, safe = name or name_of(fold, "stateful"), guarded(fold)
         cycle = self._flow.cycle(name=f"{called}.state")
         joined = self._then(Node(Kind.UNION, f"{called}.union"), cycle)
         grouped = joined._then(Node(Kind.GROUP, called, key_of(key), accepted(fold, 1), window=2))
-        combined = grouped._then(Node(Kind.MAP, f"{called}.combine", combine(fold, key)))
+        combined = grouped._then(Node(Kind.MAP, f"{called}.combine", combine(safe, key)))
         cycle.close(combined._then(Node(Kind.MAP, f"{called}.states", states_of)))
         said = gives if gives is not None else fold_outputs(fold)
         results = combined._then(Node(Kind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
-        grouped._node.fused = Fused(fold, key, results._node)
+        grouped._node.fused = Fused(safe, key, results._node)
         return results
 
     def sink(self, event_type: EventType, fields: Callable[[Any], Iterable[Any]] | None = None) -> None:
         """Publish each value as an event, stamped with the time of the raw event that the value ends in.
 
-        ``fields`` gives the event's own fields from a value; without it the value is a tuple of them, or a struct that has
-        them. An event type with a field ``cause`` gets the place of the value among those of equal time.
+        ``fields`` gives the event's own fields from a value; without it the value is a plain tuple of them, or an object
+        (a named tuple, a struct) with attributes of their names. An event type with a field ``cause`` gets the place of the
+        value among those of equal time.
         """
         if not (isinstance(event_type, type) and issubclass(event_type, Event)):
             raise FlowError(f"sink of {self._node.name!r}: {event_type!r} is no event type")
         names = tuple(name for name in result_fields(event_type) if name != "cause")
+        if fields is None and (lacking := [name for name in names if not has_field(self._node.gives, name)]):
+            raise FlowError(
+                f"{type_name(event_type)}: what {self._node!r} gives has no {', '.join(lacking)}; give sink(..., fields=...)"
+            )
         self._then(Node(Kind.SINK, type_name(event_type), fields or _fields(names), event_type=event_type))
 
     def _then(self, node: Node, *others: Stream) -> Stream:
@@ -253,10 +260,6 @@ class Flow:
 
 def _fields(names: tuple[str, ...]) -> Callable[[Any], Iterable[Any]]:
     def fields(value: Any) -> Iterable[Any]:
-        if isinstance(value, tuple):
-            return value
-        if isinstance(value, list | str | bytes | int | float):
-            raise TypeError(f"{value!r} is neither a tuple of {names} nor has such attributes: give sink(..., fields=...)")
-        return [getattr(value, name) for name in names]
+        return value if value.__class__ is tuple else [getattr(value, name) for name in names]
 
     return fields

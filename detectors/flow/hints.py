@@ -48,7 +48,14 @@ def fits(given: Any, accepts: Any) -> bool:
     return True
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def has_field(given: Any, name: str) -> bool:
+    """Whether objects of a type have a field of this name; True where that cannot be told, as of plain tuples."""
+    if not isinstance(given, type) or given is tuple or given is object:
+        return True
+    return hasattr(given, name) or name in _hints(given)
+
+
+def _hints(function: Any) -> dict[str, Any]:
     try:
         return get_type_hints(function)
     except Exception:  # names that are not known here, builtins, partials: nothing is said then

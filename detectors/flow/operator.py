@@ -31,6 +31,8 @@ class FlowOperator(Operator):
         which part, from 0.
     """
 
+    prompt = True
+
     def __init__(self, name: str, stage: Stage | None, part: int, inputs: list[EventType], outputs: list[Output]) -> None:
         self.name, self.stage, self.part, self.outputs = name, stage, part, outputs
         self.subscribes = tuple(inputs)

@@ -8,9 +8,15 @@ state, since that one is combined already.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import cache
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from detectors.flow.calls import PartialFailure, outputs
+from middleware.state import copy_state, restored_state
 
 if TYPE_CHECKING:
     from detectors.flow.graph import Node
@@ -28,6 +34,32 @@ class State(NamedTuple):
 
 
 Fold = Callable[[Any, Any], tuple[Any, Iterable[Any] | None]]
+
+
+def guarded(fold: Fold) -> Fold:
+    """The same fold, given a copy of each state that it could change in place: the state itself is kept, to go on from.
+
+    Values of immutable types (numbers, texts, tuples, frozen structs and dataclasses) are given as they are.
+    """
+
+    def guarded_fold(state: Any, value: Any) -> tuple[Any, Iterable[Any] | None]:
+        return fold(_copied(state) if _is_mutable(state.__class__) else state, value)
+
+    return guarded_fold
+
+
+@cache
+def _is_mutable(kind: type) -> bool:
+    if issubclass(kind, int | float | complex | str | bytes | tuple | frozenset | Enum | NoneType):
+        return False
+    if issubclass(kind, msgspec.Struct):
+        return not kind.__struct_config__.frozen
+    return not getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+
+
+def _copied(state: Any) -> Any:
+    copy = copy_state({"state": state})
+    return (copy if isinstance(copy, dict) else restored_state(copy))["state"]
 
 
 class Fused(NamedTuple):

@@ -18,6 +18,7 @@ from middleware.change import Delta, consolidate
 from middleware.detector import Detector
 from middleware.errors import LateEventError
 from middleware.event import END, NEVER, TS, Event, type_name
+from middleware.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
@@ -145,6 +146,7 @@ class Unit:
         )
         self._lanes = lanes_for(name, detector, level, self._settings)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
+        self._prompt = isinstance(detector, Operator) and detector.prompt
         self._waiting: list[Event] = []
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = 0
         self._inserted = self._revised = self._retracted = 0
@@ -298,6 +300,8 @@ class Unit:
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
+        if self._prompt and self.alpha == 0:  # whatever has come, has come: the clock need not know of it
+            self.emitted = max(self.emitted, self._top)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and self._top <= self.emitted:
             return Ready(ahead, behind)

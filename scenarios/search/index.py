@@ -107,7 +107,7 @@ def post(known: PostingList | None, entry: Entry) -> tuple[PostingList, list[Pos
     return PostingList(length + 1, entry.page), [Posting(entry, length, last)]
 
 
-def gather(known: Parts | None, posting: Posting) -> tuple[Parts, list[tuple[str, tuple[str, ...], tuple[int, ...]]]]:
+def gather(known: Parts | None, posting: Posting) -> tuple[Parts | None, list[tuple[str, tuple[str, ...], tuple[int, ...]]]]:
     """Gather what indexing a page has changed; it is complete when its last word has come and none is missing."""
     count, chunks = known or Parts(0, ())
     part = (posting.entry.word, posting.rank)
@@ -117,7 +117,7 @@ def gather(known: Parts | None, posting: Posting) -> tuple[Parts, list[tuple[str
     if parts.entries < posting.entry.of or posting.entry.number < posting.entry.of - 1:
         return parts, []
     words, ranks = zip(*(each for chunk in chunks for each in chunk), strict=True)
-    return parts, [(posting.entry.page, words, ranks)]
+    return None, [(posting.entry.page, words, ranks)]
 
 
 def flow(updates: bool = True) -> Flow:

@@ -9,11 +9,15 @@ import pytest
 
 from detectors.flow import Flow, FlowError
 from detectors.flow.graph import Kind
+from detectors.flow.items import same
+from detectors.flow.operator import operators
 from detectors.flow.plan import stages
 from detectors.flow.sharding import part_of
 from middleware.change import Delta
 from middleware.errors import DetectorError
 from middleware.event import END, Event, type_name
+from middleware.runtime.engine import run
+from middleware.testing.flows import check_flow
 
 
 class Page(Event):
@@ -36,6 +40,10 @@ class Word(NamedTuple):
 class Tally(NamedTuple):
     text: str
     count: int
+
+    @property
+    def word(self) -> str:
+        return self.text
 
 
 def words(page: Page) -> Iterable[Word]:
@@ -105,7 +113,7 @@ def broken(*names):
         cycle = flow.cycle(gives=Word)
         back = flow.source(Page).map(words).union(cycle).group(by_text, window=2).map(lambda g: [], gives=Word)
         cycle.close(back)
-        back.sink(Found)
+        back.sink(Found, fields=lambda word: (word.text, 1))
 
     def nothing_to_fill(flow):
         flow.source(Page).map(words).sink(Nothing)
@@ -155,6 +163,8 @@ def test_what_cannot_be_put_together_says_so_at_once():
         pages.group(lambda page: 1, window=0)
     with pytest.raises(FlowError, match="no event type"):
         pages.sink(Word)
+    with pytest.raises(FlowError, match="has no word, count"):
+        pages.sink(Found)
     with pytest.raises(FlowError, match="joins two flows"):
         pages.union(Flow("other").source(Page))
     cycle = flow.cycle()
@@ -290,3 +300,75 @@ def test_what_is_fed_back_keeps_its_key():
     operation = group.start("stray", 2)
     operation.apply(feed, 1, 0)
     assert "what is fed back keeps its key" in operation.failed(END)[0][1]
+
+
+def test_states_may_be_changed_in_place():
+    class Box:
+        def __init__(self):
+            self.words = []
+
+    def boxed(box, word: Word) -> tuple[Box, list[tuple[str, int]]]:
+        box = box or Box()
+        box.words.append(word.text)
+        return box, [(",".join(box.words), len(box.words))]
+
+    def listed(texts, word: Word) -> tuple[dict[str, list[str]], list[tuple[str, int]]]:
+        texts = texts or {"all": []}
+        texts["all"].append(word.text)
+        return texts, [(",".join(texts["all"]), len(texts["all"]))]
+
+    for fold in (boxed, listed):
+        for fuse in (True, False):
+            flow = Flow("changing")
+            flow.source(Page).map(words).stateful(fold, key=lambda word: 0, name="all").sink(Found)
+            made = run(pages("a", "b", "c")[::-1], operators(flow, 1, fuse), batch=1)
+            assert [event.word for event in made.finals["changing.all"]] == ["a", "a,b", "a,b,c"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are"),
+    [
+        (1, 1, True),
+        (1, 1.0, False),
+        (1, True, False),
+        ((1, "a"), (1, "a"), True),
+        ((1, 2), (1, 2.0), False),
+        (Word("a"), Word("a"), True),
+        (Word("a"), ("a",), False),
+        (Word(1), Word(1.0), False),
+        (Page("a", ts=1), Page("a", ts=1), True),
+        (Page(1, ts=1), Page(1.0, ts=1), False),
+        ([1], [1], True),
+        ([1], [True], False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
+        (float("nan"), float("nan"), False),
+        (0.0, -0.0, False),
+    ],
+)
+def test_what_counts_as_the_same_value(one, other, are):
+    assert same(one, other) is are
+    assert same(one, one)
+
+
+def test_values_that_cannot_be_compared_are_not_the_same():
+    class Stubborn:
+        def __eq__(self, other):
+            raise ValueError("no truth value")
+
+        __hash__ = None
+
+    assert not same(Stubborn(), Stubborn())
+
+
+def test_flows_that_do_not_keep_the_rules_are_found_out():
+    check_flow(counted(), pages("a b", "b a", "", "c a"))
+    seen: list[str] = []
+
+    def remembering(page: Page) -> Iterable[Word]:
+        seen.append(page.text)
+        return [Word(str(len(seen)))]
+
+    flow = Flow("impure")
+    flow.source(Page).map(remembering).map(lambda word: [(word.text, 1)]).sink(Found)
+    with pytest.raises(AssertionError, match="different outputs for the same value"):
+        check_flow(flow, pages("a", "b", "c"))

@@ -1,0 +1,59 @@
+"""A prompt operator at alpha = 0 holds nothing back; any other waits for the clock, and so does a prompt one with alpha."""
+
+import pytest
+
+from middleware.change import Delta
+from middleware.event import Event
+from middleware.operator import Operation, Operator
+from middleware.ordering.unit import Policies, Unit
+
+
+class Item(Event):
+    pass
+
+
+class Echo(Operator):
+    subscribes, publishes = (Item,), (Item,)
+
+    def __init__(self, prompt):
+        self.name = "Echo"
+        self.prompt = prompt
+        self.given = []
+
+    def start(self, name, level):
+        return Given(self.given)
+
+
+class Given(Operation):
+    def __init__(self, given):
+        super().__init__()
+        self.given = given
+
+    def apply(self, delta, emitted, final):
+        assert all(event.ts <= emitted for event in delta.inserts)
+        self.given += [event.ts for event in delta.inserts]
+        return Delta()
+
+
+def item(ts, number=0):
+    return Item(ts=ts, id=number or ts, source="other node", level=1)
+
+
+@pytest.mark.parametrize(("prompt", "alpha", "given"), [(True, 0.0, [7, 9]), (False, 0.0, []), (True, 0.5, [])])
+def test_what_lies_beyond_the_clock_mark(prompt, alpha, given):
+    operator = Echo(prompt)
+    unit = Unit("Echo", operator, 2, Policies(alpha=alpha))
+    unit.push(Delta([item(7), item(9)]), mark=5, promised=0, is_open=False)
+    assert operator.given == given
+    unit.push(Delta(), mark=9, promised=9, is_open=False)
+    assert operator.given == [7, 9]
+    unit._check()
+
+
+def test_a_revision_beyond_the_clock_mark_comes_at_once():
+    operator = Echo(True)
+    unit = Unit("Echo", operator, 2, Policies(alpha=0.0))
+    unit.push(Delta([item(7)]), mark=5, promised=0, is_open=False)
+    unit.push(Delta([], [(item(7), item(12, 7))]), mark=5, promised=0, is_open=False)
+    assert operator.given == [7, 12]
+    unit._check()
