@@ -24,14 +24,17 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
+from detectors.window.sketches import BLOOM, DISTINCT, Filter, quantile
 from detectors.window.windows import Windows
 
 __all__ = [
     "ARGMAX",
     "ARGMIN",
+    "BLOOM",
     "BUILT_IN",
     "CONCAT",
     "COUNT",
+    "DISTINCT",
     "FIRST",
     "GEOMEAN",
     "LAST",
@@ -49,6 +52,7 @@ __all__ = [
     "Aggregator",
     "Counted",
     "Fiba",
+    "Filter",
     "Group",
     "Hopping",
     "Kind",
@@ -58,4 +62,5 @@ __all__ = [
     "Sliding",
     "Tumbling",
     "Windows",
+    "quantile",
 ]

@@ -9,6 +9,7 @@ from operator import attrgetter, index
 from typing import Any
 
 from detectors.window.monoid import Monoid
+from detectors.window.sketches import Sketch, hashed
 from middleware.errors import WindowError
 from middleware.event import EventType, type_name
 
@@ -43,6 +44,8 @@ class Aggregate:
     def value(self) -> Callable[[Any], Any]:
         """The function that takes from an event what goes into the tree. It may raise: the event is to blame."""
         prepare = _CHECKS[self.monoid.native[1]] if self.monoid.native else self.monoid.lift
+        if isinstance(self.monoid, Sketch):
+            prepare = _hashable
         if self.field is None:
             return lambda event: 1
         get = attrgetter(self.field) if isinstance(self.field, str) else self.field
@@ -59,6 +62,11 @@ class Aggregate:
 
 
 def _itself(value: Any) -> Any:
+    return value
+
+
+def _hashable(value: Any) -> Any:
+    hashed(value)
     return value
 
 

@@ -10,6 +10,8 @@ from middleware.errors import WindowError
 
 def listed(column: Iterable[Any]) -> list[Any]:
     """A column as a list of Python values; arrays and Arrow arrays are converted, times in them become nanoseconds."""
+    if getattr(column, "null_count", 0):
+        raise WindowError("the column has nulls: leave those rows out")
     if hasattr(column, "__array__") and not isinstance(column, list):
         array = column.__array__()
         if array.dtype.kind == "M":

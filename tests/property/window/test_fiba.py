@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.window import ARGMAX, ARGMIN, BUILT_IN, CONCAT, Fiba
+from detectors.window import ARGMAX, ARGMIN, BLOOM, BUILT_IN, CONCAT, DISTINCT, Fiba, quantile
 from detectors.window.columns import listed
 from detectors.window.naive import NaiveWindow
 from detectors.window.plain import PlainFiba
@@ -20,6 +20,8 @@ PAIRS = st.tuples(st.integers(-2, 2), st.text("xyz", max_size=1))
 CASES = {f"{m.name}:float": (m, FLOATS) for m in BUILT_IN.values() if m not in (ARGMIN, ARGMAX, CONCAT)}
 CASES |= {f"{m.name}:int": (m.of(int), INTS) for m in BUILT_IN.values() if m.native and (int in m.variants)}
 CASES |= {"argmin": (ARGMIN, PAIRS), "argmax": (ARGMAX, PAIRS), "concat": (CONCAT, st.integers(0, 9))}
+WORDS = st.text("ab", max_size=3) | st.integers(-3, 3) | st.sampled_from([0.5, 2.0, math.nan])
+CASES |= {"bloom": (BLOOM, WORDS), "distinct": (DISTINCT, WORDS), "quantile": (quantile(0.5), st.floats(-1e9, 1e9))}
 CASES["moderate variance"] = (BUILT_IN["variance"], st.floats(-1e6, 1e6))
 CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
 

@@ -4,6 +4,8 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::errors::window_error;
+
 /// Numbers that arrays hold.
 pub trait Number: Element + Copy + Send + Sync + for<'a, 'py> FromPyObject<'a, 'py> {
     /// numpy's name for it.
@@ -26,6 +28,11 @@ impl Number for f64 {
 pub fn numbers<T: Number>(column: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
     if let Ok(buffer) = PyBuffer::<T>::get(column) {
         return buffer.to_vec(column.py());
+    }
+    if let Ok(nulls) = column.getattr("null_count")
+        && nulls.is_truthy()?
+    {
+        return Err(window_error("the column has nulls: leave those rows out".into()));
     }
     if let Ok(convert) = column.getattr("__array__")
         && column.cast::<PyList>().is_err()

@@ -1,25 +1,29 @@
 //! Exact sums of floats: the sum is kept as it is, and rounded once, when it is asked for.
 //!
 //! A sum that was rounded on the way would depend on the shape of the tree, and so on the order of arrival, in its last bits.
-//! Expansions of Shewchuk (1997): a few floats that do not overlap and whose sum is exact; two do for most data.
+//! So a few floats are kept whose sum is exact, after the expansions of Shewchuk (1997); two do for most data.
 
-const INLINE: usize = 3;
+use std::mem::take;
 
 /// Above this a sum of many might overflow on the way; such values are kept apart, scaled down.
 const HUGE: f64 = f64::from_bits(0x7BF0_0000_0000_0000); // 2^960
 const SCALE: f64 = f64::from_bits(0x47F0_0000_0000_0000); // 2^128
 
+/// The sum is `sum + lost + rest`, exactly.
 #[derive(Clone, Default)]
 pub struct Exact {
-    few: [f64; INLINE],
-    len: u8,
+    /// The sum as plain addition gives it.
+    sum: f64,
+    /// What rounding lost of it, and what rounding lost of that.
+    lost: f64,
+    rest: f64,
     more: Option<Box<More>>,
 }
 
 /// What most sums never need.
 #[derive(Clone, Default)]
 struct More {
-    /// All parts, once they are more than a few.
+    /// All parts, once three do not hold them: growing in size, and apart.
     parts: Vec<f64>,
     /// Parts of the sum of huge values, divided by `SCALE`.
     huge: Vec<f64>,
@@ -76,34 +80,31 @@ impl Exact {
     }
 
     #[inline]
-    fn add_small(&mut self, mut x: f64) {
-        let (mut parts, mut kept) = ([0.0; INLINE + 1], 0);
-        for &part in &self.few[..self.len as usize] {
-            let (sum, lost) = two_sum(x, part);
-            if lost != 0.0 {
-                parts[kept] = lost;
-                kept += 1;
-            }
-            x = sum;
-        }
-        if x != 0.0 {
-            parts[kept] = x;
-            kept += 1;
-        }
-        if kept > INLINE {
-            self.more = Some(Box::new(More { parts: parts.to_vec(), ..More::default() }));
-            self.len = 0;
+    fn add_small(&mut self, x: f64) {
+        let (sum, error) = two_sum(self.sum, x);
+        self.sum = sum;
+        if error == 0.0 {
             return;
         }
-        self.few.copy_from_slice(&parts[..INLINE]);
-        self.len = kept as u8;
+        let (lost, error) = two_sum(self.lost, error);
+        self.lost = lost;
+        if error == 0.0 {
+            return;
+        }
+        let (rest, error) = two_sum(self.rest, error);
+        self.rest = rest;
+        if error != 0.0 {
+            self.add_any(error);
+        }
     }
 
     #[cold]
     fn add_any(&mut self, x: f64) {
-        let few = &self.few[..self.len as usize];
-        let more = self.more.get_or_insert_with(|| Box::new(More { parts: few.to_vec(), ..More::default() }));
-        self.len = 0;
+        let three = [take(&mut self.rest), take(&mut self.lost), take(&mut self.sum)];
+        let more = self.more.get_or_insert_with(Box::default);
+        for part in three {
+            grow(&mut more.parts, part);
+        }
         if !x.is_finite() {
             more.special += x;
         } else if x.abs() > HUGE {
@@ -116,53 +117,79 @@ impl Exact {
     /// Add another sum.
     #[inline]
     pub fn join(&mut self, other: &Self) {
-        for &part in other.parts() {
-            self.add(part);
+        self.add(other.sum);
+        if other.lost != 0.0 {
+            self.add(other.lost);
+        }
+        if other.rest != 0.0 {
+            self.add(other.rest);
         }
         if let Some(more) = &other.more {
-            for &part in &more.huge {
-                self.add_any(0.0);
-                let own = self.more.as_mut().expect("just made");
-                grow(&mut own.huge, part);
-            }
-            if more.special != 0.0 {
-                self.add_any(more.special);
-            }
+            self.join_more(more);
         }
     }
 
-    /// What it is made of, smallest first; without huge and special values.
-    #[inline]
-    pub fn parts(&self) -> &[f64] {
+    #[cold]
+    fn join_more(&mut self, more: &More) {
+        self.add_any(0.0);
+        for &part in &more.parts {
+            self.add_any(part);
+        }
+        if let Some(own) = &mut self.more {
+            for &part in &more.huge {
+                grow(&mut own.huge, part);
+            }
+            own.special += more.special;
+        }
+    }
+
+    /// Floats whose sum it is; without huge and special values.
+    pub fn parts(&self) -> Vec<f64> {
         match &self.more {
-            Some(more) => &more.parts,
-            None => &self.few[..self.len as usize],
+            Some(more) => more.parts.clone(),
+            None => vec![self.rest, self.lost, self.sum],
         }
     }
 
     /// The sum, correctly rounded; infinite where it is beyond the floats, NaN if it is none.
+    #[inline]
     pub fn value(&self) -> f64 {
-        let Some(more) = &self.more else { return rounded(self.parts()) };
-        if more.special != 0.0 {
-            return if more.special.is_nan() { f64::NAN } else { more.special };
+        match &self.more {
+            None if self.rest == 0.0 => self.sum + self.lost, // of two floats, which is rounded correctly
+            None => {
+                let mut parts = Vec::with_capacity(3);
+                for part in [self.rest, self.lost, self.sum] {
+                    grow(&mut parts, part);
+                }
+                rounded(&parts)
+            }
+            Some(more) => more.value(),
         }
-        if more.huge.is_empty() {
-            return rounded(&more.parts);
-        }
-        let huge: Vec<f64> = more.huge.iter().map(|part| part * SCALE).collect();
-        if huge.iter().any(|part| part.is_infinite()) {
-            return huge[huge.len() - 1];
-        }
-        let mut parts = more.parts.clone();
-        for part in huge {
-            grow(&mut parts, part);
-        }
-        rounded(&parts)
     }
 
     /// Whether there are infinities, NaNs, or values so large that products of them are out of range.
     pub fn is_extreme(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.special != 0.0 || !more.huge.is_empty())
+    }
+}
+
+impl More {
+    fn value(&self) -> f64 {
+        if self.special != 0.0 {
+            return if self.special.is_nan() { f64::NAN } else { self.special };
+        }
+        if self.huge.is_empty() {
+            return rounded(&self.parts);
+        }
+        let huge: Vec<f64> = self.huge.iter().map(|part| part * SCALE).collect();
+        if huge.iter().any(|part| part.is_infinite()) {
+            return huge[huge.len() - 1];
+        }
+        let mut parts = self.parts.clone();
+        for part in huge {
+            grow(&mut parts, part);
+        }
+        rounded(&parts)
     }
 }
 

@@ -18,6 +18,7 @@ pub mod python;
 mod query;
 mod repair;
 mod search;
+mod sketches;
 mod times;
 mod tree;
 mod values;

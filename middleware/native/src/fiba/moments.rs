@@ -158,13 +158,14 @@ impl Spread {
             return f64::NAN;
         }
         let mut numerator = Exact::default();
-        for &part in self.squares.parts() {
+        for part in self.squares.parts() {
             let (product, rest) = two_product(count, part);
             numerator.add(product);
             numerator.add(rest);
         }
-        for &a in self.sum.parts() {
-            for &b in self.sum.parts() {
+        let parts = self.sum.parts();
+        for &a in &parts {
+            for &b in &parts {
                 let (product, rest) = two_product(-a, b);
                 numerator.add(product);
                 numerator.add(rest);

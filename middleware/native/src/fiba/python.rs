@@ -6,6 +6,7 @@ use pyo3::types::PyIterator;
 use super::errors::window_error;
 use super::numbers::{Count, First, Last, Max, MaxCount, Min, Range, SumInt};
 use super::object::Python_;
+use super::sketches::{bloom, distinct};
 use super::times::{Ordered, Plain, Stamps};
 use super::values::{Of, Sums, Values, Variance};
 use super::window::{Object, Typed, Window};
@@ -141,6 +142,8 @@ fn window<S: Stamps>(stamps: S, monoid: &Object<'_>, min: usize) -> PyResult<Box
         ("last", "float") => typed(stamps, Last(0.0), min),
         ("maxcount", "int") => typed(stamps, MaxCount(0_i64), min),
         ("maxcount", "float") => typed(stamps, MaxCount(0.0), min),
+        ("bloom", _) => typed(stamps, bloom(monoid)?, min),
+        ("distinct", _) => typed(stamps, distinct(monoid)?, min),
         _ => Err(window_error(format!("the native core knows no monoid {name} over {of}; leave its `native` None"))),
     }
 }

@@ -9,6 +9,12 @@ use super::plan::Plan;
 /// No window is due.
 pub const NEVER: i64 = i64::MAX;
 
+/// Rows looked at from either end before searching.
+const NEAR: usize = 3;
+
+/// Bytes of most identities.
+const SHORT: usize = 64;
+
 pub struct Lane {
     pub key: Py<PyAny>,
     /// The encoded identity of a window of this key, up to its start.
@@ -43,12 +49,19 @@ impl Lane {
         self.rows.len() / self.width
     }
 
-    /// The first row later than `ts`. O(log n), O(1) near the end.
+    /// The first row later than `ts`. O(log n), O(1) near either end, which is where windows begin and end.
     #[inline]
     fn after(&self, ts: i64) -> usize {
         let (mut low, mut high) = (self.head, self.total());
-        if high > low && self.ts(high - 1) <= ts {
-            return high;
+        for _ in 0..NEAR {
+            if high == low || self.ts(high - 1) <= ts {
+                return high;
+            }
+            high -= 1;
+            if self.ts(low) > ts {
+                return low;
+            }
+            low += 1;
         }
         while low < high {
             let middle = low.midpoint(high);
@@ -134,10 +147,15 @@ impl Lane {
         let mut bytes = [0; 18];
         let first = encode(start, &mut bytes);
         let length = first + encode(end, &mut bytes[first..]);
-        let mut parts = Vec::with_capacity(self.prefix.len() + length);
-        parts.extend_from_slice(&self.prefix);
-        parts.extend_from_slice(&bytes[..length]);
-        xxh3_64_with_seed(&parts, seed).cast_signed()
+        let known = self.prefix.len();
+        let total = known + length;
+        if total <= SHORT {
+            let mut parts = [0; SHORT];
+            parts[..known].copy_from_slice(&self.prefix);
+            parts[known..total].copy_from_slice(&bytes[..length]);
+            return xxh3_64_with_seed(&parts[..total], seed).cast_signed();
+        }
+        xxh3_64_with_seed(&[&self.prefix, &bytes[..length]].concat(), seed).cast_signed()
     }
 }
 

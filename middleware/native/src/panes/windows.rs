@@ -283,9 +283,8 @@ impl KeyedWindows {
         ends.dedup();
         let windows: Vec<(i64, i64)> =
             ends.iter().flat_map(|&end| self.plan.sizes.iter().map(move |&size| (end - size, end))).collect();
-        let results = |lane: &Lane| -> Vec<_> {
-            windows.iter().map(|&(start, end)| lane.results(&self.plan, start, end)).collect()
-        };
+        let results =
+            |lane: &Lane| -> Vec<_> { windows.iter().map(|&(start, end)| lane.results(&self.plan, start, end)).collect() };
         let lane = &mut self.lanes[work.lane];
         let before = results(lane);
         let held = lane.len();
@@ -343,7 +342,14 @@ impl KeyedWindows {
     }
 
     /// A result, as its fields' values.
-    fn row<'py>(&self, py: Python<'py>, number: usize, start: i64, end: i64, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
+    fn row<'py>(
+        &self,
+        py: Python<'py>,
+        number: usize,
+        start: i64,
+        end: i64,
+        values: &[Value],
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let lane = &self.lanes[number];
         let mut parts: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.layout.len());
         match self.key_fields {

@@ -1,0 +1,102 @@
+"""Other ways to have the sum of a sliding window: what FiBA is measured against.
+
+Some know nothing of disorder: they are given the same rounds sorted, and say so in their names.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from detectors.window.monoids import SUM
+from detectors.window.workload import FAR, columns, cost, values_for
+
+Rival = Callable[[Any, Any, Any, Any, Any], Any]
+"""(times and values the window is filled with, times to evict, times to insert, values) -> work to be measured."""
+
+
+def available() -> dict[str, tuple[Rival, int]]:
+    """Those whose libraries are there, and how many rounds of each are enough."""
+    found: dict[str, tuple[Rival, int]] = {"heap": (heap, 50_000), "sorted_array": (sorted_array, 500)}
+    if find_spec("river") and find_spec("narwhals") and find_spec("scipy"):
+        found["river_sorted"] = (river_sorted, 20_000)
+    if find_spec("polars"):
+        found["polars_sorted"] = (polars_sorted, 200_000)
+    return found
+
+
+def measured(rival: Rival, n: int, distance: int, rounds: int) -> Callable[[], float]:
+    """Measures a rival over the rounds of the workload, ns a round."""
+    monoid = SUM.of(int)
+
+    def measure() -> float:
+        times = np.concatenate([np.arange(n - distance), FAR + np.arange(distance)])
+        return cost(rival(times, values_for(monoid, n), *columns(monoid, n, distance, rounds)), rounds)
+
+    return measure
+
+
+def heap(times: Any, values: Any, evicted: Any, inserted: Any, new: Any) -> Callable[[], None]:
+    """A heap of what is there, and one sum: subtracts what it evicts, which only sums allow, and only from the old end."""
+    entries = list(zip(times.tolist(), values.tolist(), strict=True))
+    rounds = list(zip(evicted.tolist(), inserted.tolist(), new.tolist(), strict=True))
+
+    def work() -> None:
+        total = sum(value for _, value in entries)
+        for gone, ts, value in rounds:
+            while entries[0][0] <= gone:
+                total -= heapq.heappop(entries)[1]
+            heapq.heappush(entries, (ts, value))
+            total += value
+
+    return work
+
+
+def sorted_array(times: Any, values: Any, evicted: Any, inserted: Any, new: Any) -> Callable[[], None]:
+    """Sorted numpy arrays, and the sum anew each time: what works for any ufunc. O(n) a round."""
+
+    def work() -> None:
+        held, kept = times, values
+        for gone, ts, value in zip(evicted, inserted, new, strict=True):
+            first = int(np.searchsorted(held, gone, "right"))
+            place = int(np.searchsorted(held, ts)) - first
+            held, kept = np.insert(held[first:], place, ts), np.insert(kept[first:], place, value)
+            kept.sum()
+
+    return work
+
+
+def river_sorted(times: Any, values: Any, evicted: Any, inserted: Any, new: Any) -> Callable[[], None]:
+    """river's TimeRolling: one update a round, in order, the oldest subtracted."""
+    from river import stats, utils
+
+    rolling: Any = utils.TimeRolling(stats.Sum(), period=timedelta(microseconds=len(times)))
+    start = datetime(2020, 1, 1)
+    for number, value in enumerate(values.tolist()):
+        rolling.update(value, t=start + timedelta(microseconds=number))
+    rounds = [(value, start + timedelta(microseconds=len(times) + number)) for number, value in enumerate(new.tolist())]
+
+    def work() -> None:
+        for value, moment in rounds:
+            rolling.update(value, t=moment)
+            rolling.get()
+
+    return work
+
+
+def polars_sorted(times: Any, values: Any, evicted: Any, inserted: Any, new: Any) -> Callable[[], None]:
+    """polars, offline: the rolling sum over the whole sorted column at once. Nothing can come late, and nothing comes early."""
+    import polars
+
+    column = polars.Series("value", np.concatenate([values, new]))
+    size = len(times)
+
+    def work() -> None:
+        column.rolling_sum(window_size=size)
+
+    return work
