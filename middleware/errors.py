@@ -37,6 +37,10 @@ class KeyFileError(SlacklineError):
     """A key file or an allow-list that cannot be used."""
 
 
+class StateError(SlacklineError):
+    """Stored state that cannot be written, read or used: a full or broken disk, or code that has changed."""
+
+
 class TraceError(SlacklineError):
     """A recording or a trace that cannot be read or written."""
 

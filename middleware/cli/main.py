@@ -34,6 +34,7 @@ COMMANDS = {
     "late": Entry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
+    "simulate": Entry("middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."),
     "bench": Entry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
     "doctor": Entry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }
