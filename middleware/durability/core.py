@@ -16,10 +16,10 @@ from middleware.change import Batch
 from middleware.clock import SECOND
 from middleware.durability.frozen import encode_state
 from middleware.event import EventTypes
-from middleware.pubsub.broker import Broker
 from middleware.pubsub.effects import Closed, Effects
 from middleware.pubsub.ingress import Turned
 from middleware.pubsub.journal import Journal, Record
+from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.peer import Channel
 from middleware.pubsub.wire import Parts
 
@@ -86,7 +86,7 @@ class Core:
         whether something waits for the disk.
     """
 
-    def __init__(self, broker: Broker, journal: Journal, processor: Recoverable | None, types: EventTypes) -> None:
+    def __init__(self, broker: LastingBroker, journal: Journal, processor: Recoverable | None, types: EventTypes) -> None:
         self.broker, self.journal, self.processor = broker, journal, processor
         self.checkpoint_due = False
         self._types = types

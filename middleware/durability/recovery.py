@@ -14,9 +14,9 @@ from middleware.change import Batch, Change, Delta, consolidate
 from middleware.durability.core import Recoverable
 from middleware.durability.frozen import decode_state
 from middleware.event import IDENTITY, ORDER, Event, EventTypes, Identity, type_name
-from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import Drops, EventCodec
 from middleware.pubsub.journal import Made, Record
+from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.merge import retractions_first
 from middleware.state import exactly
 
@@ -31,7 +31,7 @@ class Recovered(msgspec.Struct):
 
 
 def recover(
-    broker: Broker,
+    broker: LastingBroker,
     hierarchy: Recoverable | None,
     types: EventTypes,
     checkpoint: bytes | None,

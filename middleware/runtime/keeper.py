@@ -10,8 +10,7 @@ from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings, Recoverable
 from middleware.durability.recovery import Recovered, recover
 from middleware.event import EventTypes
-from middleware.pubsub.broker import Broker
-from middleware.pubsub.journal import Journal
+from middleware.pubsub.lasting import LastingBroker
 from middleware.runtime.store import Store
 
 TARGET = 10 * SECOND
@@ -31,9 +30,9 @@ _log = structlog.get_logger()
 class Keeper:
     """See the module. ``worked``: how long the detectors have worked since the last checkpoint (ns); the node adds to it."""
 
-    def __init__(
-        self, broker: Broker, journal: Journal, processor: Recoverable | None, types: EventTypes, store: Store
-    ) -> None:
+    def __init__(self, broker: LastingBroker, processor: Recoverable | None, types: EventTypes, store: Store) -> None:
+        journal = broker.journal
+        assert journal is not None
         journal.oldest = store.oldest
         start = time.monotonic_ns()
         self.recovered: Recovered

@@ -20,6 +20,7 @@ from middleware.ordering.alpha import INTERVAL
 from middleware.pubsub.broker import Broker
 from middleware.pubsub.effects import BrokerStatistics, Effects
 from middleware.pubsub.journal import Journal
+from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.waiting import UnitStatus
 from middleware.runtime.keeper import Keeper
@@ -117,7 +118,7 @@ class Node:
         now = time.monotonic_ns()
         types = types if types is not None else EventTypes()
         journal = Journal(store.line, store.read) if store is not None else None
-        self._broker = Broker(
+        self._broker = (Broker if journal is None else LastingBroker)(
             name,
             store.epoch if store is not None else time.time_ns(),
             now,
@@ -132,11 +133,11 @@ class Node:
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
         self._keeper: Keeper | None = None
-        if store is not None and journal is not None:
+        if store is not None and isinstance(self._broker, LastingBroker):
             if processor is not None and not isinstance(processor, Recoverable):
                 raise StateError(f"{type(processor).__name__} has no state()/restore(): a node with a log cannot run it")
             self._transport.wake_by(store.wakes)
-            self._keeper = Keeper(self._broker, journal, processor, types, store)
+            self._keeper = Keeper(self._broker, processor, types, store)
 
     def run(self) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye."""

@@ -9,7 +9,7 @@ import pytest
 from middleware.change import Delta
 from middleware.durability import recovery
 from middleware.durability.core import Core, Doings
-from middleware.pubsub.broker import Broker
+from middleware.pubsub.lasting import LastingBroker
 from middleware.testing.worlds.hunt import hunt, play, shrunk
 from middleware.testing.worlds.plan import draw
 from middleware.testing.worlds.world import World
@@ -62,13 +62,13 @@ def test_a_recovery_that_does_not_put_consumers_right_would_be_seen(monkeypatch:
 
 
 def test_a_reader_that_forgets_its_place_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = Broker.restore
+    restore = LastingBroker.restore
 
-    def forgetful(self: Broker, state: dict[str, object]) -> None:
+    def forgetful(self: LastingBroker, state: dict[str, object]) -> None:
         restore(self, state)
         self._books.places.clear()
 
-    monkeypatch.setattr(Broker, "restore", forgetful)
+    monkeypatch.setattr(LastingBroker, "restore", forgetful)
     assert is_seen()
 
 

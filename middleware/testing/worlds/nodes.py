@@ -9,10 +9,10 @@ from middleware.durability.core import Core, Doings
 from middleware.durability.recovery import Recovered, recover
 from middleware.event import EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import Drops, EventCodec
 from middleware.pubsub.effects import Closed
 from middleware.pubsub.journal import Journal, Made, Record
+from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.wire import Parts
 from middleware.testing.simulation import Simulation
 from middleware.testing.worlds.disk import Disk
@@ -48,7 +48,7 @@ class DurableNode:
         self.journal = Journal(disk.line, disk.read)
         self.journal.oldest = disk.oldest
         disk.epoch = max(disk.epoch + 2**20, simulation.now + 1)
-        self.broker = Broker(
+        self.broker = LastingBroker(
             name,
             disk.epoch,
             simulation.now,
