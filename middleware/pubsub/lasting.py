@@ -57,3 +57,4 @@ class LastingBroker(Broker):
     def wait_longer(self, now: int) -> None:
         """This node cannot answer at the moment: those it awaits have as long as ever once it can."""
         self._awaited = dict.fromkeys(self._awaited, now + SILENCE)
+        self._gate.sources.could_not_speak(now)

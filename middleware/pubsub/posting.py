@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from middleware.event import NEVER
+from middleware.event import END, NEVER
 from middleware.pubsub.books import Books
 from middleware.pubsub.codec import BLOCK_TARGET, Gap, Interest, Resumed, encode
 from middleware.pubsub.journal import Journal
@@ -42,7 +42,10 @@ def post_news(
     progress = None
     if not held and (told or peer.news_due(promises.version, clock, now)):
         progress = {name: until for name, until in promises.values.items() if peer in table.route(name)}
-        if not is_node:
+        if is_node:  # for types that nobody here sends any more there is nothing to promise, lest others wait for it to go on
+            sent = books.here.offered(lambda origin: True)
+            progress = {name: until for name, until in progress.items() if until == END or name in sent}
+        else:
             progress |= {name: NEVER for name in promises.open if peer in table.route(name)}
     place = (journal.line, journal.position) if journal is not None else (0, 0)
     peer.post(progress, promises.version, clock if progress is not None else NEVER, now, place)

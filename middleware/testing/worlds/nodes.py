@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable
 
 from middleware.durability.core import Core, Doings
 from middleware.durability.recovery import Recovered, recover
-from middleware.event import EventTypes
+from middleware.event import EventTypes, Identity
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub.codec import Drops, EventCodec
 from middleware.pubsub.effects import Closed
@@ -42,6 +42,8 @@ class DurableNode:
     ) -> None:
         self.name, self.disk, self.watch = name, disk, watch
         self.closed: list[Closed] = []
+        self.turned: list[Identity] = []
+        """Raw events that it did not let in, because they came after what was promised for sources that were silent."""
         self._types, self._random = types, rng
         self._born, self._rate, self._checkpoint_every = simulation.now, rate, checkpoint_every
         self.hierarchy = hierarchy()
@@ -90,6 +92,7 @@ class DurableNode:
 
     def _done(self, doings: Doings) -> list[tuple[Hashable, Parts]]:
         self.closed += doings.closed
+        self.turned += [(turned.source, turned.id) for turned in doings.turned]
         return doings.sends
 
     def _local(self, now: int) -> int:
