@@ -37,6 +37,14 @@ class KeyFileError(SlacklineError):
     """A key file or an allow-list that cannot be used."""
 
 
+class StateError(SlacklineError):
+    """Stored state that cannot be written, read or used: a full or broken disk, or code that has changed."""
+
+
+class SinkError(SlacklineError):
+    """A sink that will not take final events: a file, a database, an endpoint."""
+
+
 class TraceError(SlacklineError):
     """A recording or a trace that cannot be read or written."""
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
     "flow": Entry("middleware.cli.flow:flow", "Check a flow and draw it."),
+    "simulate": Entry("middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."),
     "bench": Entry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
     "doctor": Entry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }

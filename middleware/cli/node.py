@@ -24,12 +24,15 @@ def node(
     allow: Annotated[Path | None, typer.Option(help="The list of keys that may attach.")] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Folder of this node alone for what must outlast the process: the late ledger."),
+        typer.Option(help="Folder of this node alone for what must outlast the process: its log, and the late ledger."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
     plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
 ) -> None:
     """Run one node of a scenario until it is told to end (Ctrl-C, SIGTERM); then finish what has arrived.
+
+    A node with durability = "disk" goes on where its last life ended, even if that was killed; delete its state folder to
+    have it begin anew.
 
     Examples:
 
@@ -44,7 +47,8 @@ def node(
     from middleware.runtime.ledger import Ledger
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
-    from middleware.runtime.scenario import changed_plan, load_scenario
+    from middleware.runtime.scenario import changed_plan, load_scenario, state_folder
+    from middleware.runtime.store import Store
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
@@ -57,11 +61,16 @@ def node(
         raise ScenarioError("give both --keys and --allow, or neither")
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
     hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)
-    ledger = Ledger(name, state)
+    durable = chosen.is_durable(name)
+    folder = state if state is not None or not durable else state_folder(chosen) / name
+    ledger = Ledger(name, folder)
     reporter = Reporter(hierarchy, ledger)
     own = Keys.load(keys, allow) if keys and allow else None
     sources = chosen.plan.sources.policy()
-    running = Node(name, addresses[name], addresses, reporter, chosen.types, keys=own, sources=sources, ledger=ledger)
+    store = Store(folder, name) if durable and folder is not None else None
+    running = Node(
+        name, addresses[name], addresses, reporter, chosen.types, keys=own, sources=sources, ledger=ledger, store=store
+    )
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)

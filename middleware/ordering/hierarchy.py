@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from middleware.change import Batch, Delta
 from middleware.derivation import levels, named
@@ -100,11 +102,14 @@ class Hierarchy:
         """The units of this node, lowest level first."""
         return [placed.unit for placed in self._placed]
 
-    def process(self, batch: Batch) -> list[Batch]:
+    def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         """Take what arrived at this node; return what its detectors publish, in sequence.
 
         ``batch.progress`` is the whole of what is promised from outside: a raw type that is missing is open. Several
         batches come out only where results are withdrawn and published again (full retraction).
+
+        ``finals``: in a replay, how far each unit named got in this step; the others stay where they are. So a step that
+        is taken again admits the same events, however alpha, K or batches of promises have changed.
         """
         self._outside = batch.progress
         if batch.clock is not None:
@@ -112,7 +117,8 @@ class Hierarchy:
         arrived: list[Parts] = [{name: [delta] for name, delta in batch.deltas.items()}]
         published: list[Parts] = []
         for placed in self._placed:
-            for index, delta in enumerate(self._step(placed, arrived, batch.progress)):
+            final = None if finals is None else finals.get(placed.unit.name, placed.unit.final)
+            for index, delta in enumerate(self._step(placed, arrived, batch.progress, final)):
                 parts = delta.by_type()
                 for rounds in (arrived, published):
                     rounds += [{} for _ in range(index + 1 - len(rounds))]
@@ -120,16 +126,18 @@ class Hierarchy:
                         rounds[index].setdefault(name, []).append(part)
         return self._published(published)
 
-    def _step(self, placed: Placed, arrived: list[Parts], outside: dict[str, int]) -> list[Delta]:
+    def _step(self, placed: Placed, arrived: list[Parts], outside: dict[str, int], final: int | None) -> list[Delta]:
         """Run one unit: round by round, so that what was withdrawn and published again comes in that sequence."""
         inputs = [combined(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
         unit = placed.unit
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
             outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)
+        last = inputs[-1] if inputs else _NOTHING
+        if final is not None:
+            return outputs + unit.push(last, self.clock, final, False)
         promises = [self._promise(name, outside) for name in placed.reads]
         known = [promise for promise in promises if promise is not None]
-        last = inputs[-1] if inputs else _NOTHING
         outputs += unit.push(last, self.clock, min(known, default=END), len(known) < len(promises))
         return outputs
 
@@ -208,6 +216,30 @@ class Hierarchy:
         """By type, what is promised to a unit of this node of each input; None where it is open."""
         placed = next(each for each in self._placed if each.unit is unit)
         return {name: self._promise(name, self._outside) for name in placed.reads}
+
+    def finals(self) -> dict[str, int]:
+        """How far each unit has got: what it derived from events at or below it never changes again."""
+        return {placed.unit.name: placed.unit.final for placed in self._placed}
+
+    @property
+    def promised(self) -> dict[str, int]:
+        """What is promised of each type published here."""
+        return self._promised
+
+    def state(self) -> dict[str, Any]:
+        """All that the units need to go on in another process; see ``Unit.state``."""
+        units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
+        return {"units": units, "clock": self.clock, "promised": self._promised}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become the hierarchy that gave ``state``: its detectors that run here go on where they were, new ones begin."""
+        self.clock = state["clock"]
+        for placed in self._placed:
+            if placed.unit.name in state["units"]:
+                kept, adaptation = state["units"][placed.unit.name]
+                placed.unit.restore(kept)
+                placed.adaptation = Alpha(*adaptation)
+        self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
 
     def statistics(self) -> list[UnitStatistics]:
         """What each unit has done so far."""

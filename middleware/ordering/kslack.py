@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import repeat
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -147,6 +147,16 @@ class LocalClock:
         """Note events that arrived since the clock last moved: their delay is measured again when it does."""
         if delayed:
             self._pending = min(delayed) if self._pending is None else min(self._pending, *delayed)
+
+    def state(self) -> dict[str, Any]:
+        """clk, what is pending, and all that the policy has learnt, as plain values. To be taken between two batches."""
+        return {"clk": self.clk, "pending": self._pending, "policy": dict(vars(self.policy))}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Become the clock that gave ``state``. What a policy of another kind had learnt is of no use to this one."""
+        self.clk, self._pending = state["clk"], state["pending"]
+        if state["policy"].keys() == vars(self.policy).keys():
+            vars(self.policy).update(state["policy"])
 
     def mark(self, clock: int) -> None:
         """Take a clock mark from outside: events this old exist elsewhere.

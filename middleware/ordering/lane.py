@@ -42,6 +42,22 @@ class Snapshot(NamedTuple):
     state: Any
 
 
+class LaneState(NamedTuple):
+    """All that a lane needs to go on in another process. To be encoded before the lane runs on: it shares the lists.
+
+    ``snapshots``
+        (position, state); a state stands in a tuple of its own, and () stands for that of a stopped detector.
+    ``live``
+        the present state, likewise.
+    """
+
+    history: list[Event]
+    published: list[Published]
+    snapshots: list[tuple[int, tuple[Any, ...]]]
+    live: tuple[Any, ...]
+    broken: str | None
+
+
 class Counts:
     """What the lanes of one unit have done so far."""
 
@@ -295,6 +311,19 @@ class Lane:
         self.snapshots = [Snapshot(position - drop, state) for position, state in self.snapshots[at:]]
         return failures
 
+    def state(self) -> LaneState:
+        """See LaneState."""
+        live = _boxed(self._state())
+        snapshots = [(position, _boxed(state)) for position, state in self.snapshots]
+        return LaneState(self.history, self.published, snapshots, live, self.broken)
+
+    def restore(self, state: LaneState) -> None:
+        """Become the lane that gave ``state``."""
+        self.history, self.published, snapshots, live, self.broken = state
+        self.snapshots = [Snapshot(position, _unboxed(kept)) for position, kept in snapshots]
+        self.last = self.history[-1].ts if self.history else NEVER
+        self._restore(_unboxed(live))
+
     def _check(self) -> None:
         """Every invariant of a lane."""
         keys = list(map(ORDER, self.history))
@@ -307,6 +336,14 @@ class Lane:
         assert positions[0] == 0, "no snapshot to go back to"
         assert positions[-1] <= len(self.history), "a snapshot beyond the end"
         assert not keys or self.last == keys[-1][0], "last is not the last"
+
+
+def _boxed(state: Any) -> tuple[Any, ...]:
+    return () if state is _STOPPED else (state,)
+
+
+def _unboxed(boxed: tuple[Any, ...]) -> Any:
+    return boxed[0] if boxed else _STOPPED
 
 
 def _ignore(event: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from middleware import native
 from middleware.change import Delta
@@ -13,7 +13,7 @@ from middleware.derivation import Derivation
 from middleware.detector import Detector, Key, fresh, key_function
 from middleware.event import END, ORDER, Event, Order
 from middleware.operator import Operator
-from middleware.ordering.lane import Counts, Lane, Settings
+from middleware.ordering.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, combined, inserted
 
@@ -22,6 +22,14 @@ _KEYED = 4
 
 _SWEEP = 8
 """How many lanes one purge looks at."""
+
+
+class LanesState(NamedTuple):
+    """All that the lanes of a unit need to go on in another process: each with its key (None for a single one)."""
+
+    lanes: list[tuple[Any, LaneState]]
+    keyless: dict[Order, Published]
+    failures: list[Published]
 
 
 def lanes_for(
@@ -66,6 +74,15 @@ class SingleLane:
     def purge(self, final: int) -> list[Published]:
         """Forget what is final; returns the failures among it."""
         return self._lane.purge(final)
+
+    def state(self) -> LanesState:
+        """See LanesState."""
+        return LanesState([(None, self._lane.state())], {}, [])
+
+    def restore(self, state: LanesState) -> None:
+        """Become the lane that gave ``state``."""
+        ((_, lane),) = state[0]
+        self._lane.restore(LaneState(*lane))
 
     def _check(self) -> None:
         self._lane._check()
@@ -230,6 +247,17 @@ class KeyedLanes:
             self._failures.append(self._keyless.pop(order))
         failures, self._failures = self._failures, []
         return failures
+
+    def state(self) -> LanesState:
+        """See LanesState. O(keys + events kept)."""
+        return LanesState([(key, lane.state()) for key, lane in self._lanes.items()], self._keyless, self._failures)
+
+    def restore(self, state: LanesState) -> None:
+        """Become the lanes that gave ``state``."""
+        lanes, self._keyless, self._failures = state
+        for key, kept in lanes:
+            self._lanes[key] = self._new_lane(key)
+            self._lanes[key].restore(LaneState(*kept))
 
     def _check(self) -> None:
         for lane in self._lanes.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from middleware.change import Delta
 from middleware.event import NEVER, TS, Event
@@ -85,6 +85,25 @@ class OperatorLane:
         failures += [Published(event, [], failure) for event, failure in self._operation.failed(final)]
         self.counts.failures += len(failures)
         return failures
+
+    def state(self) -> tuple[Any, ...]:
+        """All that the operation needs to go on in another process."""
+        failed = self._operation.failures
+        return (
+            None if self.stopped else self._operation.snapshot(),
+            failed,
+            self.stopped,
+            self._failures,
+            self._told,
+            self._now,
+        )
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Become the lane that gave ``state``."""
+        operation, failed, self.stopped, self._failures, self._told, self._now = state
+        if self.stopped is None:
+            self._operation.restore(operation)
+        self._operation.failures = failed
 
     def _check(self) -> None:
         """Operations check themselves in tests of their own."""

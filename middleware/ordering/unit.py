@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import repeat, takewhile
 from operator import is_not
+from typing import Any
 
 import msgspec
 
@@ -31,6 +32,9 @@ _PURGE_EVERY = 1024
 """How many events an unkeyed unit emits between two purges."""
 
 _NOTHING = Ready([], [])
+
+_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "_top", "_waiting")
+"""What a unit is made of besides its clock and lanes; counts and measured costs are of one life only."""
 
 
 class Policies(msgspec.Struct, frozen=True):
@@ -446,6 +450,22 @@ class Unit:
             spent=self.costs.total,
             corrections=self.costs.correction,
         )
+
+    def state(self) -> dict[str, Any]:
+        """All that the unit needs to go on in another process, as values that can be pickled. O(keys + events kept).
+
+        It shares what it holds with the unit: encode it before the next ``push``.
+        """
+        self.quarantine += self._lanes.purge(self.final)
+        own = {name: getattr(self, name) for name in _STATE}
+        return own | {"clock": self.clock.state(), "lanes": self._lanes.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Become the unit that gave ``state``; only a unit that was just made can."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self.clock.restore(state["clock"])
+        self._lanes.restore(state["lanes"])
 
     def _check(self) -> None:
         """Every invariant of the unit and its lanes."""

@@ -48,6 +48,17 @@ class Barrier:
         self.progress = max(self.progress, min(self._promised.values(), default=NEVER))
         return self._released()
 
+    def __contains__(self, identity: object) -> bool:
+        """Whether an event is held back."""
+        return identity in self._held
+
+    def forget(self) -> int:
+        """Give up what is held back, since what would change it is lost; returns how many events that were."""
+        count = len(self._held)
+        self._held.clear()
+        self._heap.clear()
+        return count
+
     def _retract(self, delta: Delta) -> None:
         for event in delta.retracts:
             held = self._held.get(IDENTITY(event))

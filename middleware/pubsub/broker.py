@@ -9,15 +9,17 @@ local detectors, ``publish`` what they made of it, ``settle``, and do what the e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from middleware.change import Batch, Delta
 from middleware.clock import SECOND
 from middleware.errors import WireError
-from middleware.event import NEVER, EventTypes
+from middleware.event import EventTypes
 from middleware.pubsub.admission import objection
+from middleware.pubsub.books import Books
 from middleware.pubsub.codec import (
     LARGEST_BLOCK,
     Answer,
@@ -25,7 +27,9 @@ from middleware.pubsub.codec import (
     Changes,
     Drops,
     EventCodec,
+    Gap,
     Interest,
+    Passed,
     Payload,
     Question,
     Ready,
@@ -33,59 +37,28 @@ from middleware.pubsub.codec import (
     encode,
     encode_delta,
 )
+from middleware.pubsub.effects import BrokerStatistics, Closed, Effects
 from middleware.pubsub.gate import Gate
 from middleware.pubsub.inbox import Inbox
-from middleware.pubsub.ingress import Ingress, Turned
+from middleware.pubsub.ingress import Admitted, Ingress
+from middleware.pubsub.journal import Journal, PeerKey
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
-from middleware.pubsub.peer import Channel, Peer, PeerKey, PeerStatistics
+from middleware.pubsub.peer import Channel, Peer
+from middleware.pubsub.posting import begin, note_passed, post_news, serve
 from middleware.pubsub.pressure import Pressure
-from middleware.pubsub.progress import Promises
 from middleware.pubsub.routing import RoutingTable, check_pattern, wanted
 from middleware.pubsub.sources import SourcePolicy
-from middleware.pubsub.waiting import NodeStatus, OriginStatus, StreamStatus, UnitStatus
-from middleware.pubsub.wire import Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
+from middleware.pubsub.waiting import NodeStatus, UnitStatus, status_of
+from middleware.pubsub.wire import Data, Hello, Parts, Refusal, decode_frame, encode_frame
 
 GATHER = 30 * SECOND
-"""How long a new node waits for the peers in its configuration before it takes anything from publishers."""
+"""How long a new node waits for the peers in its configuration before it takes anything from publishers.
+
+One with a log waits as long as it takes, and once in its life: what is final without a peer would be wrong with it.
+"""
 
 _TURNED = {"late": "late for what was promised", "ahead": "too far ahead"}
-
-_LOCAL = "local detectors"
-"""The local detectors as an origin of promises."""
-
-
-class Closed(msgspec.Struct, frozen=True):
-    """A peer is gone. ``lost``: frames that were meant for it and may not have arrived."""
-
-    role: Role
-    name: str
-    reason: str
-    lost: int
-
-
-class Effects(msgspec.Struct):
-    """What the owner of a broker is to do: send these messages, in this order; note who left, and keep what was turned away."""
-
-    sends: list[tuple[Channel, Parts]] = []
-    closed: list[Closed] = []
-    turned: list[Turned] = []
-
-
-class BrokerStatistics(msgspec.Struct):
-    """Counts since the start. ``drops``: events or frames by reason. ``left``: peers that went, by role and reason.
-
-    ``gaps``: intervals of raw identities kept. ``gathering``: nodes still waited for.
-    """
-
-    events_in: int
-    events_local: int
-    events_out: int
-    drops: dict[str, int]
-    gaps: int
-    peers: list[PeerStatistics]
-    left: dict[str, int]
-    gathering: list[str]
 
 
 class Broker:
@@ -106,6 +79,7 @@ class Broker:
         publications: Collection[str] = (),
         peers: Iterable[str] = (),
         owner: Callable[[Channel], str | None] = lambda channel: None,
+        journal: Journal | None = None,
         sources: SourcePolicy | None = None,
         wall: int | None = None,
     ) -> None:
@@ -118,27 +92,17 @@ class Broker:
         self._peers: dict[PeerKey, Peer] = {}
         self._channels: dict[Channel, Peer] = {}
         self._table: RoutingTable[Peer] = RoutingTable()
-        self._everywhere, self._here, self._elsewhere = Promises(), Promises(), Promises()
-        """What is promised to subscribers; to other nodes, of what originates here; to the detectors, of what others send."""
-        self._views: dict[str, tuple[Promises, ...]] = {
-            "publisher": (self._everywhere, self._here, self._elsewhere),
-            "node": (self._everywhere, self._elsewhere),
-            "subscriber": (),
-            _LOCAL: (self._everywhere, self._here),
-        }
-        self._gate = Gate(self._types, self._views["publisher"], sources, now, wall)
-        for promises in self._views[_LOCAL]:
-            promises.offer(_LOCAL, (), self.publications)
-        self._local_progress: dict[str, int] = {}
-        self._clock: int | None = None
-        self._clock_here = NEVER
-        """Of local publishers only: a mark that came round by a third node could overtake the events it goes with."""
+        self._books = Books(self.publications)
+        self._gate = Gate(self._types, self._books.publishers, sources, now, wall)
         self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress.seen)
         self._effects = Effects()
         self._interest = Interest(0)
         self._interest_stale = True
         self._pressure = Pressure()
         self._closing: str | None = None
+        self.journal = journal
+        self._awaited: dict[PeerKey, int] = {}
+        """Peers of a former life, and until when what they promised holds without them."""
         self._events_in = self._events_out = 0
         self._left: Counter[str] = Counter()
         self._lost: dict[PeerKey, int] = {}
@@ -192,9 +156,10 @@ class Broker:
     def _attach(self, peer: Peer) -> None:
         self._peers[peer.key] = self._channels[peer.channel] = peer
         self.questions.pop(peer.key, None)
+        self._awaited.pop(peer.key, None)
 
-    def _refuse(self, channel: Channel, reason: str, final: bool) -> None:
-        self._effects.sends.append((channel, [encode_frame(Refusal(reason, final))]))
+    def _refuse(self, channel: Channel, reason: str, final: bool, epoch: int = 0) -> None:
+        self._effects.sends.append((channel, [encode_frame(Refusal(reason, final, epoch))]))
 
     def _greeted(self, channel: Channel, hello: Hello) -> Peer | None:
         """The peer that says Hello on a channel of its own, new or known; None if it is refused."""
@@ -205,13 +170,13 @@ class Broker:
         owner, known = self._owner(channel), self._peers.get(key)
         against = objection(self.name, hello, owner, known, len(self._peers), self._closing is not None)
         if against is not None:
-            self._refuse(channel, against.reason, against.final)
+            self._refuse(channel, against.reason, against.final, hello.epoch)
             if against.counted:
                 self.drops[against.counted] += 1
             return None
         if known is not None and known.link.dials:
             if hello.name < self.name:  # of two nodes that know each other, the later-named one dials
-                self._refuse(channel, f"node {self.name} dials node {hello.name}", final=False)
+                self._refuse(channel, f"node {self.name} dials node {hello.name}", False, hello.epoch)
                 return None
             self._forget(known)
         elif known is not None and known.link.peer is not None:
@@ -222,9 +187,11 @@ class Broker:
                 return known
             if hello.epoch < known.link.peer.epoch:
                 self.drops["Hello of an old epoch"] += 1
-                self._refuse(channel, f"a newer {hello.role} named {hello.name!r} is attached to node {self.name}", True)
+                self._refuse(
+                    channel, f"a newer {hello.role} named {hello.name!r} is attached to node {self.name}", True, hello.epoch
+                )
                 return None
-            self._remove(known, "restarted")
+            self._remove(known, "restarted", returns=True)
             if (dialling := self._peers.get(key)) is not None:
                 self._forget(dialling)
         link = Link(self.name, "node", self._next_epoch(), self._now, dials=False)
@@ -240,19 +207,23 @@ class Broker:
         if self._channels.get(peer.channel) is peer:
             del self._channels[peer.channel]
 
-    def _remove(self, peer: Peer, reason: str) -> None:
-        """The peer is gone, for whatever reason: nothing waits for it, nothing is held back by it."""
+    def _remove(self, peer: Peer, reason: str, returns: bool = False) -> None:
+        """The peer is gone, for whatever reason: nothing waits for it, nothing is held back by it.
+
+        What it promised holds if it comes back as the same: because it ``returns`` at this moment, or has a log.
+        """
         self._forget(peer)
         self._table.subscribe(peer, ())
-        for promises in self._views[peer.role]:
-            if peer.role == "node" and peer.name in self._dialled and not reason.startswith("said goodbye"):
-                promises.promise(peer.key, {})  # it may be behind a cut, with publishers of its own: nothing ends without it
-                self._lost[peer.key] = self._now
-            else:
-                promises.leave(peer.key)
+        if peer.key in self._books.lasting:
+            self._lost[peer.key] = self._now
+        elif peer.role == "node" and peer.name in self._dialled and not reason.startswith("said goodbye"):
+            self._books.lost(peer.key)  # it may be behind a cut, with publishers of its own: nothing ends without it
+            self._lost[peer.key] = self._now
+        elif not returns:
+            self._leave(peer.key)
         self._gate.sources.leave(peer.key)
         self._interest_stale = True
-        lost = peer.link.outstanding if peer.patterns else 0
+        lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
         if lost:
             self.drops[f"frames to a {peer.role} that left"] += lost
         self._left[f"{peer.role}: {reason.partition(':')[0]}"] += 1
@@ -273,6 +244,10 @@ class Broker:
                 if peer.role == "publisher":
                     payload = self._gate.heard(peer.key, payload, self._now)
                 self._changed(peer, payload, parts)
+            elif type(payload) is Passed and self.journal is not None and payload.line == self.journal.line:
+                self.journal.moved(peer.key, payload.position, payload.mark)
+            elif type(payload) is Gap and peer.role == "node":
+                self.drops["gap in what a node sends"] += 1
         except WireError as error:
             self.drops[str(error).split(":", 1)[0]] += 1
 
@@ -286,66 +261,75 @@ class Broker:
         peer.patterns, peer.on_slow, peer.paused = patterns, interest.on_slow, frozenset(interest.paused)
         if peer.role != "publisher":
             self._table.subscribe(peer, patterns)
+            if not peer.begun and begin(peer, self.journal, interest):
+                self.drops["gap for a reader"] += 1
+        if self.journal is not None:
+            self.journal.told(peer.key, interest)
         if peer.role == "subscriber":
             peer.ready_number = interest.number
             return
         peer.offered = self._gate.known(interest.raw)
-        if peer.role == "publisher":
-            self._gate.offered(peer.offered)
-        derived = interest.derived if peer.role == "node" else ()
-        for promises in self._views[peer.role]:
-            promises.offer(peer.key, peer.offered, derived)
+        self._offered(peer.key, interest)
         if peer.role == "node" and peer.name in self._missing:
             self._missing.discard(peer.name)
             for head, block in self._early:
                 if wanted(patterns, head.type):
-                    peer.take((head, block))
+                    peer.take(head, block, 0)
                     self._events_out += head.count
             if not self._missing:
                 self._early.clear()
 
+    def _leave(self, key: PeerKey) -> None:
+        """What it promised, and what it may still send, holds nothing back any more."""
+        if self.journal is not None:
+            self.journal.left(key)
+        self._books.left(key)
+
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
             raise WireError("changes from a subscriber: only publishers and nodes send events")
-        local = peer.role == "publisher"
-        for head, block in zip(changes.blocks, parts[1:], strict=True):
-            self._events_in += head.count
-            if not local:
-                self._route(head, block, None, local)
-                continue
-            if head.type not in peer.offered and self._gate.known([head.type]):
-                self._offer_more(peer, head.type)
-            bounds = self._gate.bounds(peer.key, head.type, self._now)
-            for admitted in self._ingress.admit(head, block, head.type in self.subscriptions, bounds):
-                if (newest := admitted[0].newest) is not None:
-                    self._gate.sources.reached(peer.key, newest, self._now)
-                self._route(*admitted, local)
-        clock = self._gate.believed(peer.key, changes.clock, self._now) if local else changes.clock
-        if clock is not None:
-            self._clock = clock if self._clock is None else max(clock, self._clock)
-            if local:
-                self._clock_here = max(clock, self._clock_here)
-        if changes.progress is not None:
-            for promises in self._views[peer.role]:
-                promises.promise(peer.key, changes.progress)
+        self._events_in += sum(head.count for head in changes.blocks)
+        admitted: list[Admitted] = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)]
+        logged = changes
+        if peer.role == "publisher":
+            for name in sorted({head.type for head in changes.blocks} - peer.offered):
+                if self._gate.known([name]):
+                    self._offer_more(peer, name)
+            admitted, logged = self._gate.let_in(peer.key, changes, parts[1:], self._ingress, self.subscriptions, self._now)
+        if self.journal is not None:
+            self.journal.taken(peer.key, logged, [block for _, block, _ in admitted])
+        for head, block, delta in admitted:
+            self._route(head, block, delta, peer.role == "publisher")
+        self._books.noted(peer.key, logged)
 
     def _offer_more(self, peer: Peer, name: str) -> None:
         self._interest_stale = True
         peer.offered |= {name}
-        self._gate.offered([name])
-        for promises in self._views[peer.role]:
-            promises.offer(peer.key, peer.offered)
+        interest = Interest(0, raw=sorted(peer.offered))
+        if self.journal is not None:
+            self.journal.told(peer.key, interest)
+        self._offered(peer.key, interest)
+
+    def _offered(self, key: PeerKey, interest: Interest) -> None:
+        if key[0] == "publisher":
+            known = self._gate.known(interest.raw)
+            self._gate.offered(known)
+            interest = replace(interest, raw=sorted(known))
+        self._books.offered(key, interest)
 
     def _route(self, head: BlockHead, block: bytes, delta: Delta | None, local: bool) -> None:
         """Hand on what came from outside, to the local detectors too."""
+        if self.journal is not None:
+            self.journal.position += 1
         self._forward(head, block, local)
         if head.type in self.subscriptions:
             self._inbox.put(head, block, delta)
 
     def _forward(self, head: BlockHead, block: bytes, local: bool) -> None:
+        number = self.journal.position if self.journal is not None else 0
         for target in self._table.route(head.type):
-            if local or target.role == "subscriber":
-                target.take((head, block))
+            if (local or target.role == "subscriber") and target.behind is None:
+                target.take(head, block, number)
                 self._events_out += head.count
 
     # -- the local detectors ------------------------------------------------------------------------------------------
@@ -361,7 +345,12 @@ class Broker:
         ``progress`` holds what others promise of every type they read, but open ones; ``clock`` the largest raw time known.
         """
         self._now = now
-        return self._inbox.take(self._elsewhere, self._clock, self._missing)
+        if self.journal is not None and self.journal.gathers and not self._missing:
+            self.journal.met()
+        batch = self._inbox.take(self._books.elsewhere, self._books.clock, self._missing)
+        if batch is not None and self.journal is not None:
+            self.journal.stepped(batch.clock)
+        return batch
 
     def wanted(self) -> frozenset[str]:
         """Which of the types that the local detectors publish somebody else subscribes to."""
@@ -374,19 +363,18 @@ class Broker:
         """
         self._now = now
         for name, delta in retractions_first(batch.deltas):
-            if delta and (self._missing or self._table.route(name)):
+            wanted_by = self.journal.is_wanted(name) if self.journal is not None else self._missing or self._table.route(name)
+            if delta and wanted_by:
                 for head, block in encode_delta(name, delta):
                     if len(block) <= LARGEST_BLOCK:
+                        if self.journal is not None:
+                            self.journal.made(head, block)
                         self._forward(head, block, local=True)
-                        if self._missing:
+                        if self._missing and self.journal is None:
                             self._early.append((head, block))
                     else:
                         self.drops["oversized event"] += head.count
-        if batch.progress:
-            for name, until in batch.progress.items():
-                self._local_progress[name] = max(until, self._local_progress.get(name, NEVER))
-            for promises in self._views[_LOCAL]:
-                promises.promise(_LOCAL, self._local_progress)
+        self._books.promised_here(batch.progress)
 
     # -- the end of a step --------------------------------------------------------------------------------------------
 
@@ -394,13 +382,17 @@ class Broker:
         """End a step, or let time pass: post what waits, acknowledge, hold or release publishers. O(peers)."""
         self._now = now
         if not self._missing:
-            self._gate.stand_in(self._clock, [peer for peer in self._peers.values() if peer.role == "publisher"], now)
-        if self._missing and now - self._born >= GATHER:
+            publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
+            self._gate.stand_in(self._books.clock, publishers, now)
+        if self._missing and now - self._born >= GATHER and self.journal is None:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()
             self._early.clear()
         if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing)):
             self._interest_stale = True
+        for key in [key for key, until in self._awaited.items() if now >= until]:
+            del self._awaited[key]
+            self._leave(key)
         interest = self._current_interest()
         for peer in list(self._peers.values()):
             self._post(peer, interest, now)
@@ -422,18 +414,15 @@ class Broker:
         """Changes first, then progress, then what else is new: so nothing is ever overtaken by what it rests on."""
         if not peer.link.up or peer.role == "publisher":
             return
-        is_node = peer.role == "node"
-        tell_interest = is_node and peer.told_interest != interest.number
-        promises = self._here if is_node else self._everywhere
-        clock = self._clock_here if is_node else NEVER
-        progress = None
-        if tell_interest or peer.news_due(promises.version, clock, now):
-            progress = {name: until for name, until in promises.values.items() if peer in self._table.route(name)}
-            if not is_node:
-                progress |= {name: NEVER for name in promises.open if peer in self._table.route(name)}
-        peer.post(progress, promises.version, clock if progress is not None else NEVER, now)
+        tell_interest = peer.role == "node" and peer.told_interest != interest.number
+        if self.journal is not None:
+            note_passed(peer, self.journal)
+            self._events_out += serve(peer, self.journal, now)
+        if peer.begun and peer.behind is None:
+            held = peer.role == "subscriber" and bool(self._missing)  # a peer that is still to come may send any of it, too
+            post_news(peer, self._books, self._table, self.journal, now, held=held, told=tell_interest)
         if tell_interest:
-            peer.tell_interest(interest)
+            peer.tell_interest(interest, self._books.places.get(peer.name, (0, 0)))
         if peer.ready_number is not None and self._is_known_everywhere(interest):
             peer.link.send([encode(Ready(peer.ready_number))])
             peer.ready_number = None
@@ -444,11 +433,14 @@ class Broker:
             self._interest_stale = False
             peers = self._peers.values()
             wants = self._table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self.subscriptions
-            raw = frozenset[str]().union(*(peer.offered for peer in peers if peer.role == "publisher"))
+            if self.journal is not None:
+                wants |= self.journal.wants()
+            raw = self._books.raw_here()
             paused = self._pressure.paused
             now = Interest(0, sorted(wants), "block", sorted(raw), sorted(self.publications), sorted(paused))
-            if self._interest.number == 0 or msgspec.structs.replace(self._interest, number=0) != now:
-                self._interest = msgspec.structs.replace(now, number=self._interest.number + 1)
+            now.keeps = self.journal is not None
+            if self._interest.number == 0 or replace(self._interest, number=0) != now:
+                self._interest = replace(now, number=self._interest.number + 1)
         return self._interest
 
     def _is_known_everywhere(self, interest: Interest) -> bool:
@@ -471,31 +463,18 @@ class Broker:
 
     def answer(self, status: NodeStatus) -> None:
         """Tell those who have asked what streams wait for."""
-        questions, self.questions = self.questions, {}
+        questions, self.questions, body = self.questions, {}, msgspec.json.encode(status)
         for key, number in questions.items():
             if (peer := self._peers.get(key)) is not None:
-                peer.link.send([encode(Answer(number, msgspec.json.encode(status)))])
+                peer.link.send([encode(Answer(number, body))])
 
     def waiting(self, units: list[UnitStatus]) -> NodeStatus:
         """What streams wait for at this node, with what its units say of themselves. O(types * origins)."""
-        streams = {}
-        for name in list(self._everywhere.known):
-            promised, origins = self._everywhere.origins(name)
-            streams[name] = StreamStatus(promised, [self._origin(*origin) for origin in origins.items()])
-        slow = [f"{peer.role} {peer.name}" for peer in self._peers.values() if peer.slow]
-        return NodeStatus(self.name, self._clock, streams, units, sorted(self._missing), sorted(self._pressure.paused), slow)
-
-    def _origin(self, key: Hashable, promised: int | None) -> OriginStatus:
-        if not isinstance(key, tuple):
-            return OriginStatus("detectors", self.name, promised)
-        role, name = key
-        peer = self._peers.get(key)
-        if role == "publisher" and key in self._gate.sources:
-            source = self._gate.sources[key]
-            held = peer is not None and peer.link.held
-            return OriginStatus(role, name, promised, self._now - source.heard_at, source.stood_in is not None, held)
-        away = role == "node" and (peer is None or peer.link.peer is None)
-        return OriginStatus(role, name, promised, self._now - self._lost.get(key, self._now) if away else None, away=away)
+        peers, sources = self._peers, self._gate.sources
+        slow = [f"{peer.role} {peer.name}" for peer in peers.values() if peer.slow]
+        streams = status_of(self.name, self._books.everywhere, peers, sources, self._lost, self._now)
+        gathering, paused = sorted(self._missing), sorted(self._pressure.paused)
+        return NodeStatus(self.name, self._books.clock, streams, units, gathering, paused, slow)
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""

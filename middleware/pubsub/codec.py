@@ -63,17 +63,24 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
 
 
 class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
-    """Blocks of changes, then promises: ``progress`` replaces all that this sender promised before, None keeps it."""
+    """Blocks of changes, then promises: ``progress`` replaces all that this sender promised before, None keeps it.
+
+    ``line``, ``position``: the place in the sender's log that this leads to; 0 if it keeps none.
+    """
 
     clock: Timestamp | None
     progress: Annotated[dict[TypeName, Progress], msgspec.Meta(max_length=MOST_TYPES)] | None
     blocks: list[BlockHead]
+    line: Count = 0
+    position: Count = 0
 
 
 class Interest(msgspec.Struct, array_like=True, tag=1):
     """What the sender wants and what it may send: always the whole of it, which replaces what it said before.
 
     ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
+    ``line``, ``position``: the place it has reached in the receiver's log; 0 if it has heard nothing yet.
+    ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name.
     """
 
     number: Count
@@ -82,12 +89,41 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     raw: TypeNames = []
     derived: TypeNames = []
     paused: TypeNames = []
+    line: Count = 0
+    position: Count = 0
+    keeps: bool = False
+    resumes: bool = False
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):
     """The Interest of this number is known to all nodes: what they send from now on will arrive."""
 
     number: Count
+
+
+Mark = tuple[Timestamp, Count, str, int]
+"""The order key of an event: behind a barrier, everything up to it has been delivered."""
+
+
+class Passed(msgspec.Struct, array_like=True, tag=3):
+    """A subscriber with a name needs nothing up to ``position`` of the log ``line`` any more; finals it has up to ``mark``."""
+
+    line: Count
+    position: Count
+    mark: Mark | None = None
+
+
+class Resumed(msgspec.Struct, array_like=True, tag=7):
+    """To a subscriber that found its name again: what its last life said that it has."""
+
+    mark: Mark | None
+
+
+class Gap(msgspec.Struct, array_like=True, tag=4):
+    """The place that the receiver had reached is not in the sender's log (any more): changes are missing."""
+
+    line: Count
+    position: Count
 
 
 class Question(msgspec.Struct, array_like=True, tag=5):
@@ -103,7 +139,7 @@ class Answer(msgspec.Struct, array_like=True, tag=6):
     body: bytes
 
 
-Payload = Changes | Interest | Ready | Question | Answer
+Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer
 
 encode = msgspec.msgpack.Encoder().encode
 _decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode

@@ -10,9 +10,10 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 import msgspec
 
 from middleware.event import NEVER, EventTypes
-from middleware.pubsub.codec import MOST_TYPES, Changes
-from middleware.pubsub.ingress import Bounds
-from middleware.pubsub.peer import Peer, PeerKey
+from middleware.pubsub.codec import MOST_TYPES, BlockHead, Changes
+from middleware.pubsub.ingress import Admitted, Bounds, Ingress
+from middleware.pubsub.journal import PeerKey
+from middleware.pubsub.peer import Peer
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.sources import SourcePolicy, Sources
 
@@ -50,6 +51,21 @@ class Gate:
             progress = source.promised  # it speaks for itself again
         source.stood_in = None
         return msgspec.structs.replace(changes, progress=progress)
+
+    def let_in(
+        self, key: PeerKey, changes: Changes, blocks: Sequence[bytes], ingress: Ingress, reads: Collection[str], now: int
+    ) -> tuple[list[Admitted], Changes]:
+        """What of a publisher's payload may go on, and what the node makes of it as a whole; identities stay as given."""
+        admitted: list[Admitted] = []
+        heads: list[BlockHead] = []
+        for head, block in zip(changes.blocks, blocks, strict=True):
+            runs, bounds = head.runs, self.bounds(key, head.type, now)
+            for fresh in ingress.admit(head, block, head.type in reads, bounds):
+                admitted.append(fresh)
+                heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
+                if fresh[0].newest is not None:
+                    self.sources.reached(key, fresh[0].newest, now)
+        return admitted, msgspec.structs.replace(changes, clock=self.believed(key, changes.clock, now), blocks=heads)
 
     def bounds(self, key: PeerKey, name: str, now: int) -> Bounds:
         """The times that its events may have: behind what this node has promised to anyone, and not too far ahead."""

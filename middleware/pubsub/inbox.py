@@ -54,7 +54,6 @@ class Inbox:
     def _progress(self, promises: Promises, missing: Collection[str]) -> dict[str, int]:
         values = promises.values
         progress = {name: values[name] for name in self._subscriptions if name in values}
-        if missing:  # a peer that is still to come may derive what no one here knows
-            for name in self._subscriptions - progress.keys() - promises.open:
-                progress[name] = NEVER
+        if missing:  # a peer that is still to come may send any of it, too
+            progress = dict.fromkeys(self._subscriptions - promises.open, NEVER)
         return progress

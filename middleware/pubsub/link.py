@@ -357,6 +357,9 @@ class Link:
         self.say_hello(now)
 
     def _refused(self, refusal: Refusal, now: int) -> None:
+        if refusal.epoch not in (0, self.epoch):
+            self._count.old_epoch += 1
+            return
         self._heard_at = now
         if refusal.final or self._bye is not None:
             self.closed, self.refused = f"refused: {refusal.reason}", refusal.final

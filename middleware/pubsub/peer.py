@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
 
 import msgspec
+from msgspec.structs import replace
 
 from middleware.clock import MILLISECOND
 from middleware.event import NEVER
 from middleware.pubsub.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
+from middleware.pubsub.journal import PeerKey, Place
 from middleware.pubsub.link import Link, LinkStatistics
-from middleware.pubsub.wire import Parts, Role
+from middleware.pubsub.wire import Role
 
 Channel = Hashable
 """How the runtime knows where a message comes from or goes to: the name of a dialled node, or the bytes of a router."""
 
-PeerKey = tuple[Role, str]
+Numbered = tuple[BlockHead, bytes, int]
+"""A block with its number in the log."""
 
 SPREAD = 20 * MILLISECOND
 """Progress without events travels at most this often, and so do clock marks. News after a quiet time travels at once."""
@@ -49,16 +53,23 @@ class Peer:
         """Number of an Interest that it is to be told about once all nodes know it."""
         self.told_interest = 0
         """Number of the Interest it was last told, 0 if none."""
+        self.begun = False
+        """Whether it has said where in this node's log it goes on."""
+        self.begun_in_log = False
+        """Whether what it has not taken stays in the log."""
+        self.behind: int | None = None
+        """The position in the log up to which it was served, while it is served from there."""
+        self._under_way: deque[Place] = deque()
         self._interest_frame = 0
-        self._blocks: list[tuple[BlockHead, bytes]] = []
+        self._blocks: list[Numbered] = []
         self._told_progress: dict[str, int] = {}
         self._told_version = -1
         self._told_clock = NEVER
         self._progress_at = self._clock_at = -SPREAD
 
-    def take(self, block: tuple[BlockHead, bytes]) -> None:
-        """Let a block go out with the next frame."""
-        self._blocks.append(block)
+    def take(self, head: BlockHead, block: bytes, number: int) -> None:
+        """Let a block, of this number in the log (0: there is none), go out with the next frame."""
+        self._blocks.append((head, block, number))
 
     def forget_progress(self) -> None:
         """It wants other types from now on, so all of the progress is news to it."""
@@ -73,8 +84,11 @@ class Peer:
             return moved or ticked
         return (moved and now - self._progress_at >= SPREAD) or (ticked and now - self._clock_at >= SPREAD)
 
-    def post(self, progress: dict[str, int] | None, version: int, clock: int, now: int) -> None:
-        """Send the waiting blocks, and behind them the progress (None: no news) and the clock mark (NEVER: none)."""
+    def post(self, progress: dict[str, int] | None, version: int, clock: int, now: int, place: Place = (0, 0)) -> None:
+        """Send the waiting blocks, and behind them the progress (None: no news) and the clock mark (NEVER: none).
+
+        ``place``: what all of it together leads to in this node's log.
+        """
         if progress is not None:
             self._told_version = version
             if progress == self._told_progress:
@@ -92,17 +106,30 @@ class Peer:
             return
         self._blocks = []
         start, size = 0, 0
-        for at, (_, data) in enumerate(blocks):
+        for at, (_, data, _) in enumerate(blocks):
             if size and size + len(data) > BLOCK_TARGET:
-                self.link.send(_payload(None, None, blocks[start:at]))
+                self._send(None, None, blocks[start:at], (place[0], blocks[at - 1][2]))
                 start, size = at, 0
             size += len(data)
-        self.link.send(_payload(mark, progress, blocks[start:]))
+        self._send(mark, progress, blocks[start:], place)
 
-    def tell_interest(self, interest: Interest) -> None:
-        """Send what this node wants and offers."""
+    def _send(self, clock: int | None, progress: dict[str, int] | None, blocks: list[Numbered], place: Place) -> None:
+        changes = Changes(clock, progress, [head for head, _, _ in blocks], *place)
+        number = self.link.send([encode(changes), *(data for _, data, _ in blocks)])
+        if place[0]:
+            self._under_way.append((number, place[1]))
+
+    def passed(self) -> int | None:
+        """The position up to which it has taken everything, if that has moved since the last time."""
+        position = None
+        while self._under_way and self._under_way[0][0] <= self.link.acked:
+            position = self._under_way.popleft()[1]
+        return position
+
+    def tell_interest(self, interest: Interest, place: Place) -> None:
+        """Send what this node wants and offers, and the place it has reached in the peer's log."""
         self.told_interest = interest.number
-        self._interest_frame = self.link.send([encode(interest)])
+        self._interest_frame = self.link.send([encode(replace(interest, line=place[0], position=place[1]))])
 
     def knows(self, interest: Interest) -> bool:
         """Whether it has taken this Interest in."""
@@ -111,7 +138,3 @@ class Peer:
     def statistics(self) -> PeerStatistics:
         """A record of this peer."""
         return PeerStatistics(self.role, self.name, self.link.up, self.slow, self.link.statistics())
-
-
-def _payload(clock: int | None, progress: dict[str, int] | None, blocks: list[tuple[BlockHead, bytes]]) -> Parts:
-    return [encode(Changes(clock, progress, [head for head, _ in blocks])), *(data for _, data in blocks)]

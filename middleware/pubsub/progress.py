@@ -7,7 +7,8 @@ publisher's; an origin that has promised nothing leaves the type *open*: units t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, KeysView, Mapping
+from collections.abc import Callable, Hashable, Iterable, KeysView, Mapping
+from typing import Any
 
 from middleware.event import END, NEVER
 
@@ -15,14 +16,21 @@ from middleware.event import END, NEVER
 class _TypeProgress:
     __slots__ = ("derived", "ended", "floor", "promises", "rests")
 
-    def __init__(self) -> None:
-        self.promises: dict[Hashable, int | None] = {}
+    def __init__(
+        self,
+        promises: dict[Hashable, int | None] | None = None,
+        floor: int = NEVER,
+        ended: bool = True,
+        derived: bool = False,
+        rests: bool = False,
+    ) -> None:
+        self.promises: dict[Hashable, int | None] = promises if promises is not None else {}
         """By origin; None if it leaves the type open."""
-        self.floor = NEVER
-        self.ended = True
+        self.floor = floor
+        self.ended = ended
         """Whether every origin that left had ended its stream."""
-        self.derived = False
-        self.rests = False
+        self.derived = derived
+        self.rests = rests
         """Whether, though its origins left without an end, nothing is expected any more up to ``floor``."""
 
     def value(self) -> int | None:
@@ -119,6 +127,28 @@ class Promises:
         for name in offered:
             self._withdraw(origin, name)
         self._combine(offered)
+
+    def everyone(self) -> Iterable[Hashable]:
+        """The origins that offer something."""
+        return self._offers.keys()
+
+    def offered(self, by: Callable[[Hashable], bool]) -> frozenset[str]:
+        """The types that some of the origins chosen offer."""
+        return frozenset().union(*(names for origin, names in self._offers.items() if by(origin)))
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain values, for ``restore``."""
+        types = {name: (dict(of.promises), of.floor, of.ended, of.derived, of.rests) for name, of in self._types.items()}
+        return {"types": types, "offers": {origin: list(names) for origin, names in self._offers.items()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become what gave ``state``; what has been offered since stays offered."""
+        mine = {origin: (list(names), {n: self._types[n].derived for n in names}) for origin, names in self._offers.items()}
+        self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
+        self._types = {name: _TypeProgress(*values) for name, values in state["types"].items()}
+        for origin, (names, derived) in mine.items():
+            self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
+        self._combine(self._types)
 
     def _withdraw(self, origin: Hashable, name: str) -> None:
         progress = self._types[name]

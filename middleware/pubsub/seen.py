@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 Run = tuple[str, int, int]
@@ -17,9 +18,9 @@ class Intervals:
 
     __slots__ = ("_starts", "_stops")
 
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._stops: list[int] = []
+    def __init__(self, starts: Iterable[int] = (), stops: Iterable[int] = ()) -> None:
+        self._starts = list(starts)
+        self._stops = list(stops)
 
     def __contains__(self, number: int) -> bool:
         at = bisect_right(self._starts, number) - 1
@@ -28,6 +29,10 @@ class Intervals:
     def __len__(self) -> int:
         """How many intervals, which is what the memory goes by."""
         return len(self._starts)
+
+    def bounds(self) -> tuple[list[int], list[int]]:
+        """Where the intervals start and stop."""
+        return self._starts, self._stops
 
     def overlaps(self, first: int, last: int) -> bool:
         """Whether any number of first..last is in the set."""
@@ -111,6 +116,14 @@ class SeenIds:
                 intervals = sources[source] = Intervals()
             intervals.add_run(first, last)
         return True
+
+    def state(self) -> dict[str, tuple[list[int], list[int]]]:
+        """By source, where its intervals start and stop, for ``restore``. O(gaps)."""
+        return {source: intervals.bounds() for source, intervals in self._sources.items()}
+
+    def restore(self, state: Mapping[str, tuple[list[int], list[int]]]) -> None:
+        """Become the set that gave ``state``."""
+        self._sources = {source: Intervals(*bounds) for source, bounds in state.items()}
 
     def gaps(self) -> int:
         """How many intervals are kept, over all sources."""

@@ -88,6 +88,11 @@ class Sources:
         """It has said something."""
         self._known[key].heard_at = self._stirred_at = now
 
+    def could_not_speak(self, now: int) -> None:
+        """This node took nothing from anyone until now: that they were silent says nothing about them."""
+        for key in self._known:
+            self.heard(key, now)
+
     # -- ahead --------------------------------------------------------------------------------------------------------
 
     def limit(self, key: Hashable, now: int, by_clock: bool) -> int:

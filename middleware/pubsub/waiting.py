@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 
 from middleware.event import END, NEVER
+from middleware.pubsub.journal import PeerKey
+from middleware.pubsub.peer import Peer
+from middleware.pubsub.progress import Promises
+from middleware.pubsub.sources import Sources
 from middleware.quantities import format_duration
 
 
@@ -197,3 +201,27 @@ def final_by_type(nodes: Sequence[NodeStatus]) -> Mapping[str, int]:
             for name in unit.publishes:
                 progress[name] = min(unit.progress, progress.get(name, END))
     return progress
+
+
+def status_of(
+    node: str, promises: Promises, peers: Mapping[PeerKey, Peer], sources: Sources, lost: Mapping[PeerKey, int], now: int
+) -> dict[str, StreamStatus]:
+    """What each stream of a node waits for. ``lost``: since when nodes are away. O(types * origins)."""
+
+    def origin(key: Hashable, promised: int | None) -> OriginStatus:
+        if not isinstance(key, tuple):
+            return OriginStatus("detectors", node, promised)
+        role, name = key
+        peer = peers.get(key)
+        if role == "publisher" and key in sources:
+            source = sources[key]
+            held = peer is not None and peer.link.held
+            return OriginStatus(role, name, promised, now - source.heard_at, source.stood_in is not None, held)
+        away = role == "node" and (peer is None or peer.link.peer is None)
+        return OriginStatus(role, name, promised, now - lost.get(key, now) if away else None, away=away)
+
+    streams = {}
+    for name in list(promises.known):
+        promised, origins = promises.origins(name)
+        streams[name] = StreamStatus(promised, [origin(*each) for each in origins.items()])
+    return streams

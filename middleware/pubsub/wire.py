@@ -79,10 +79,14 @@ class Bye(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
 
 
 class Refusal(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
-    """No link here: say Hello (again), or, if ``final``, go away; ``reason`` tells people why."""
+    """No link here: say Hello (again), or, if ``final``, go away; ``reason`` tells people why.
+
+    ``epoch``: of the Hello that is refused, so that a late answer to a former life does no harm; 0 if there was none.
+    """
 
     reason: Reason
     final: bool
+    epoch: Count = 0
 
 
 AnyFrame = Hello | Data | Ack | Bye | Refusal

@@ -12,12 +12,16 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from middleware.errors import NetworkError, RunError
 from middleware.runtime.report import NodeReport, read_report
 from middleware.runtime.scenario import Scenario
+
+Durability = Literal["disk", "memory"]
 
 _READY = 60.0
 """Seconds that the nodes may take to find each other."""
@@ -31,12 +35,17 @@ class Cluster:
 
     ``addresses``
         where each node is reached.
+    ``durability``
+        of the nodes whose plan says nothing of it; what they store goes with the cluster.
     ``reports``
         after the cluster has ended: the report of each node that lived to write one.
     """
 
-    def __init__(self, scenario: Scenario, alpha: float | None = None) -> None:
-        self.scenario = scenario
+    def __init__(
+        self, scenario: Scenario, alpha: float | None = None, durability: Literal["disk", "memory"] = "memory"
+    ) -> None:
+        nodes = tuple(replace(node, durability=node.durability or durability) for node in scenario.plan.nodes)
+        self.scenario = Scenario(replace(scenario.plan, nodes=nodes), scenario.file)
         self.reports: dict[str, NodeReport] = {}
         names = list(scenario.places)
         self.addresses = dict(zip(names, _free_addresses(len(names)), strict=True))
@@ -62,7 +71,7 @@ class Cluster:
             command += ["--address", "=".join(pair)]
         if self._alpha is not None:
             command += ["--alpha", str(self._alpha)]
-        command += ["--report", str(self._report(name))]
+        command += ["--report", str(self._report(name)), "--state", str(Path(self._folder.name, "state", name))]
         with self.log(name).open("ab") as log:
             # A session of its own: Ctrl-C in the terminal reaches the one who started the cluster, who ends it in order.
             self._processes[name] = subprocess.Popen(

@@ -13,13 +13,20 @@ import structlog
 
 from middleware.change import Batch
 from middleware.clock import MILLISECOND, SECOND
+from middleware.durability.core import Doings, Recoverable
+from middleware.errors import StateError
 from middleware.event import EventTypes
 from middleware.ordering.alpha import INTERVAL
-from middleware.pubsub.broker import Broker, BrokerStatistics, Effects
+from middleware.pubsub.broker import Broker
+from middleware.pubsub.effects import BrokerStatistics, Effects
+from middleware.pubsub.journal import Journal
+from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.waiting import UnitStatus
+from middleware.runtime.keeper import Keeper
 from middleware.runtime.keys import Keys
 from middleware.runtime.ledger import Ledger
+from middleware.runtime.store import Store
 from middleware.runtime.zeromq import Transport
 
 _IDLE_POLL = 20 * MILLISECOND
@@ -30,7 +37,7 @@ _log = structlog.get_logger()
 
 
 class Processor(Protocol):
-    """What a node does with events: its detectors, behind one face."""
+    """What a node does with events: its detectors, behind one face. With a log it must be ``Recoverable``, too."""
 
     @property
     def subscriptions(self) -> frozenset[str]:
@@ -75,6 +82,9 @@ class Node:
         when a silent publisher stops holding others back, and how far one may run ahead of the others.
     ``ledger``
         where events are listed that came too late or too early; the node closes it in the end.
+    ``store``
+        where its log and checkpoints are: it goes on where the last life ended. None: a crash loses what it holds.
+        The node closes it.
     """
 
     def __init__(
@@ -88,11 +98,13 @@ class Node:
         keys: Keys | None = None,
         sources: SourcePolicy | None = None,
         ledger: Ledger | None = None,
+        store: Store | None = None,
     ) -> None:
         self.name = name
         self._ledger = ledger if ledger is not None else Ledger(name)
         self._warned: set[str] = set()
         self._processor = processor
+        self._store = store
         self._stop = threading.Event()
         self._transport = Transport(keys)
         try:
@@ -104,9 +116,11 @@ class Node:
             self._transport.close()
             raise
         now = time.monotonic_ns()
-        self._broker = Broker(
+        types = types if types is not None else EventTypes()
+        journal = Journal(store.line, store.read) if store is not None else None
+        self._broker = (Broker if journal is None else LastingBroker)(
             name,
-            time.time_ns(),
+            store.epoch if store is not None else time.time_ns(),
             now,
             types=types,
             subscriptions=processor.subscriptions if processor is not None else (),
@@ -115,8 +129,15 @@ class Node:
             owner=self._transport.owner,
             sources=sources,
             wall=time.time_ns(),
+            journal=journal,
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
+        self._keeper: Keeper | None = None
+        if store is not None and isinstance(self._broker, LastingBroker):
+            if processor is not None and not isinstance(processor, Recoverable):
+                raise StateError(f"{type(processor).__name__} has no state()/restore(): a node with a log cannot run it")
+            self._transport.wake_by(store.wakes)
+            self._keeper = Keeper(self._broker, processor, types, store)
 
     def run(self) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye."""
@@ -131,6 +152,8 @@ class Node:
                 signal.signal(number, handler)
             self._transport.close()
             self._ledger.close()
+            if self._store is not None:
+                self._store.close()
             _log.info("node stopped", node=self.name)
 
     def stop(self) -> None:
@@ -156,7 +179,16 @@ class Node:
         if self._broker.questions:
             processor = self._processor
             self._broker.answer(self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else []))
-        self._carry_out(self._broker.settle(time.monotonic_ns()))
+        self._settle()
+
+    def _settle(self) -> None:
+        """End the step; with a log, what was stored in the meantime releases what earlier steps have to send."""
+        now = time.monotonic_ns()
+        if self._keeper is None:
+            self._carry_out(self._broker.settle(now))
+            return
+        for doings in self._keeper.settle(now):
+            self._carry_out(doings)
 
     def _receive(self, timeout: float) -> None:
         """Everything that has arrived, so that batches grow with the load, up to what makes a step long."""
@@ -181,6 +213,8 @@ class Node:
             results = processor.process(batch)
             end = time.monotonic_ns()
             self._busy_ns += end - start
+            if self._keeper is not None:
+                self._keeper.worked += end - start
             for result in results:
                 self._broker.publish(result, end)
             start = end
@@ -194,7 +228,7 @@ class Node:
         available = self._busy_ns + self._idle_ns
         return self._busy_ns / available if available else 0.0
 
-    def _carry_out(self, effects: Effects) -> None:
+    def _carry_out(self, effects: Effects | Doings) -> None:
         """List first what was not taken, then acknowledge: what is acknowledged was taken or is listed."""
         self._ledger.list_turned(effects.turned)
         self._ledger.commit()
@@ -212,9 +246,11 @@ class Node:
         self._process()
         deadline = time.monotonic_ns() + _DRAIN
         self._broker.close(f"node {self.name} shuts down", time.monotonic_ns())
-        self._carry_out(self._broker.settle(time.monotonic_ns()))
+        self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:
             self._step(_IDLE_POLL / SECOND)
+        if self._keeper is not None:
+            self._keeper.end()
         for peer in self._broker.statistics().peers:
             if peer.link.queued_bytes or peer.link.unacked_bytes:
                 _log.warning("peer has not taken everything", node=self.name, role=peer.role, peer=peer.name, link=peer.link)

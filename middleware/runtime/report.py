@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -14,7 +15,7 @@ from middleware.change import Batch
 from middleware.event import IDENTITY, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Unit, UnitStatistics
-from middleware.pubsub.broker import BrokerStatistics
+from middleware.pubsub.effects import BrokerStatistics
 from middleware.pubsub.waiting import UnitStatus
 from middleware.runtime.ledger import Ledger
 
@@ -84,8 +85,8 @@ class Reporter:
         self._cpu = self._processor_time()
         self._memory = 0
 
-    def process(self, batch: Batch) -> list[Batch]:
-        results = self.hierarchy.process(batch)
+    def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
+        results = self.hierarchy.process(batch, finals)
         for unit in self.hierarchy.units:
             if unit.ledger:
                 late, listed = unit.take_late(), self._late[unit.name]
@@ -93,6 +94,20 @@ class Reporter:
                 if self._ledger is not None:
                     self._ledger.list_late(unit.name, late)
         return results
+
+    def finals(self) -> dict[str, int]:
+        return self.hierarchy.finals()
+
+    @property
+    def promised(self) -> dict[str, int]:
+        return self.hierarchy.promised
+
+    def state(self) -> dict[str, Any]:
+        return self.hierarchy.state() | {"late": self._late}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.hierarchy.restore(state)
+        self._late |= {name: listed for name, listed in state["late"].items() if name in self._late}
 
     def adapt(self, busy: float, wanted: Collection[str]) -> None:
         self.hierarchy.adapt(busy, wanted)

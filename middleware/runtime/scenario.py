@@ -28,6 +28,9 @@ FILE = "nodes.toml"
 
 _ADAPTATIONS = (Adaptation.EACH, Adaptation.WEIGHTED)
 
+STATE = "SLACKLINE_STATE"
+"""Environment variable: the folder under which nodes keep their state, in a folder for each scenario."""
+
 DATA = "SLACKLINE_DATA"
 """Environment variable: the folder with real recordings."""
 
@@ -113,11 +116,16 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A node: where it is reached (port ``*``: any free one on this machine), and its detectors (``*``: all that are left)."""
+    """A node: where it is reached (port ``*``: any free one on this machine), and its detectors (``*``: all that are left).
+
+    ``durability``
+        "disk": what it has acknowledged survives a crash. "memory": it does not. Default: disk for the node that is fed.
+    """
 
     name: str
     address: str = "tcp://127.0.0.1:*"
     detectors: tuple[str, ...] = ()
+    durability: Literal["disk", "memory"] | None = None
 
 
 class EvaluationPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -190,6 +198,11 @@ class Scenario:
     def entry(self) -> str:
         """The node that the recording is fed to."""
         return self.plan.recording.to or self.plan.nodes[0].name
+
+    def is_durable(self, name: str) -> bool:
+        """Whether a node keeps a log on disk."""
+        node = next(node for node in self.plan.nodes if node.name == name)
+        return node.durability == "disk" or (node.durability is None and name == self.entry)
 
     @property
     def derived(self) -> list[str]:
@@ -300,6 +313,11 @@ def load_scenario(where: str | Path) -> Scenario:
         return Scenario(plan, path)
     except SlacklineError as error:
         raise ScenarioError(f"{path}: {error}") from None
+
+
+def state_folder(scenario: Scenario) -> Path:
+    """Where nodes of a scenario keep their logs and checkpoints, unless they are told."""
+    return Path(os.environ.get(STATE, ".slackline")) / scenario.plan.name
 
 
 def changed_plan(where: str | Path, file: Path) -> Scenario:

@@ -9,13 +9,29 @@ from typing import Literal
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from middleware.change import Advance, Batch, Change, Delta, Insert
 from middleware.clock import SECOND
 from middleware.errors import NetworkError
-from middleware.event import END, NEVER, EventType, EventTypes, type_name
+from middleware.event import END, NEVER, Event, EventType, EventTypes, type_name
 from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import BlockHead, Changes, EventCodec, Interest, OnSlow, Payload, Ready
+from middleware.pubsub.codec import (
+    BlockHead,
+    Changes,
+    EventCodec,
+    Gap,
+    Interest,
+    Mark,
+    OnSlow,
+    Passed,
+    Payload,
+    Ready,
+    Resumed,
+    encode,
+)
+from middleware.pubsub.cursor import Cursor
+from middleware.pubsub.journal import Place
 from middleware.pubsub.link import LinkStatistics
 from middleware.pubsub.merge import merged
 from middleware.pubsub.routing import check_pattern
@@ -51,6 +67,11 @@ class Subscriber(Connection):
         order, held back until nothing can change it.
     ``on_slow``
         what is to happen if this program does not keep up: ``block`` the sources of what it reads, or ``disconnect`` it.
+    ``resume``
+        a name that lasts: a node with a log keeps its place while this program is away, so that the next one of that name
+        goes on behind what was taken: what ``receive`` gave counts as taken when it is called again, or at ``commit``.
+    ``after``
+        order key of the last final that is known to be taken, where a sink has written it down; overrides the node's.
     """
 
     def __init__(
@@ -62,6 +83,8 @@ class Subscriber(Connection):
         consistency: Consistency = "early",
         on_slow: OnSlow = "block",
         name: str | None = None,
+        resume: str | None = None,
+        after: Mark | None = None,
         keys: Keys | None = None,
         node: str | None = None,
         patience: float = PATIENCE,
@@ -77,8 +100,13 @@ class Subscriber(Connection):
         self._told = NEVER
         self._is_ready = False
         self._events = 0
-        interest = Interest(1, patterns, on_slow)
-        super().__init__("subscriber", address, interest, name=name, keys=keys, node=node, patience=patience)
+        self._cursor, self._after = Cursor(after), after
+        self._committed: tuple[int, Mark | None] = (0, None)
+        self._resumes = resume is not None
+        self._place: Place = (0, 0)
+        self._taken: Place = (0, 0)
+        self._interest = Interest(1, patterns, on_slow, resumes=self._resumes)
+        super().__init__("subscriber", address, self._interest, name=resume or name, keys=keys, node=node, patience=patience)
 
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
@@ -96,6 +124,7 @@ class Subscriber(Connection):
         Empty only if nothing came in time. Raises NetworkError if the node has left or never answers.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        self.commit()
         while True:
             payloads = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
             changes = self._changes(payloads)
@@ -108,7 +137,7 @@ class Subscriber(Connection):
             promises = Batch(progress=_latest_progress(payloads))
         else:
             promises = self._decoded(payloads)
-            changes = [Insert(event) for event in self._barrier.take(promises)]
+            changes = [Insert(event) for event in self._finals(self._barrier, promises, payloads)]
         if self._advance(promises):
             changes.append(Advance(self._told))
         return changes
@@ -118,15 +147,37 @@ class Subscriber(Connection):
 
         With ``final``: insertions only, those of each type in total order.
         """
-        batch = self._decoded(self._next(timeout))
+        self.commit()
+        payloads = self._next(timeout)
+        batch = self._decoded(payloads)
         self._advance(batch)
         if self._barrier is None:
             return batch
-        final = self._barrier.take(batch)
+        final = self._finals(self._barrier, batch, payloads)
         deltas: dict[str, Delta] = {}
         for event in final:
             deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
         return Batch(deltas, dict.fromkeys(self._promised, self._barrier.progress))
+
+    def _finals(self, barrier: Barrier, batch: Batch, payloads: list[tuple[Changes, Parts]]) -> list[Event]:
+        """What the barrier lets go and was not delivered before."""
+        finals = barrier.take(batch)
+        place = next(((changes.line, changes.position) for changes, _ in reversed(payloads) if changes.line), None)
+        if place is not None and self._resumes:
+            self._cursor.moved(place, batch.deltas.values(), finals, barrier)
+        return self._cursor.fresh(finals) if self._resumes or self._after is not None else finals
+
+    def commit(self) -> None:
+        """Tell the node that all that was received has been taken: under this name, nothing of it will be sent again."""
+        if not self._resumes or not self._taken[0]:
+            return
+        final = self._barrier is not None
+        position, mark = (self._cursor.position, self._cursor.mark) if final else (self._taken[1], None)
+        if (position, mark) != self._committed:
+            self._committed = (position, mark)
+            with self._lock:
+                self._link.send([encode(Passed(self._taken[0], position, mark))])
+                self._flush_out()
 
     def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:
         """As ``receive``, as blocks of bytes that were not looked into: for programs that hand them on."""
@@ -173,6 +224,7 @@ class Subscriber(Connection):
                 self._pump(left)
             payloads = list(self._inbox)
             self._inbox.clear()
+            self._taken = self._place
             self._link.consume(sum(payload_size(parts) for _, parts in payloads))
             self._link.settle(time.monotonic_ns())
             self._flush_out()
@@ -207,15 +259,29 @@ class Subscriber(Connection):
     def _take(self, payload: Payload, parts: Parts) -> None:
         if type(payload) is Changes:
             self._inbox.append((payload, parts))
+            if payload.line:  # where to go on, should the node lose sight of this program
+                self._place = (payload.line, payload.position)
+                self._link.greeting = [encode(replace(self._interest, line=payload.line, position=payload.position))]
             return
         self._link.consume(payload_size(parts))
         if type(payload) is Ready:
             self._is_ready = True
+        elif type(payload) is Resumed and self._after is None and self._cursor.mark is None:
+            self._cursor.mark = payload.mark
+        elif type(payload) is Gap:
+            self._interrupted()
 
     def _link_restarted(self) -> None:
-        """The node started anew, or had given this program up: it is subscribed again, but there is a gap."""
+        """The node started anew, or had given this program up: if it keeps a log, it goes on where this program is."""
         self._is_ready = False
-        _log.warning("subscription interrupted: changes may be missing", address=self.address, subscriber=self.name)
+        if not self._place[0]:
+            self._interrupted()
+
+    def _interrupted(self) -> None:
+        """Changes are missing. What is held back may have been withdrawn by one of them, so it can never be called final."""
+        self._drops["interruption"] += 1
+        given_up = self._barrier.forget() if self._barrier is not None else 0
+        _log.warning("subscription interrupted: changes are missing", address=self.address, name=self.name, given_up=given_up)
 
 
 def _latest_progress(payloads: list[tuple[Changes, Parts]]) -> dict[str, int]:

@@ -103,9 +103,14 @@ class Transport:
         )  # beyond MAX_FRAME the codec refuses and counts; this is for the memory
         return socket
 
+    def wake_by(self, descriptor: int) -> None:
+        """Let ``poll`` end, too, when there is something to read from this file descriptor."""
+        self._poller.register(descriptor, zmq.POLLIN)
+
     def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
         """Wait up to ``timeout`` seconds for messages; the sockets that have some."""
-        return [socket for socket, _ in self._poller.poll(max(0, round(timeout * 1_000)))]
+        ready = self._poller.poll(max(0, round(timeout * 1_000)))
+        return [socket for socket, _ in ready if not isinstance(socket, int)]
 
     def messages(self, socket: zmq.Socket[bytes]) -> Iterator[tuple[Hashable, list[bytes]]]:
         """What has arrived at a socket: (channel, parts), without waiting, and not without end."""

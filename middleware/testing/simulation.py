@@ -11,12 +11,14 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from middleware.change import Batch, Delta
 from middleware.clock import MILLISECOND
 from middleware.event import Event, EventTypes, type_name
-from middleware.pubsub.broker import Broker, Closed
+from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import Changes, Drops, EventCodec, Interest, OnSlow, Ready, decode_payload, encode, encode_delta
+from middleware.pubsub.effects import Closed
 from middleware.pubsub.link import Link
 from middleware.pubsub.wire import Parts, Role, decode_frame, payload_size
 
@@ -60,6 +62,7 @@ class Simulation:
         self._endpoints: dict[str, Endpoint] = {}
         self._life: dict[str, int] = {}
         self._cut: set[frozenset[str]] = set()
+        self._paused: dict[str, list[tuple[Hashable, Parts, int]]] = {}
         self._number = 0
         self._under_way: list[tuple[int, int, str, int, Hashable, Parts]] = []
 
@@ -71,14 +74,27 @@ class Simulation:
     def crash(self, name: str) -> None:
         """Take an endpoint off the network without a word."""
         del self._endpoints[name]
+        self._paused.pop(name, None)
+
+    def pause(self, name: str) -> None:
+        """Let an endpoint do nothing; what is sent to it waits at its door."""
+        self._paused.setdefault(name, [])
+
+    def resume(self, name: str) -> None:
+        """Let it go on."""
+        for channel, parts, _ in self._paused.pop(name, []):
+            self._endpoints[name].receive(channel, parts, self.now)
 
     def partition(self, one: str, other: str) -> None:
         """Lose everything between the two until ``heal``."""
         self._cut.add(frozenset((one, other)))
 
-    def heal(self) -> None:
-        """End all partitions."""
-        self._cut.clear()
+    def heal(self, one: str | None = None, other: str | None = None) -> None:
+        """End the partition between the two, or all."""
+        if one is None or other is None:
+            self._cut.clear()
+        else:
+            self._cut.discard(frozenset((one, other)))
 
     def run(self, duration: int, each: Callable[[], None] | None = None) -> None:
         """Let virtual time pass; ``each`` is called once a TICK."""
@@ -94,7 +110,7 @@ class Simulation:
             self._deliver()
             if each is not None:
                 each()
-            for endpoint in list(self._endpoints.values()):
+            for endpoint in [each for name, each in self._endpoints.items() if name not in self._paused]:
                 for channel, parts in endpoint.step(self.now):
                     self._send(endpoint.name, channel, parts)
         return done()
@@ -103,7 +119,10 @@ class Simulation:
         while self._under_way and self._under_way[0][0] <= self.now:
             at, _, target, life, channel, parts = heappop(self._under_way)
             if target in self._endpoints and (life == 0 or life == self._life[target]):
-                self._endpoints[target].receive(channel, parts, at)
+                if target in self._paused:
+                    self._paused[target].append((channel, parts, at))
+                else:
+                    self._endpoints[target].receive(channel, parts, at)
 
     def _send(self, source: str, channel: Hashable, parts: Parts) -> None:
         """Whoever dials names its target; whoever was dialled answers on the channel (dialler, its life)."""
@@ -164,6 +183,7 @@ class SimulatedNode:
 class _SimulatedClient:
     def __init__(self, simulation: Simulation, role: Role, name: str, node: str, interest: Interest) -> None:
         self.name, self._node = name, node
+        self._interest = interest
         self.link = Link(name, role, simulation.now + 1, simulation.now, dials=True, lasting=True)
         self.link.greeting = [encode(interest)]
         simulation.add(self)
@@ -192,6 +212,7 @@ class SimulatedPublisher(_SimulatedClient):
     def __init__(self, simulation: Simulation, name: str, node: str, types: Collection[type[Event]] = ()) -> None:
         self.waiting: list[list[Event] | tuple[str, int]] = []
         self._progress: dict[str, int] = {}
+        self._restarts = 0
         super().__init__(simulation, "publisher", name, node, Interest(1, raw=[type_name(each) for each in types]))
 
     @property
@@ -209,6 +230,9 @@ class SimulatedPublisher(_SimulatedClient):
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
+        if self._restarts != self.link.restarts and self._progress:
+            self.link.send([encode(Changes(None, dict(self._progress), []))])
+        self._restarts = self.link.restarts
         while self.waiting and self.link.has_room:
             events = self.waiting.pop(0)
             if isinstance(events, tuple):
@@ -251,6 +275,10 @@ class SimulatedSubscriber(_SimulatedClient):
 
     def _take(self, parts: Parts) -> None:
         self._inbox.append(parts)
+        payload = decode_payload(parts)
+        if isinstance(payload, Changes) and payload.line:  # where to go on, should the node lose sight of this subscriber
+            self._interest = replace(self._interest, line=payload.line, position=payload.position)
+            self.link.greeting = [encode(self._interest)]
 
     def _read(self, parts: Parts) -> None:
         payload = decode_payload(parts)

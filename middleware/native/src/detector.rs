@@ -3,6 +3,7 @@
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::entry::Entry;
 use crate::shared::Shared;
@@ -20,6 +21,19 @@ impl State {
             Self::Running(state) => Self::Running(state.clone_ref(py)),
             Self::Stopped => Self::Stopped,
         }
+    }
+
+    /// The state in a tuple of its own; an empty one stands for a stopped detector.
+    pub fn boxed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        match self {
+            Self::Running(state) => PyTuple::new(py, [state]),
+            Self::Stopped => Ok(PyTuple::empty(py)),
+        }
+    }
+
+    /// The state that `boxed` gave.
+    pub fn unboxed(boxed: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        Ok(if boxed.is_empty() { Self::Stopped } else { Self::Running(boxed.get_item(0)?.unbind()) })
     }
 
     /// Whether a detector goes the same way from both.

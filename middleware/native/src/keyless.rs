@@ -32,6 +32,17 @@ impl Keyless {
         Ok(())
     }
 
+    /// The failures by the order of their events.
+    pub fn all<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
+        self.0.bind(py).clone()
+    }
+
+    /// Become what `all` gave.
+    pub fn restore(&self, py: Python<'_>, all: &Bound<'_, PyDict>) -> PyResult<()> {
+        self.0.bind(py).clear();
+        self.0.bind(py).update(all.as_mapping())
+    }
+
     /// Forget an event that is withdrawn; false if it is not here.
     pub fn withdraw(&self, event: &Bound<'_, PyAny>, shared: &Shared) -> PyResult<bool> {
         let (all, order) = (self.0.bind(event.py()), shared.twins.order.bind(event.py()).call1((event,))?);

@@ -7,7 +7,9 @@ use std::cmp::Ordering;
 
 use pyo3::exceptions::PyException;
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 
 use crate::detector::{Detector, State};
 use crate::entry::{Entry, NEVER};
@@ -22,6 +24,15 @@ pub struct Record {
     pub published: Py<PyAny>,
     pub is_failure: bool,
 }
+
+/// What `middleware.ordering.lane.LaneState` holds: history, published, snapshots, live, broken.
+pub type LaneState<'py> = (
+    Vec<Bound<'py, PyAny>>,
+    Vec<Bound<'py, PyAny>>,
+    Vec<(usize, Bound<'py, PyTuple>)>,
+    Bound<'py, PyTuple>,
+    Option<Py<PyAny>>,
+);
 
 pub struct Lane {
     pub detector: Detector,
@@ -206,6 +217,37 @@ impl Lane {
         let failures = self.records.drain(..cut).filter(|record| record.is_failure);
         shared.failures.extend(failures.map(|record| record.published));
         Ok(())
+    }
+
+    /// All that the lane needs to go on in another process.
+    pub fn whole_state<'py>(&mut self, py: Python<'py>, shared: &mut Shared) -> PyResult<Bound<'py, PyTuple>> {
+        let live = self.state(py, shared)?.boxed(py)?;
+        let history = PyList::new(py, self.history.iter().map(|entry| &entry.event))?;
+        let published = PyList::new(py, self.records.iter().map(|record| &record.published))?;
+        let snapshots = PyList::empty(py);
+        for snapshot in self.snapshots.iter() {
+            snapshots.append((snapshot.position, snapshot.state.boxed(py)?))?;
+        }
+        (history, published, snapshots, live, self.broken.as_ref()).into_pyobject(py)
+    }
+
+    /// Become the lane that gave `state`.
+    pub fn restore(&mut self, py: Python<'_>, state: LaneState<'_>, shared: &mut Shared) -> PyResult<()> {
+        let (history, published, snapshots, live, broken) = state;
+        let entry = |event: Bound<'_, PyAny>| Entry::new(&event, shared.twins);
+        self.history = history.into_iter().map(entry).collect::<PyResult<_>>()?;
+        self.records.clear();
+        for published in published {
+            let cause = Entry::new(&published.getattr(intern!(py, "cause"))?, shared.twins)?;
+            let is_failure = !published.getattr(intern!(py, "failure"))?.is_none();
+            self.records.push(Record { cause, published: published.unbind(), is_failure });
+        }
+        for (position, state) in snapshots {
+            self.snapshots.add(position, State::unboxed(&state)?);
+        }
+        self.broken = broken;
+        self.settle();
+        self.detector.restore(py, &State::unboxed(&live)?, shared)
     }
 
     /// Have later events wait for the pending work of this number.

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyAssertionError, PyException};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::counts::Counts;
 use crate::detector::Detector;
@@ -11,7 +11,7 @@ use crate::emission::{Emission, Pending, Rounds};
 use crate::entry::Entry;
 use crate::keyless::Keyless;
 use crate::keys::{Key, Numbers};
-use crate::lane::Lane;
+use crate::lane::{Lane, LaneState};
 use crate::shared::Shared;
 
 /// What lies at or below it is all there is.
@@ -131,6 +131,30 @@ impl KeyedLanes {
         }
         self.keyless.settle(py, r#final, &mut self.shared)?;
         Ok(std::mem::take(&mut self.shared.failures))
+    }
+
+    /// All that the lanes need to go on in another process: what `middleware.ordering.lanes.LanesState` holds. O(keys + events).
+    #[pyo3(name = "state")]
+    fn whole_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let lanes = PyList::empty(py);
+        for (key, number) in self.numbers.all(py) {
+            let state = self.lanes[number.extract::<usize>()?].whole_state(py, &mut self.shared)?;
+            lanes.append((key, state))?;
+        }
+        let failures = PyList::new(py, &self.shared.failures)?;
+        PyTuple::new(py, [lanes.as_any(), self.keyless.all(py).as_any(), failures.as_any()])
+    }
+
+    /// Become the lanes that gave `state`, here or in the twin.
+    fn restore(&mut self, py: Python<'_>, state: (Vec<(Bound<'_, PyAny>, LaneState<'_>)>, Bound<'_, PyDict>, Vec<Py<PyAny>>)) -> PyResult<()> {
+        let (lanes, keyless, failures) = state;
+        for (key, lane) in lanes {
+            let number = self.new_lane(key)?;
+            self.lanes[number].restore(py, lane, &mut self.shared)?;
+        }
+        self.keyless.restore(py, &keyless)?;
+        self.shared.failures = failures;
+        Ok(())
     }
 
     /// Raise `AssertionError` if an invariant does not hold.

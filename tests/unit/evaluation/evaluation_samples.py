@@ -13,7 +13,7 @@ from middleware.evaluation.modes import Mode
 from middleware.evaluation.runs import Replay
 from middleware.event import IDENTITY
 from middleware.ordering.unit import UnitStatistics
-from middleware.pubsub.broker import BrokerStatistics
+from middleware.pubsub.effects import BrokerStatistics
 from middleware.runtime.report import Adaptation, NodeReport
 from middleware.runtime.scenario import Plan, Scenario
 

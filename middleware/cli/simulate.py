@@ -1,0 +1,78 @@
+"""``slackline simulate``: worlds drawn from seeds, in which everything fails that can, held to the whole promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from middleware.cli.output import JsonFile, console, write_json
+
+
+def simulate(
+    seeds: Annotated[int, typer.Option(min=1, help="How many worlds.")] = 200,
+    *,
+    first: Annotated[int, typer.Option(help="Seed of the first; the others follow.")] = 0,
+    shrink: Annotated[
+        bool, typer.Option(help="Look for the fewest incidents and events with which a failing world fails.")
+    ] = True,
+    json: JsonFile = None,
+) -> None:
+    """Run simulated worlds, and check each: finals equal the oracle, none is lost, doubled or changed, and all streams end.
+
+    A world is several nodes with the real brokers, links, units, logs and recovery, sources and sinks, in one thread under
+    a virtual clock. Its network loses, repeats, delays, reorders and splits; its nodes crash, stand still, and have clocks that
+    go wrong; its disks are slow, full, and torn by crashes; its detectors raise. One seed gives one world, exactly.
+
+    Examples:
+
+      [bold]slackline simulate --seeds 10000[/]
+
+      [bold]slackline simulate --seeds 1 --first 4711[/]     replay one
+    """
+    from rich.progress import Progress
+
+    from middleware.testing.worlds.hunt import hunt
+    from middleware.testing.worlds.plan import describe, draw
+
+    screen = console(json)
+    troubles: Counter[str] = Counter()
+    failures: dict[int, str] = {}
+    played = 0
+    try:
+        with Progress(console=screen, transient=True) as progress:
+            task = progress.add_task("simulating", total=seeds)
+            for outcome in hunt(first, seeds):
+                played += 1
+                troubles += outcome.troubles
+                if outcome.failure is not None:
+                    failures[outcome.seed] = outcome.failure
+                    progress.console.print(f"[red]seed {outcome.seed}[/]: {outcome.failure}", highlight=False, markup=True)
+                progress.update(task, advance=1)
+    except KeyboardInterrupt:
+        screen.print(f"stopped after {played} of {seeds} worlds")
+    screen.print(
+        f"{played} worlds, {len(failures)} failures; in them: " + ", ".join(f"{n} {what}" for what, n in troubles.most_common())
+    )
+    report: dict[str, Any] = {"worlds": played, "first": first, "failures": failures, "troubles": dict(troubles)}
+    if failures:
+        seed = min(failures)
+        plan = _smaller(seed, screen) if shrink else draw(seed)
+        report["smallest"] = describe(plan)
+        screen.print(f"the world of seed {seed}" + (", shrunk:" if shrink else ":"))
+        for line in describe(plan):
+            screen.print("  " + line, highlight=False, markup=False)
+        screen.print(f"replay it: slackline simulate --seeds 1 --first {seed}")
+    if json:
+        write_json(report, json)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _smaller(seed: int, screen: Any) -> Any:
+    from middleware.testing.worlds.hunt import shrunk
+    from middleware.testing.worlds.plan import draw
+
+    with screen.status(f"shrinking the world of seed {seed} ..."):
+        return shrunk(draw(seed))

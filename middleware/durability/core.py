@@ -1,0 +1,142 @@
+"""A node that keeps a log, without its I/O: what a step sends leaves only when the step's record is stored.
+
+Pure. The owner runs steps as with a plain broker; ``settle`` gives it what to write and what to send, and ``stored`` tells
+the core that a write is safe. See docs/decisions/009.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from middleware.change import Batch
+from middleware.clock import SECOND
+from middleware.durability.frozen import encode_state
+from middleware.event import EventTypes
+from middleware.pubsub.effects import Closed, Effects
+from middleware.pubsub.ingress import Turned
+from middleware.pubsub.journal import Journal, Record
+from middleware.pubsub.lasting import LastingBroker
+from middleware.pubsub.peer import Channel
+from middleware.pubsub.wire import Parts
+
+_STALLED = SECOND
+"""A disk that has not stored anything for so long holds the node up."""
+
+
+@runtime_checkable
+class Recoverable(Protocol):
+    """A processor of batches that can go on in another process; ``Hierarchy`` is one."""
+
+    def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
+        """Take a step, or take one again that brought the units to ``finals``."""
+        ...
+
+    def finals(self) -> dict[str, int]:
+        """How far each unit has got."""
+        ...
+
+    @property
+    def promised(self) -> dict[str, int]:
+        """What is promised of each type published here."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All that it needs to go on."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there; only for one that was just made."""
+        ...
+
+
+class Write(msgspec.Struct):
+    """What is to be stored, in one transaction: a record, and if it is time a checkpoint as of its end.
+
+    ``needed``
+        no one needs blocks up to this position any more.
+    """
+
+    record: Record
+    checkpoint: Callable[[], bytes] | None = None
+    needed: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the blocks in the record."""
+        return sum(len(block) for *_, block in self.record.blocks())
+
+
+class Doings(msgspec.Struct):
+    """What the owner is to do: write these in this order, send what is released."""
+
+    writes: list[Write] = []
+    sends: list[tuple[Channel, Parts]] = []
+    closed: list[Closed] = []
+    turned: list[Turned] = []
+
+
+class Core:
+    """See the module. ``broker`` has ``journal``, and ``processor`` its detectors, if it has any.
+
+    ``stalled``
+        whether something waits for the disk.
+    """
+
+    def __init__(self, broker: LastingBroker, journal: Journal, processor: Recoverable | None, types: EventTypes) -> None:
+        self.broker, self.journal, self.processor = broker, journal, processor
+        self.checkpoint_due = False
+        self._types = types
+        self._held: deque[tuple[int, Effects]] = deque()
+        self._stored = journal.number
+        self._now = self._free_at = 0
+
+    @property
+    def stalled(self) -> bool:
+        return bool(self._held)
+
+    def settle(self, now: int) -> Doings:
+        """End a step: its record is to be written; what it sends is released at once only if nothing is to be stored before."""
+        self._now = now
+        if not self._held:
+            self._free_at = now
+        elif now - self._free_at > _STALLED:
+            self.broker.wait_longer(now)
+        effects = self.broker.settle(now)
+        finals = self.processor.finals() if self.processor is not None else {}
+        record = self.journal.close(finals, even_empty=self.checkpoint_due)
+        doings = Doings()
+        if record is not None:
+            write = Write(record, needed=self.journal.needed)
+            if self.checkpoint_due:
+                self.checkpoint_due = False
+                write.checkpoint = self._checkpoint
+            doings.writes.append(write)
+        if self.journal.number <= self._stored:
+            doings.sends, doings.closed, doings.turned = effects.sends, effects.closed, effects.turned
+        elif effects.sends or effects.closed or effects.turned:
+            self._held.append((self.journal.number, effects))
+        return doings
+
+    def stored(self, number: int, oldest: int = 0) -> Doings:
+        """All records up to this one are safe: what waited for them may leave. The log begins behind position ``oldest``."""
+        self.journal.oldest = max(oldest, self.journal.oldest)
+        self._stored = max(number, self._stored)
+        self.journal.kept(number)
+        doings = Doings()
+        while self._held and self._held[0][0] <= number:
+            effects = self._held.popleft()[1]
+            self._free_at = self._now
+            doings.sends += effects.sends
+            doings.closed += effects.closed
+            doings.turned += effects.turned
+        return doings
+
+    def _checkpoint(self) -> bytes:
+        """The state as bytes; to be called before the next step."""
+        units = self.processor.state() if self.processor is not None else {}
+        state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state()}
+        return encode_state(state, self._types)

@@ -1,0 +1,67 @@
+"""The cursor of a final subscription: from where on a log must be read again to lose nothing that is still held back. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from middleware.change import Delta
+from middleware.event import IDENTITY, ORDER, Event, Identity
+from middleware.pubsub.barrier import Barrier
+from middleware.pubsub.codec import Mark
+
+_Group = list[int]
+"""[position before what came together, how many events of it are still held back]."""
+
+
+class Cursor:
+    """See the module.
+
+    ``place``
+        (line, position) reached, (0, 0) before anything came. ``mark``: finals up to this order key have been delivered.
+    """
+
+    def __init__(self, mark: Mark | None = None) -> None:
+        self.place = (0, 0)
+        self.mark = mark
+        self._groups: deque[_Group] = deque()
+        self._came: dict[Identity, _Group] = {}
+
+    @property
+    def position(self) -> int:
+        """The lowest position behind which something may still be needed. O(1)."""
+        groups = self._groups
+        while groups and not groups[0][1]:
+            groups.popleft()
+        return groups[0][0] if groups else self.place[1]
+
+    def fresh(self, finals: list[Event]) -> list[Event]:
+        """Those of the finals, in total order, that were not delivered before; they are, from now on."""
+        mark = self.mark
+        if mark is not None and finals and ORDER(finals[0]) <= mark:
+            finals = [event for event in finals if ORDER(event) > mark]
+        if finals:
+            self.mark = ORDER(finals[-1])
+        return finals
+
+    def moved(self, place: tuple[int, int], deltas: Iterable[Delta], finals: list[Event], barrier: Barrier) -> None:
+        """Changes have come that lead to ``place``, and the barrier has let ``finals`` go. O(changes)."""
+        group = [self.place[1] if self.place[0] == place[0] else 0, 0]
+        for delta in deltas:
+            for event in delta.retracts:
+                self._drop(IDENTITY(event))
+            for event in (*(new for _, new in delta.revises), *delta.inserts):
+                identity = IDENTITY(event)
+                if identity in barrier and identity not in self._came:
+                    self._came[identity] = group
+                    group[1] += 1
+        for event in finals:
+            self._drop(IDENTITY(event))
+        if group[1]:
+            self._groups.append(group)
+        self.place = place
+
+    def _drop(self, identity: Identity) -> None:
+        group = self._came.pop(identity, None)
+        if group is not None:
+            group[1] -= 1

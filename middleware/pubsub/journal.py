@@ -1,0 +1,306 @@
+"""The log of a node as its broker sees it: what a step took in and gave out, block by block, under positions that last.
+
+Pure: ``close`` gives the record of a step, the owner stores it, and what it has stored can be read through ``stored``.
+See docs/decisions/009. Blocks are numbered from 1 over all lives of the log; a *position* is the number of the last block
+that a reader has passed, those that it did not want included.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
+
+from middleware.event import NEVER
+from middleware.pubsub.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark, encode
+from middleware.pubsub.routing import RoutingTable
+from middleware.pubsub.wire import Role
+
+PeerKey = tuple[Role, str]
+Place = tuple[int, int]
+"""Where a reader stands in a log: (line, position)."""
+
+
+class Taken(msgspec.Struct, array_like=True, tag=0, gc=False):
+    """A payload from outside, as it was admitted: ``changes`` names the blocks that follow."""
+
+    peer: PeerKey
+    changes: Changes
+    blocks: list[bytes]
+
+
+class Told(msgspec.Struct, array_like=True, tag=1, gc=False):
+    """What a peer wants and offers from now on."""
+
+    peer: PeerKey
+    interest: Interest
+
+
+class Left(msgspec.Struct, array_like=True, tag=2, gc=False):
+    """A peer is gone for good, and with it what it promised."""
+
+    peer: PeerKey
+
+
+class Made(msgspec.Struct, array_like=True, tag=3, gc=False):
+    """A block that the local detectors published."""
+
+    head: BlockHead
+    block: bytes
+
+
+class Moved(msgspec.Struct, array_like=True, tag=4, gc=False):
+    """A reader that the log is kept for needs nothing up to ``position`` any more, and has finals up to ``mark``."""
+
+    peer: PeerKey
+    position: int
+    mark: Mark | None = None
+
+
+class Met(msgspec.Struct, array_like=True, tag=5, gc=False):
+    """All configured peers have been heard of: who wants what is known."""
+
+
+Entry = Taken | Told | Left | Made | Moved | Met
+
+
+class Record(msgspec.Struct, array_like=True, gc=False):
+    """One step of a node.
+
+    ``number``
+        of the record, from 1. ``first``: how many blocks were logged before it.
+    ``stepped``
+        whether the detectors ran, with the clock mark ``clock``; what they were given is what was taken in this record.
+    ``finals``
+        units whose progress moved, and to where.
+    """
+
+    number: int
+    first: int
+    entries: list[Entry]
+    stepped: bool
+    clock: int | None
+    finals: dict[str, int]
+
+    def blocks(self) -> Iterator[tuple[int, bool, BlockHead, bytes]]:
+        """(number, whether it originates at this node, head, block) of each block."""
+        number = self.first
+        for entry in self.entries:
+            if type(entry) is Taken:
+                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+                    number += 1
+                    yield number, entry.peer[0] == "publisher", head, block
+            elif type(entry) is Made:
+                number += 1
+                yield number, True, entry.head, entry.block
+
+
+decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
+Stored = Callable[[int, int], Iterable[Record]]
+"""(position, bytes) -> the stored records with blocks behind the position, in order, from the first on, about so many bytes."""
+
+
+class Reader(msgspec.Struct):
+    """Someone the log is kept for, attached or not: the position it needs nothing up to, and whether it finds its place again
+    under its name after a life of its own has ended."""
+
+    patterns: frozenset[str]
+    position: int
+    named: bool
+    mark: Mark | None = None
+
+
+class Journal:
+    """See the module.
+
+    ``line``
+        identity of this log. ``oldest``: the position up to which it may have been cut off.
+    ``position``
+        number of the last block; ``number``: of the last record closed.
+    ``readers``
+        those the log is kept for: nodes, and subscribers.
+    ``gathers``
+        whether all that is made is kept, because peers may want it that were never heard of.
+    """
+
+    def __init__(self, line: int, stored: Stored) -> None:
+        self.line = line
+        self.oldest = 0
+        self.position = self.number = 0
+        self.readers: dict[PeerKey, Reader] = {}
+        self.gathers = True
+        self._table: RoutingTable[PeerKey] = RoutingTable()
+        self._stored = stored
+        self._entries: list[Entry] = []
+        self._first = 0
+        self._finals: dict[str, int] = {}
+        self._clock: int | None = None
+        self._stepped = False
+        self._unstored: deque[Record] = deque()
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def taken(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None:
+        """Note an admitted payload, before any of its blocks is handed on; the blocks get the next numbers."""
+        self._entries.append(Taken(peer, changes, blocks))
+
+    def told(self, peer: PeerKey, interest: Interest) -> None:
+        """Note what a peer wants and offers; nodes and subscribers are readers from then on."""
+        self._entries.append(Told(peer, interest))
+        self._remember(peer, interest)
+
+    def left(self, peer: PeerKey) -> None:
+        """Note that a peer is gone for good; a subscriber with a name stays a reader."""
+        self._entries.append(Left(peer))
+        self._forget(peer)
+
+    def made(self, head: BlockHead, block: bytes) -> None:
+        """Note a block published here."""
+        self.position += 1
+        self._entries.append(Made(head, block))
+
+    def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
+        """Note how far a reader has got."""
+        reader = self.readers.get(peer)
+        if reader is not None and (position > reader.position or mark != reader.mark):
+            reader.position = max(reader.position, min(position, self.position))
+            reader.mark = mark
+            self._entries.append(Moved(peer, reader.position, mark))
+
+    def met(self) -> None:
+        """Note that all configured peers have been heard of."""
+        self.gathers = False
+        self._entries.append(Met())
+
+    def stepped(self, clock: int | None) -> None:
+        """Note that the detectors ran on all that was taken."""
+        self._stepped, self._clock = True, clock
+
+    def close(self, finals: Mapping[str, int], even_empty: bool = False) -> Record | None:
+        """End the step; its record, or None if there is nothing to keep. The owner stores it and calls ``kept``."""
+        moved = {name: final for name, final in finals.items() if self._finals.get(name, NEVER) != final}
+        if not self._entries and not moved and not even_empty:
+            self._stepped = False
+            return None
+        self._finals |= moved
+        self.number += 1
+        record = Record(self.number, self._first, self._entries, self._stepped, self._clock, moved)
+        self._unstored.append(record)
+        self._entries, self._first, self._stepped = [], self.position, False
+        return record
+
+    def kept(self, number: int) -> None:
+        """The records up to this one are stored."""
+        while self._unstored and self._unstored[0].number <= number:
+            self._unstored.popleft()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def blocks_after(self, position: int) -> tuple[list[tuple[int, bool, BlockHead, bytes]], int]:
+        """The next blocks behind a position, about a frame's worth, and the position they lead to. O(bytes)."""
+        found: list[tuple[int, bool, BlockHead, bytes]] = []
+        size, at = 0, position
+        for record in self._records_after(position):
+            for numbered in record.blocks():
+                if numbered[0] > at:
+                    found.append(numbered)
+                    at, size = numbered[0], size + len(numbered[3])
+            if size >= BLOCK_TARGET:
+                break
+        return found, at
+
+    def _records_after(self, position: int) -> Iterator[Record]:
+        waiting = self._unstored[0].first if self._unstored else self._first
+        if position < waiting:
+            yield from self._stored(position, BLOCK_TARGET)
+            return
+        yield from self._unstored
+        yield Record(0, self._first, self._entries, False, None, {})
+
+    def start_of(self, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
+        """Where a reader that just attached goes on, and whether there is a gap before that place."""
+        if interest.line == self.line:
+            position = interest.position
+        elif (reader := self.readers.get(peer)) is not None and reader.named:
+            position = reader.position
+        else:  # new to this log: a node gets all that there is, a subscriber what comes from now on
+            position = self.oldest if peer[0] == "node" else self.position
+        is_gap = position < self.oldest or interest.line not in (0, self.line)
+        is_forgotten = interest.line == self.line and peer not in self.readers  # nothing was kept for it any more
+        return max(position, self.oldest), is_gap or is_forgotten
+
+    # -- readers ------------------------------------------------------------------------------------------------------
+
+    def _remember(self, peer: PeerKey, interest: Interest) -> None:
+        if peer[0] != "publisher":
+            known = self.readers.get(peer)
+            position = known.position if known is not None else self.start_of(peer, interest)[0]
+            mark = known.mark if known is not None else None
+            self._keep(peer, Reader(frozenset(interest.subscriptions), position, interest.resumes, mark))
+
+    def _keep(self, peer: PeerKey, reader: Reader) -> None:
+        self.readers[peer] = reader
+        self._table.subscribe(peer, reader.patterns)
+
+    def _forget(self, peer: PeerKey) -> None:
+        if peer in self.readers and not self.readers[peer].named:
+            del self.readers[peer]
+            self._table.subscribe(peer, ())
+
+    def wants(self) -> frozenset[str]:
+        """What subscribers want of this node, those who are away included."""
+        return self._table.patterns([peer for peer in self.readers if peer[0] == "subscriber"])
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether any reader, attached or not, wants events of a type."""
+        return self.gathers or bool(self._table.route(name))
+
+    @property
+    def needed(self) -> int:
+        """Every reader has passed this position."""
+        return min((reader.position for reader in self.readers.values()), default=self.position)
+
+    # -- lives --------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of the journal, at a step's end."""
+        readers = {peer: astuple(reader) for peer, reader in self.readers.items()}
+        return {
+            "position": self.position,
+            "number": self.number,
+            "finals": self._finals,
+            "readers": readers,
+            "gathers": self.gathers,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken."""
+        self.position = self._first = state["position"]
+        self.number = state["number"]
+        self.gathers = state["gathers"]
+        self._finals = dict(state["finals"])
+        for peer, reader in state["readers"].items():
+            self._keep(peer, Reader(*reader))
+
+    def passed(self, record: Record) -> None:
+        """A stored record was taken again."""
+        for number, *_ in record.blocks():
+            self.position = number
+        for entry in record.entries:
+            if type(entry) is Told:
+                self._remember(entry.peer, entry.interest)
+            elif type(entry) is Met:
+                self.gathers = False
+            elif type(entry) is Left:
+                self._forget(entry.peer)
+            elif type(entry) is Moved and entry.peer in self.readers:
+                self.readers[entry.peer].position = entry.position
+                self.readers[entry.peer].mark = entry.mark
+        self._first, self.number = self.position, record.number
+        self._finals |= record.finals
+
+
+encode_record: Callable[[Record], bytes] = encode

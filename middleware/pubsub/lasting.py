@@ -1,0 +1,60 @@
+"""A broker whose books outlive its process: they are told to a checkpoint, and taken up from one and from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from middleware.change import Batch
+from middleware.pubsub.broker import Broker
+from middleware.pubsub.journal import Left, Record, Taken, Told
+from middleware.pubsub.link import SILENCE
+
+
+class LastingBroker(Broker):
+    """A broker with a journal, which can go on where another life ended."""
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of the books, at a step's end, as plain values."""
+        return {"seen": self._ingress.seen.state(), "books": self._books.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken; only a broker that was just made can."""
+        self._ingress.seen.restore(state["seen"])
+        self._books.restore(state["books"])
+
+    def replay(self, record: Record) -> Batch | None:
+        """Take a step again: the books as it left them, and the batch that the detectors were given, if they were."""
+        assert self.journal is not None
+        for entry in record.entries:
+            if type(entry) is Taken:
+                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+                    reads = head.type in self.subscriptions
+                    is_raw = entry.peer[0] == "publisher"
+                    for admitted in self._ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
+                        if reads:
+                            self._inbox.put(*admitted)
+                self._books.noted(entry.peer, entry.changes)
+            elif type(entry) is Told and entry.peer[0] != "subscriber":
+                self._offered(entry.peer, entry.interest)
+            elif type(entry) is Left:
+                self._books.left(entry.peer)
+        self.journal.passed(record)
+        if not record.stepped:
+            return None
+        batch = self._inbox.take(self._books.elsewhere, record.clock, ()) or Batch()
+        return Batch(batch.deltas, batch.progress, record.clock)
+
+    def resumed(self, progress: dict[str, int]) -> None:
+        """All that was stored has been taken again, with these promises of the local detectors: await who was there."""
+        self._books.promised_here(progress)
+        self._missing -= {name for _, name in self._books.lasting}
+        assert self.journal is not None
+        readers = {peer for peer, reader in self.journal.readers.items() if not reader.named}
+        for key in (self._books.origins() | readers) - self._books.lasting:
+            self._awaited[key] = self._now + SILENCE  # type: ignore[index]
+
+    def wait_longer(self, now: int) -> None:
+        """This node cannot answer at the moment: those it awaits have as long as ever once it can."""
+        self._awaited = dict.fromkeys(self._awaited, now + SILENCE)
+        self._gate.sources.could_not_speak(now)

@@ -1,0 +1,74 @@
+"""What goes out to a reader at the end of a step: live, or from the log while it is behind; then what is promised."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from middleware.event import END, NEVER
+from middleware.pubsub.books import Books
+from middleware.pubsub.codec import BLOCK_TARGET, Gap, Interest, Resumed, encode
+from middleware.pubsub.journal import Journal
+from middleware.pubsub.peer import Peer
+from middleware.pubsub.routing import RoutingTable, wanted
+
+
+def begin(peer: Peer, journal: Journal | None, interest: Interest) -> bool:
+    """A reader has attached: it goes on where it was, if there is a log. Whether there is a gap."""
+    peer.begun = True
+    if journal is None:
+        return False
+    peer.begun_in_log = True
+    start, is_gap = journal.start_of(peer.key, interest)
+    if is_gap:
+        peer.link.send([encode(Gap(journal.line, start))])
+    reader = journal.readers.get(peer.key)
+    if reader is not None and reader.named and not interest.line:
+        peer.link.send([encode(Resumed(reader.mark))])
+    if start < journal.position:
+        peer.behind = start
+    return is_gap
+
+
+def post_news(
+    peer: Peer, books: Books, table: RoutingTable[Peer], journal: Journal | None, now: int, *, held: bool, told: bool
+) -> None:
+    """Send what waits for a peer, and behind it what is new of progress and clocks: nothing is overtaken by what rests on it.
+
+    ``held``: nothing can be promised yet. ``told``: promises are due, however lately there were some.
+    """
+    is_node = peer.role == "node"
+    promises = books.here if is_node else books.everywhere
+    clock = books.clock_here if is_node else NEVER
+    progress = None
+    if not held and (told or peer.news_due(promises.version, clock, now)):
+        progress = {name: until for name, until in promises.values.items() if peer in table.route(name)}
+        if is_node:  # for types that nobody here sends any more there is nothing to promise, lest others wait for it to go on
+            sent = books.here.offered(lambda origin: True)
+            progress = {name: until for name, until in progress.items() if until == END or name in sent}
+        else:
+            progress |= {name: NEVER for name in promises.open if peer in table.route(name)}
+    place = (journal.line, journal.position) if journal is not None else (0, 0)
+    peer.post(progress, promises.version, clock if progress is not None else NEVER, now, place)
+
+
+def note_passed(peer: Peer, journal: Journal) -> None:
+    """Note how far a reader has got that does not say so itself, by what its link has acknowledged."""
+    passed = peer.passed()
+    reader = journal.readers.get(peer.key)
+    if passed is not None and reader is not None and not reader.named:
+        journal.moved(peer.key, passed)
+
+
+def serve(peer: Peer, journal: Journal, now: int) -> int:
+    """Serve a reader from the log while it is behind and has room; returns how many events it was given. O(bytes)."""
+    served = 0
+    while peer.behind is not None and peer.link.queued_bytes < BLOCK_TARGET:
+        blocks, reached = journal.blocks_after(peer.behind)
+        for number, local, head, block in blocks:
+            if (local or peer.role == "subscriber") and wanted(peer.patterns, head.type):
+                peer.take(replace(head, runs=None), block, number)
+                served += head.count
+        peer.behind = reached if reached < journal.position else None
+        if peer.behind is not None:
+            peer.post(None, -1, NEVER, now, (journal.line, reached))
+    return served

@@ -1,0 +1,79 @@
+"""The keeper of a node: runs its core on its store. Recovers at the start, releases what is stored, makes checkpoints."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from middleware.clock import SECOND
+from middleware.durability.core import Core, Doings, Recoverable
+from middleware.durability.recovery import Recovered, recover
+from middleware.event import EventTypes
+from middleware.pubsub.lasting import LastingBroker
+from middleware.runtime.store import Store
+
+TARGET = 10 * SECOND
+"""How long a recovery may take: a checkpoint is due when the detectors have worked for so long since the last one."""
+
+_LOGGED = 64 * 2**20
+"""Bytes of log since the last checkpoint after which another one is due."""
+
+_SHARE = 20
+"""A checkpoint that took t is followed by none for this many times t: so that they never take more than 5 % of the time."""
+
+_PATIENCE = 5 * SECOND
+
+_log = structlog.get_logger()
+
+
+class Keeper:
+    """See the module. ``worked``: how long the detectors have worked since the last checkpoint (ns); the node adds to it."""
+
+    def __init__(self, broker: LastingBroker, processor: Recoverable | None, types: EventTypes, store: Store) -> None:
+        journal = broker.journal
+        assert journal is not None
+        journal.oldest = store.oldest
+        start = time.monotonic_ns()
+        self.recovered: Recovered
+        self.recovered, correction = recover(broker, processor, types, store.checkpoint(), store.behind_checkpoint())
+        spent = time.monotonic_ns() - start
+        if journal.number:
+            counts = {name: getattr(self.recovered, name) for name in self.recovered.__struct_fields__}
+            _log.info("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
+        self.worked = spent
+        self._core = Core(broker, journal, processor, types)
+        self._store, self._journal = store, journal
+        self._checkpointed, self._cost, self._logged = start, 0, 0
+        broker.publish(correction, time.monotonic_ns())
+
+    def settle(self, now: int) -> list[Doings]:
+        """End a step: write its record, and give what may leave, in order."""
+        released = []
+        number = self._store.stored()
+        if number is not None:
+            released.append(self._core.stored(number, self._store.oldest))
+        due = self.worked >= TARGET or self._logged >= _LOGGED
+        if due and now - self._checkpointed >= _SHARE * self._cost:
+            self._core.checkpoint_due = True
+        released.append(self._write(now))
+        return released
+
+    def _write(self, now: int) -> Doings:
+        doings = self._core.settle(now)
+        for write in doings.writes:
+            size = self._store.write(write)
+            self._logged += write.size
+            if size:
+                self._checkpointed = time.monotonic_ns()
+                self._cost, self.worked, self._logged = self._checkpointed - now, 0, 0
+        return doings
+
+    def end(self) -> None:
+        """Leave a checkpoint, so that the next life begins at once; wait until all is stored, or the disk will not have it."""
+        self._core.checkpoint_due = True
+        self._write(time.monotonic_ns())
+        deadline = time.monotonic_ns() + _PATIENCE
+        while not self._store.idle and time.monotonic_ns() < deadline:
+            self._store.stored()
+            time.sleep(0.001)

@@ -1,0 +1,95 @@
+"""A disk for simulated nodes: takes its time, refuses when full, and at a crash keeps what it likes of what was not done."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+from middleware.durability.core import Write
+from middleware.pubsub.journal import Record, decode_record, encode_record
+
+
+class _Page(msgspec.Struct):
+    """A transaction: a record with the positions it spans, and perhaps a checkpoint."""
+
+    number: int
+    last: int
+    record: bytes
+    checkpoint: bytes | None
+    needed: int
+    ready: int = 0
+
+
+class Disk:
+    """What one node has stored. It outlives the node.
+
+    ``latency``
+        how long a write takes at most, ns. ``is_full``: it takes nothing. ``epoch``: of the node's last life.
+    """
+
+    def __init__(self, line: int, rng: random.Random) -> None:
+        self.line = line
+        self.epoch = 0
+        self.latency = 0
+        self.is_full = False
+        self.oldest = 0
+        self.lost = 0
+        """Records that a crash has taken: none of them may have had any effect."""
+        self._random = rng
+        self._pages: deque[_Page] = deque()
+        self._checkpoint: tuple[int, bytes] | None = None
+        self._under_way: deque[_Page] = deque()
+        self._new: list[Record] = []
+
+    def write(self, write: Write, now: int) -> None:
+        """Begin to store; ``stored`` tells when it is done. Transactions are stored in order."""
+        before = self._under_way[-1].ready if self._under_way else now
+        checkpoint = write.checkpoint() if write.checkpoint is not None else None
+        last = max((number for number, *_ in write.record.blocks()), default=write.record.first)
+        ready = max(before, now + self._random.randint(0, self.latency))
+        page = _Page(write.record.number, last, encode_record(write.record), checkpoint, write.needed, ready)
+        self._under_way.append(page)
+
+    def stored(self, now: int) -> list[Record]:
+        """The records stored since the last time, also those of a life that did not learn of it."""
+        while self._under_way and self._under_way[0].ready <= now and not self.is_full:
+            self._keep(self._under_way.popleft())
+        done, self._new = self._new, []
+        return done
+
+    def _keep(self, page: _Page) -> None:
+        self._pages.append(page)
+        self._new.append(decode_record(page.record))
+        if page.checkpoint is not None:
+            self._checkpoint = (page.number, page.checkpoint)
+        elif self._checkpoint is not None:  # retention: never what a recovery or a reader may still need
+            while self._pages and self._pages[0].number <= self._checkpoint[0] and self._pages[0].last <= page.needed:
+                self.oldest = max(self.oldest, self._pages.popleft().last)
+
+    def crash(self) -> None:
+        """The node is gone. Of the writes under way a prefix was done, the next one is torn, which counts as not begun."""
+        for _ in range(self._random.randint(0, len(self._under_way)) if not self.is_full else 0):
+            self._keep(self._under_way.popleft())
+        self.lost += len(self._under_way)
+        self._under_way.clear()
+
+    def read(self, position: int, size: int) -> Iterator[Record]:
+        """Stored records with blocks behind a position, about so many bytes."""
+        for page in self._pages:
+            if page.last > position:
+                yield decode_record(page.record)
+                size -= len(page.record)
+                if size <= 0:
+                    return
+
+    def checkpoint(self) -> bytes | None:
+        """The last checkpoint."""
+        return self._checkpoint[1] if self._checkpoint is not None else None
+
+    def behind_checkpoint(self) -> Iterator[Record]:
+        """The records behind it."""
+        number = self._checkpoint[0] if self._checkpoint is not None else 0
+        return (decode_record(page.record) for page in self._pages if page.number > number)

@@ -1,0 +1,60 @@
+"""The hunt for seeds that fail, and the smallest set of incidents and events with which one still does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from middleware.event import Event
+from middleware.testing.shrink import smallest
+from middleware.testing.worlds.plan import WorldPlan, draw
+from middleware.testing.worlds.world import World
+
+
+class Outcome(msgspec.Struct):
+    """What became of one world. ``failure``: None, or what promise was broken. ``troubles``: what happened in it, counted."""
+
+    seed: int
+    failure: str | None
+    troubles: Counter[str]
+
+
+def play(plan: WorldPlan) -> Outcome:
+    """Run a world and check it. Whatever it raises is a failure: simulated worlds have no excuse."""
+    world = None
+    try:
+        world = World(plan)
+        world.run()
+        world.check()
+    except Exception as error:
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        return Outcome(plan.seed, f"{kind}{error}", world.troubles if world is not None else Counter())
+    return Outcome(plan.seed, None, world.troubles)
+
+
+def hunt(first: int, count: int) -> Iterator[Outcome]:
+    """The outcomes of the worlds of ``count`` seeds from ``first`` on."""
+    for seed in range(first, first + count):
+        yield play(draw(seed))
+
+
+def shrunk(plan: WorldPlan, attempts: int = 150) -> WorldPlan:
+    """A smaller plan that still fails: first with fewer incidents, then with fewer events. At most ``attempts`` replays."""
+
+    def with_events(chosen: list[tuple[int, Event]]) -> WorldPlan:
+        kept: dict[int, list[Event]] = {}
+        for number, event in chosen:
+            kept.setdefault(number, []).append(event)
+        sources = [replace(source, arrivals=kept.get(number, [])) for number, source in enumerate(plan.sources)]
+        return replace(plan, sources=sources)
+
+    incidents = smallest(
+        plan.incidents, lambda part: play(replace(plan, incidents=part)).failure is not None, attempts=attempts // 3
+    )
+    plan = replace(plan, incidents=incidents)
+    everything = [(number, event) for number, source in enumerate(plan.sources) for event in source.arrivals]
+    events = smallest(everything, lambda part: play(with_events(part)).failure is not None, attempts=attempts * 2 // 3)
+    return with_events(events)

@@ -1,0 +1,170 @@
+"""What happens in a simulated world, drawn from a seed before it begins: so that it can be replayed, looked at, and shrunk."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from middleware.clock import MILLISECOND, SECOND
+from middleware.derivation import named
+from middleware.detector import Detector
+from middleware.event import Event, type_name
+from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
+from middleware.ordering.retraction import Retraction
+from middleware.ordering.unit import Policies
+from middleware.testing.simulation import Faults
+from middleware.testing.worlds.applications import APPLICATIONS, Probe, Reading, a_stream
+
+_WHEN = 8 * SECOND
+"""Incidents begin within so long after the first event."""
+
+_KINDS = ("crash", "crash", "crash", "partition", "pause", "full", "slow disk", "stop reading")
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """Something goes wrong ``at`` (ns after the first event), for a while.
+
+    ``kind``
+        crash, partition, pause (a node stands still), full (disk), slow disk, stop reading (a sink).
+    ``other``
+        the other side of a partition.
+    """
+
+    at: int
+    kind: str
+    target: str
+    duration: int
+    other: str = ""
+
+    def __str__(self) -> str:
+        between = f" from {self.other}" if self.other else ""
+        return f"{self.at / SECOND:.2f} s: {self.kind} {self.target}{between} for {self.duration / SECOND:.2f} s"
+
+
+class SourcePlan(msgspec.Struct):
+    """A source: where it publishes, its events in their order of arrival, whether it promises progress, whether it just leaves.
+
+    ``offers``: whether it says beforehand what it will send. ``start``: ns after the world began.
+    """
+
+    name: str
+    node: str
+    kind: type[Reading] | type[Probe]
+    arrivals: list[Event]
+    promises: bool
+    leaves: bool
+    offers: bool
+    start: int
+
+
+class WorldPlan(msgspec.Struct):
+    """All of a world. ``place``: detector -> node. ``rates``: how fast each node's clock goes. ``sinks``: the node of each.
+
+    ``pace``
+        chance that a source publishes in a tick, ``burst``: at most so many events.
+    ``latency``
+        of the disks, ns. ``checkpoint_every``: records between checkpoints.
+    """
+
+    seed: int
+    detectors: list[Detector]
+    nodes: list[str]
+    place: dict[str, str]
+    policies: dict[str, Policies]
+    network: Faults
+    sources: list[SourcePlan]
+    sinks: list[str]
+    rates: dict[str, float]
+    incidents: list[Incident]
+    pace: float
+    burst: int
+    latency: int
+    checkpoint_every: int
+
+
+def draw(seed: int, crashes: bool = True) -> WorldPlan:
+    """The plan that a seed stands for; without ``crashes`` nothing ever stops for good and nodes need no disk."""
+    rng = random.Random(seed)
+    detectors = [cls() for cls in rng.choice(APPLICATIONS)]
+    nodes = list("abc"[: rng.randint(1, 3)])
+    names = list(named(detectors))
+    sinks = [rng.choice(nodes) for _ in range(rng.choice([1, 1, 2]))]
+    return WorldPlan(
+        seed=seed,
+        detectors=detectors,
+        nodes=nodes,
+        policies={name: a_policy(rng) for name in names},
+        place={name: rng.choice(nodes) for name in names},
+        network=Faults(rng.choice([0, 0.02, 0.1]), rng.choice([0, 0.2]), MILLISECOND, rng.choice([1, 40, 80]) * MILLISECOND),
+        sources=_sources(rng, nodes),
+        sinks=sinks,
+        rates={node: rng.choice([1.0, 1.0, 0.9, 1.1]) for node in nodes},
+        incidents=_incidents(rng, nodes, len(sinks)) if crashes else [],
+        pace=rng.choice([0.1, 0.5, 1.0]),
+        burst=rng.choice([1, 4, 16]),
+        latency=rng.choice([0, 5, 40]) * MILLISECOND,
+        checkpoint_every=rng.choice([1, 3, 10, 50, 10_000]),
+    )
+
+
+def a_policy(rng: random.Random) -> Policies:
+    """A policy with anything in it but a horizon too narrow to be worth a test."""
+    return Policies(
+        alpha=rng.choice([0.0, 0.0, 0.5, 1.0]),
+        slack=rng.choice([None, None, lambda: FixedSlack(6), lambda: QuantileSlack(0.9, 32)]),
+        horizon=rng.choice([Horizon(1, 0), Horizon(2, 10), Horizon(2, 200), Horizon(1, 10_000)]),
+        retraction=rng.choice(list(Retraction)),
+        spacing=rng.choice([None, 1, 3, 8]),
+    )
+
+
+def _sources(rng: random.Random, nodes: list[str]) -> list[SourcePlan]:
+    sources = []
+    for number in range(rng.randint(1, 4)):
+        kind: type[Reading] | type[Probe] = Reading if number == 0 or rng.random() < 0.5 else Probe
+        name = f"p{number}"
+        sources.append(
+            SourcePlan(
+                name=name,
+                node=rng.choice(nodes),
+                kind=kind,
+                offers=rng.random() < 0.8,
+                arrivals=a_stream(rng, kind, name),
+                leaves=number > 1 and rng.random() < 0.4,
+                promises=rng.random() < 0.5,
+                start=rng.choice([0, 0, 3]) * SECOND,
+            )
+        )
+    if not any(source.kind is Probe and not source.leaves for source in sources):
+        sources.append(SourcePlan("ending", rng.choice(nodes), Probe, [], promises=False, leaves=False, offers=True, start=0))
+    return sources
+
+
+def _incidents(rng: random.Random, nodes: list[str], sinks: int) -> list[Incident]:
+    incidents = []
+    for _ in range(rng.choice([1, 2, 4, 8])):
+        kind = rng.choice(_KINDS)
+        at = int(rng.random() ** 2 * _WHEN)  # more of them while much is under way
+        duration = rng.choice([0, 20, 300, 2_000, 12_000]) * MILLISECOND
+        if kind == "partition":
+            if len(nodes) > 1:
+                one, other = rng.sample(nodes, 2)
+                incidents.append(Incident(at, kind, one, duration, other))
+        else:
+            target = f"sink{rng.randrange(sinks)}" if kind == "stop reading" else rng.choice(nodes)
+            incidents.append(Incident(at, kind, target, duration))
+    return sorted(incidents, key=lambda incident: incident.at)
+
+
+def describe(plan: WorldPlan) -> list[str]:
+    """The plan in lines for people."""
+    lines = [f"nodes: {', '.join(f'{node} (clock x{plan.rates[node]})' for node in plan.nodes)}"]
+    lines += [f"{name} on {node}: {plan.policies[name]}" for name, node in plan.place.items()]
+    lines += [
+        f"source {each.name} at {each.node}: {len(each.arrivals)} {type_name(each.kind)}"
+        + (", promises" if each.promises else "")
+        + (", leaves" if each.leaves else "")
+        for each in plan.sources
+    ]
+    return [*lines, f"sinks at {', '.join(plan.sinks)}", *map(str, plan.incidents)]

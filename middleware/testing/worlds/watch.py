@@ -1,0 +1,84 @@
+"""Those who hold a simulated world to its promises: a watch over one producer, and a sink that is both early and final."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from middleware.change import Batch, Delta
+from middleware.event import IDENTITY, NEVER, Event, EventTypes, Identity
+from middleware.pubsub.barrier import Barrier
+from middleware.pubsub.codec import Changes, decode_payload
+from middleware.pubsub.merge import merged
+from middleware.pubsub.wire import Parts, payload_size
+from middleware.testing.simulation import SimulatedSubscriber, Simulation
+
+
+class PromiseError(AssertionError):
+    """Someone changed what was final, or took back what was never there."""
+
+
+class Watch:
+    """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by type and identity."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.now: dict[tuple[str, Identity], Event] = {}
+        self.progress: dict[str, int] = {}
+
+    def take(self, deltas: Mapping[str, Delta], progress: Mapping[str, int]) -> None:
+        """Take changes, then promises. Raises PromiseError."""
+        for name, delta in deltas.items():
+            for event in delta.retracts:
+                self._remove(name, event)
+        for name, delta in deltas.items():
+            for old, new in delta.revises:
+                self._remove(name, old)
+                self._add(name, new)
+            for event in delta.inserts:
+                self._add(name, event)
+        for name, until in progress.items():
+            if until < self.progress.get(name, NEVER):
+                raise PromiseError(f"{self.who}: progress of {name} went back to {until}")
+            self.progress[name] = until
+
+    def _remove(self, name: str, event: Event) -> None:
+        if self.now.pop((name, IDENTITY(event)), None) != event:
+            raise PromiseError(f"{self.who}: took back {event}, which does not stand")
+        self._check(name, event)
+
+    def _add(self, name: str, event: Event) -> None:
+        if self.now.setdefault((name, IDENTITY(event)), event) is not event:
+            raise PromiseError(f"{self.who}: {event} stands already")
+        self._check(name, event)
+
+    def _check(self, name: str, event: Event) -> None:
+        if event.ts <= self.progress.get(name, NEVER):
+            raise PromiseError(f"{self.who}: change of {event}, final since {self.progress[name]}")
+
+
+class Sink(SimulatedSubscriber):
+    """A subscriber that takes each payload by itself: nets the early changes, and holds the final ones behind a barrier.
+
+    ``history``: all that it was told, as text.
+    """
+
+    def __init__(self, simulation: Simulation, name: str, node: str, names: Collection[str], types: EventTypes) -> None:
+        super().__init__(simulation, name, node, names, types)
+        self.barrier = Barrier(names)
+        self.watch = Watch(name)
+        self.finals: list[Event] = []
+        self.history: list[str] = []
+
+    def _read(self, parts: Parts) -> None:
+        payload = decode_payload(parts)
+        if not isinstance(payload, Changes):
+            super()._read(parts)
+            return
+        by_type: dict[str, list[Delta]] = {}
+        for head, block in zip(payload.blocks, parts[1:], strict=True):
+            by_type.setdefault(head.type, []).append(self._codec.decode(head, block, self.drops))
+        batch = Batch({name: merged(deltas) for name, deltas in by_type.items()}, payload.progress or {})
+        self.history.append(repr((batch.deltas, batch.progress)))
+        self.watch.take(batch.deltas, batch.progress)
+        self.finals += self.barrier.take(batch)
+        self.link.consume(payload_size(parts))
