@@ -18,6 +18,7 @@ BENCHES = {
     "ordering": "middleware.cli.bench_ordering:bench_ordering",
     "hop": "middleware.cli.bench_hop:bench_hop",
     "feed": "middleware.cli.bench_feed:bench_feed",
+    "durability": "middleware.cli.bench_durability:bench_durability",
     "flow": "scenarios.search.bench:bench_flow",
     "sequence": "detectors.sequence.bench:bench_sequence",
     "cql": "detectors.cql.bench:bench_cql",

@@ -92,7 +92,10 @@ class SeenIds:
 
     def add(self, source: str, number: int) -> bool:
         """Add an identity; False if it had been seen."""
-        return self.of(source).add(number)
+        intervals = self._sources.get(source)
+        if intervals is None:
+            intervals = self._sources[source] = Intervals()
+        return intervals.add(number)
 
     def of(self, source: str) -> Intervals:
         """The ids of one source that have been seen."""

@@ -1,0 +1,73 @@
+"""A subscriber that dies at any moment and reads the log again from its cursor delivers each final once, in order."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from middleware.change import Batch, Delta
+from middleware.event import END, IDENTITY, NEVER, ORDER, Event
+from middleware.pubsub.barrier import Barrier
+from middleware.pubsub.cursor import Cursor
+
+LINE = 7
+
+
+class Ping(Event, frozen=True):
+    text: int = 0
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[list[Batch], list[Event]]:
+    """A log of consistent changes with promises, one batch a position, and the finals that it comes to."""
+    standing: dict[tuple[str, int], Event] = {}
+    progress, batches, number = NEVER, [], 0
+    for _ in range(draw(st.integers(1, 25))):
+        delta = Delta()
+        for event in (
+            draw(st.lists(st.sampled_from(sorted(standing.values(), key=ORDER)), unique_by=ORDER, max_size=3))
+            if standing
+            else []
+        ):
+            if event.ts <= progress:
+                continue
+            if draw(st.booleans()):
+                delta.retracts.append(standing.pop(IDENTITY(event)))
+            else:
+                new = Ping(event.text + 1, ts=max(progress + 1, event.ts + draw(st.integers(-2, 2))), id=event.id, source="s")  # type: ignore[attr-defined]
+                delta.revises.append((event, new))
+                standing[IDENTITY(event)] = new
+        for _ in range(draw(st.integers(0, 3))):
+            number += 1
+            new = Ping(ts=max(progress + 1, draw(st.integers(0, 30))), id=number, source="s")
+            delta.inserts.append(new)
+            standing[IDENTITY(new)] = new
+        progress = max(progress, draw(st.integers(-1, 30)) if draw(st.booleans()) else progress)
+        batches.append(Batch({"Ping": delta}, {"Ping": progress}))
+    batches.append(Batch({}, {"Ping": END}))
+    return batches, sorted(standing.values(), key=ORDER)
+
+
+@settings(max_examples=300, deadline=None)
+@given(log=logs(), deaths=st.lists(st.integers(1, 8), max_size=6), chunks=st.lists(st.integers(1, 4), min_size=1, max_size=5))
+def test_each_final_is_delivered_once(log: tuple[list[Batch], list[Event]], deaths: list[int], chunks: list[int]) -> None:
+    batches, finals = log
+    delivered: list[Event] = []
+    position, mark = 0, None
+    for life in [*deaths, None]:
+        barrier, cursor, at, steps = Barrier(["Ping"]), Cursor(mark), position, 0
+        cursor.place = (LINE, position)
+        while at < len(batches) and (life is None or steps < life):
+            came = batches[at : at + chunks[steps % len(chunks)]]
+            at, steps = at + len(came), steps + 1
+            released = []
+            for place, batch in enumerate(came, at - len(came) + 1):
+                free = barrier.take(batch)
+                cursor.moved((LINE, place), batch.deltas.values(), free, barrier)
+                released += free
+            fresh = cursor.fresh(released)
+            if life is not None and steps == life:
+                break  # it dies with these in its hands: they were never taken
+            delivered += fresh
+            position, mark = cursor.position, cursor.mark
+    assert delivered == finals

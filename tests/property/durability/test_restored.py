@@ -1,0 +1,111 @@
+"""Units, clocks and lanes that were written down and read again go on exactly as if nothing had happened."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from middleware import native
+from middleware.change import Batch, Delta
+from middleware.durability.frozen import decode_state, encode_state
+from middleware.event import END, Event, type_name
+from middleware.ordering import lanes
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
+from middleware.ordering.retraction import Retraction
+from middleware.ordering.unit import Policies
+from middleware.testing.worlds.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
+
+DETECTORS = [Level, Totals, Pairs, Summaries, Echo]
+
+policies = st.builds(
+    Policies,
+    alpha=st.sampled_from([0.0, 0.5, 1.0]),
+    slack=st.sampled_from([None, lambda: FixedSlack(6), lambda: QuantileSlack(0.9, 32)]),
+    horizon=st.sampled_from([Horizon(1, 0), Horizon(2, 10), Horizon(2, 200)]),
+    retraction=st.sampled_from([Retraction.ON_DEMAND, Retraction.FULL]),
+    spacing=st.sampled_from([None, 1, 3, 8]),
+    failing=st.sampled_from(["skip", "stop"]),
+)
+
+
+def batches(seed: int, size: int) -> list[Batch]:
+    rng = random.Random(seed)
+    events = a_stream(rng, Reading, "r") + a_stream(rng, Probe, "p")
+    rng.shuffle(events) if seed % 5 == 0 else events.sort(key=lambda event: event.ts + rng.randrange(9))
+    seen: set[tuple[str, int]] = set()
+    fresh = [e for e in events if (e.source, e.id) not in seen and not seen.add((e.source, e.id))]  # type: ignore[func-returns-value]
+    found = []
+    for start in range(0, len(fresh), size):
+        part = fresh[start : start + size]
+        by_type: dict[str, list[Event]] = {}
+        for event in part:
+            by_type.setdefault(type_name(event.__class__), []).append(event)
+        mark = max(event.ts for event in part)
+        found.append(Batch({name: Delta(same) for name, same in by_type.items()}, {}, mark))
+    return [*found, Batch({}, {"Reading": END, "Probe": END})]
+
+
+def told(results: list[Batch]) -> str:
+    return repr([(sorted(batch.deltas.items()), batch.progress, batch.clock) for batch in results])
+
+
+@pytest.mark.parametrize("keyed", ["native", "python", "native to python", "python to native"])
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=policies, cuts=st.sets(st.integers(0, 60), max_size=3)
+)
+def test_a_hierarchy_goes_on_where_it_was(keyed: str, seed: int, size: int, policy: Policies, cuts: set[int]) -> None:
+    if "native" in keyed and not native.AVAILABLE:
+        pytest.skip("the native core is not built")
+    first, _, then = keyed.partition(" to ")
+    whole, cut = made(first, policy), made(first, policy)
+    for number, batch in enumerate(batches(seed, size)):
+        if number in cuts:
+            state = encode_state(cut.state(), TYPES)
+            cut = made(then or first, policy)
+            cut.restore(decode_state(state, TYPES))
+        assert told(cut.process(batch)) == told(whole.process(batch)), f"batch {number}"
+    for one, other in zip(cut.units, whole.units, strict=True):
+        one._check()
+        assert (one.ledger, one.final, one.clock.k) == (other.ledger, other.final, other.clock.k)
+        assert [failed.cause for failed in one.quarantine] == [failed.cause for failed in other.quarantine]
+
+
+def made(kind: str, policy: Policies) -> Hierarchy:
+    """A hierarchy with native or plain keyed lanes."""
+    available = native.AVAILABLE
+    try:
+        lanes.native.AVAILABLE = kind == "native"
+        return Hierarchy([detector() for detector in DETECTORS], policies=policy)
+    finally:
+        lanes.native.AVAILABLE = available
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=policies, other=policies)
+def test_a_replay_at_any_alpha_comes_to_the_same_finals(seed: int, size: int, policy: Policies, other: Policies) -> None:
+    """What is late, and so what is final, follows from the finals that were logged: not from alpha, K or the mode."""
+    live, again = made("python", policy), made("python", other)
+    net: list[dict[tuple[str, int], Event]] = [{}, {}]
+    for batch in batches(seed, size):
+        outputs = [live.process(batch), again.process(batch, live.finals())]
+        for held, results in zip(net, outputs, strict=True):
+            for result in results:
+                for delta in result.deltas.values():
+                    for event in [*delta.retracts, *(old for old, _ in delta.revises)]:
+                        del held[event.source, event.id]
+                for delta in result.deltas.values():
+                    for event in [*(new for _, new in delta.revises), *delta.inserts]:
+                        held[event.source, event.id] = event
+        assert live.finals() == again.finals()
+        assert late(live) == late(again)
+    if policy.failing == other.failing:
+        assert net[0] == net[1]
+
+
+def late(hierarchy: Hierarchy) -> list[list[tuple[str, int]]]:
+    return [sorted((entry.event.source, entry.event.id) for entry in unit.ledger) for unit in hierarchy.units]
