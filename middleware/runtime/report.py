@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class Reporter:
         self._process = psutil.Process()
         self._started = self._adapted = time.monotonic()
         self._cpu = self._processor_time()
-        self._memory = 0
+        self._memory = self._last_resident = 0
 
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         results = self.hierarchy.process(batch, finals)
@@ -112,7 +113,7 @@ class Reporter:
     def adapt(self, busy: float, wanted: Collection[str]) -> None:
         self.hierarchy.adapt(busy, wanted)
         units = self.hierarchy.statistics()
-        now, cpu, memory = time.monotonic(), self._processor_time(), self._process.memory_info().rss
+        now, cpu, memory = time.monotonic(), self._processor_time(), self._resident()
         self.adaptation.append(
             Adaptation(
                 time=time.time_ns(),
@@ -166,13 +167,18 @@ class Reporter:
             broker=broker,
             cpu=self._processor_time(),
             seconds=time.monotonic() - self._started,
-            memory=max(self._memory, self._process.memory_info().rss),
+            memory=max(self._memory, self._resident()),
         )
 
     def _processor_time(self) -> float:
         """Seconds of processor time that this process has used so far."""
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
+        return time.process_time()
+
+    def _resident(self) -> int:
+        """Resident size, bytes; the last known while the system will not tell (no file descriptor left, say)."""
+        with suppress(OSError, psutil.Error):
+            self._last_resident = int(self._process.memory_info().rss)
+        return self._last_resident
 
 
 def write_report(report: NodeReport, file: Path) -> None:
