@@ -16,6 +16,7 @@ from middleware.testing.oracle import oracle
 from middleware.testing.torture.afflictions import AFFLICTIONS, drawn
 from middleware.testing.torture.application import Reading, application
 from middleware.testing.torture.proxy import Proxy
+from middleware.testing.torture.soak import GROWTH, SLACK, Sample, not_flat, soak
 from middleware.testing.torture.torture import RESULTS, Struck, compared, torture
 
 pytestmark = pytest.mark.system
@@ -124,3 +125,20 @@ def test_a_break_shorter_than_the_silence_loses_nothing() -> None:
         proxy.heal()
         assert collect(subscriber, 100) == hits(100, 100)
         assert subscriber.statistics().restarts == 0
+
+
+def test_more_than_the_nodes_can_take_fills_no_memory_and_drops_nothing() -> None:
+    report = soak(4.0, 2.0, 2.0, lambda sample: None)
+    assert report.wrong == []
+    assert report.finals == report.expected > 1_000
+    assert report.drops == {}
+
+
+def test_memory_that_grows_is_found() -> None:
+    def course(*sizes: int) -> list[Sample]:
+        return [Sample(float(number), 0, 0, {"a": size, "b": 10**8}) for number, size in enumerate(sizes)]
+
+    assert not_flat(course(*[10**8] * 9)) == []
+    assert not_flat(course(*[10**8] * 6, *[round(10**8 * GROWTH) + SLACK] * 3)) == []
+    (wrong,) = not_flat(course(*[10**8] * 6, *[round(10**8 * GROWTH) + SLACK + 1] * 3))
+    assert "node a grew from 95 MB" in wrong
