@@ -35,6 +35,8 @@ COMMANDS = {
     "sql": Entry("detectors.cql.shell.command:sql", "Continuous queries in a language like SQL."),
     "query": Entry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
+    "torture": Entry("middleware.cli.torture:torture", "Real nodes under kill, cut, stall, full disks, lies and junk."),
+    "soak": Entry("middleware.cli.soak:soak", "More than nodes can take, for long: memory stays flat, nothing is dropped."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
     "flow": Entry("middleware.cli.flow:flow", "Check a flow and draw it."),
     "simulate": Entry("middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -50,7 +51,7 @@ def node(
     from middleware.runtime.scenario import changed_plan, load_scenario, state_folder
     from middleware.runtime.store import Store
 
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=Undying(sys.stderr)))  # type: ignore[arg-type]
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
     if name not in chosen.places:
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
@@ -74,6 +75,22 @@ def node(
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
+
+
+class Undying:
+    """A file to log to: if it cannot be written (the disk is full), what is logged is lost, and the node goes on."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
 
 
 def _addresses(texts: list[str]) -> dict[str, str]:

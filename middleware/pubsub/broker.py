@@ -144,7 +144,7 @@ class Broker:
     def disconnected(self, channel: Channel, now: int) -> None:
         """The runtime has noticed that a channel broke."""
         if (peer := self._channels.get(channel)) is not None:
-            peer.link.broken(now)
+            peer.link.broken()
 
     def _next_epoch(self) -> int:
         self._epoch += 1

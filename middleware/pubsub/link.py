@@ -30,10 +30,7 @@ HEARTBEAT = 500 * MILLISECOND
 """An end that has had nothing to say for so long says so."""
 
 SILENCE = 10 * SECOND
-"""A peer not heard of for so long is dead."""
-
-GRACE = 2 * SECOND
-"""A peer whose channel broke is dead if it is not back by then."""
+"""A peer not heard of for so long is dead, whether its channel broke or not: earlier, what is under way would be lost."""
 
 LAZY = 20 * MILLISECOND
 """How long an end puts an acknowledgement off, unless the peer asks or needs the credit: so one stands for many."""
@@ -76,7 +73,7 @@ class Link:
         """How often this end has begun a new life."""
         self._count = LinkStatistics()
         self._peer_epoch = 0
-        self._heard_at, self._told_at, self._broken_at = now, now - RETRY, -1
+        self._heard_at, self._told_at = now, now - RETRY
         self._asked_at = self._resent_at = now - RETRY
         self._fresh_streams()
 
@@ -226,7 +223,7 @@ class Link:
         if epoch != self._peer_epoch or not self.up:
             self._count.old_epoch += 1
             return False
-        self._heard_at, self._broken_at = now, -1
+        self._heard_at = now
         return True
 
     def _settled(self, received: int, limit: int) -> None:
@@ -288,7 +285,7 @@ class Link:
         if self.closed is not None:
             return
         silent = now - self._heard_at
-        if self.peer is not None and (silent > SILENCE or (self._broken_at >= 0 and now - self._broken_at > GRACE)):
+        if self.peer is not None and silent > SILENCE:
             if not self.lasting:
                 self.closed = f"dead: not heard of for {silent / SECOND:.1f} s"
                 return
@@ -299,10 +296,8 @@ class Link:
         elif now - self._told_at >= HEARTBEAT:
             self._acknowledge(now)
 
-    def broken(self, now: int) -> None:
-        """The channel broke: the peer has GRACE to be heard of again. The end that dials begins to say Hello."""
-        if self._broken_at < 0:
-            self._broken_at = now
+    def broken(self) -> None:
+        """The channel broke. The end that dials begins to say Hello, the other waits for that; for both, SILENCE counts on."""
         if self.dials:
             self.up = False
 
@@ -323,7 +318,7 @@ class Link:
             else:
                 self.closed = "restarted"
             return
-        self._heard_at, self._broken_at = now, -1
+        self._heard_at = now
         first = self._peer_epoch == 0
         self.peer, self._peer_epoch = hello, hello.epoch
         if self.up and self.dials:

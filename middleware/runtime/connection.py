@@ -52,7 +52,7 @@ class Connection:
         self.address = address
         self._patience = round(patience * SECOND)
         self._lock = threading.RLock()
-        self._closed = threading.Event()
+        self._closing, self._closed = threading.Event(), threading.Event()
         self._drops = Drops()
         self._transport = Transport(keys)
         try:
@@ -106,7 +106,7 @@ class Connection:
         if outbox:
             for parts in outbox:
                 if not self._transport.send(_CHANNEL, parts):
-                    self._link.broken(time.monotonic_ns())
+                    self._link.broken()
                     break
             outbox.clear()
 
@@ -129,7 +129,7 @@ class Connection:
 
     def _check_alive(self) -> None:
         """Raise NetworkError if there is no use in waiting any longer."""
-        if self._closed.is_set():
+        if self._closing.is_set():
             raise NetworkError(f"this client of {self.address} has been closed")
         if self._link.closed is not None:
             raise NetworkError(f"node at {self.address}: {self._link.closed}")
@@ -142,7 +142,11 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Say goodbye, once all that was sent has arrived or two seconds have passed."""
+        """Say goodbye, once all that was sent has arrived or two seconds have passed.
+
+        Whoever waits for the node in another thread gets a NetworkError.
+        """
+        self._closing.set()
         with self._lock:
             if self._closed.is_set():
                 return

@@ -10,7 +10,7 @@ import msgspec
 from middleware.change import Delta
 from middleware.clock import SECOND
 from middleware.errors import EventError, NetworkError
-from middleware.event import IDENTITY, TS, Event, EventType, type_name
+from middleware.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
 from middleware.pubsub.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, array_of, encode, encode_delta, name_of
 from middleware.pubsub.link import LinkStatistics
 from middleware.pubsub.seen import Run, runs_of
@@ -87,7 +87,7 @@ class Publisher(Connection):
         hand; brokers then need not read the events to know that none comes twice.
         """
         block = records if isinstance(records, bytes) else array_of(records)
-        self._send_blocks([(BlockHead(type_name, count, raw=True, runs=runs), block)], clock)
+        self._send_blocks([(BlockHead(type_name, count, raw=True, runs=runs, newest=clock), block)], clock)
 
     def advance(self, types: EventType | str | Iterable[EventType | str], progress: int) -> None:
         """Promise that this publisher sends nothing more of these types with ts <= ``progress`` (END: nothing at all)."""
@@ -126,6 +126,9 @@ class Publisher(Connection):
 
     def _send_blocks(self, blocks: list[tuple[BlockHead, bytes]], clock: int | None) -> None:
         for head, block in blocks:
+            for ts in (head.oldest, head.newest, clock):
+                if ts is not None and not MIN_TS < ts < MAX_TS:
+                    raise EventError(f"{head.type} with ts={ts}: times lie between {MIN_TS} and {MAX_TS} ns; nothing was sent")
             if len(block) > LARGEST_BLOCK:
                 raise EventError(
                     f"{head.count} events {head.type} take {len(block)} bytes, at most {LARGEST_BLOCK} go at once: "

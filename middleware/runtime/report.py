@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,15 @@ from middleware.pubsub.effects import BrokerStatistics
 from middleware.pubsub.waiting import UnitStatus
 from middleware.runtime.ledger import Ledger
 
-MOST_REPORTED = 1_000_000
+MOST_REPORTED = 100_000
 """Late events of a detector that a report names."""
+
+
+MOST_FAILURES = 10_000
+"""Failures of a detector that a report names."""
+
+MOST_INTERVALS = 6_000
+"""Intervals of adaptation that are kept; beyond (50 minutes), every second one goes, and so on."""
 
 
 class Adaptation(msgspec.Struct, frozen=True):
@@ -54,7 +62,7 @@ class NodeReport(msgspec.Struct):
     ``late``
         by detector, the (source, id) of what it listed as late, the first MOST_REPORTED; its ledger has all.
     ``failures``
-        by detector, the last line of the traceback of each quarantined event.
+        by detector, the last line of the traceback of each quarantined event, the first MOST_FAILURES.
     ``cpu``, ``seconds``, ``memory``
         processor time (s), life time (s), largest resident size (bytes).
     """
@@ -77,23 +85,33 @@ class Reporter:
         self.hierarchy = hierarchy
         self._ledger = ledger
         self._late: dict[str, list[Identity]] = {unit.name: [] for unit in hierarchy.units}
+        self._failures: dict[str, list[str]] = {unit.name: [] for unit in hierarchy.units}
         self.adaptation: list[Adaptation] = []
+        self._intervals, self._spacing = 0, 1
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
         self._process = psutil.Process()
         self._started = self._adapted = time.monotonic()
         self._cpu = self._processor_time()
-        self._memory = 0
+        self._memory = self._last_resident = 0
 
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         results = self.hierarchy.process(batch, finals)
+        self._drain()
+        return results
+
+    def _drain(self) -> None:
+        """Move what units have listed into the ledger and the diary, both of which are bounded."""
         for unit in self.hierarchy.units:
             if unit.ledger:
                 late, listed = unit.take_late(), self._late[unit.name]
                 listed += [IDENTITY(entry.event) for entry in late[: MOST_REPORTED - len(listed)]]
                 if self._ledger is not None:
                     self._ledger.list_late(unit.name, late)
-        return results
+            if unit.quarantine:
+                failed, unit.quarantine = unit.quarantine, []
+                told = self._failures[unit.name]
+                told += [_last_line(each.failure) for each in failed[: MOST_FAILURES - len(told)]]
 
     def finals(self) -> dict[str, int]:
         return self.hierarchy.finals()
@@ -111,8 +129,14 @@ class Reporter:
 
     def adapt(self, busy: float, wanted: Collection[str]) -> None:
         self.hierarchy.adapt(busy, wanted)
+        self._intervals += 1
+        if self._intervals % self._spacing:
+            return
+        if len(self.adaptation) >= MOST_INTERVALS:
+            del self.adaptation[::2]
+            self._spacing *= 2
         units = self.hierarchy.statistics()
-        now, cpu, memory = time.monotonic(), self._processor_time(), self._process.memory_info().rss
+        now, cpu, memory = time.monotonic(), self._processor_time(), self._resident()
         self.adaptation.append(
             Adaptation(
                 time=time.time_ns(),
@@ -156,23 +180,28 @@ class Reporter:
 
     def report(self, node: str, broker: BrokerStatistics) -> NodeReport:
         """The report as of now."""
-        units = self.hierarchy.units
+        self._drain()
         return NodeReport(
             node=node,
             units=self.hierarchy.statistics(),
             late=self._late,
-            failures={unit.name: [_last_line(failed.failure) for failed in unit.quarantine] for unit in units},
+            failures=self._failures,
             adaptation=self.adaptation,
             broker=broker,
             cpu=self._processor_time(),
             seconds=time.monotonic() - self._started,
-            memory=max(self._memory, self._process.memory_info().rss),
+            memory=max(self._memory, self._resident()),
         )
 
     def _processor_time(self) -> float:
         """Seconds of processor time that this process has used so far."""
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
+        return time.process_time()
+
+    def _resident(self) -> int:
+        """Resident size, bytes; the last known while the system will not tell (no file descriptor left, say)."""
+        with suppress(OSError, psutil.Error):
+            self._last_resident = int(self._process.memory_info().rss)
+        return self._last_resident
 
 
 def write_report(report: NodeReport, file: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from middleware.change import Advance, Batch, Delta, Insert, Retract, Revise
-from middleware.errors import NetworkError
+from middleware.errors import EventError, NetworkError
 from middleware.event import END, ORDER, Event, EventTypes
 from middleware.pubsub.codec import encode
 from middleware.runtime.clients import Publisher, Subscriber
@@ -310,3 +310,15 @@ def test_two_publishers_of_one_name_the_newer_one_wins() -> None:
                 older.publish(hits(2, 1))
                 older.flush(DEADLINE)
         assert left(node)["publisher: restarted"] == 1
+
+
+def test_a_time_out_of_range_is_told_to_whoever_publishes_it_and_costs_nothing_else() -> None:
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        with Publisher(node.address, types=[Hit]) as publisher:
+            for ts in (2**62, -(2**62)):
+                with pytest.raises(EventError, match="nothing was sent"):
+                    publisher.publish([*hits(0, 3), Hit(0.5, ts=ts, id=9, source="ball")])
+            publisher.publish(hits(0, 3))
+            assert collect(subscriber, 3) == hits(0, 3)
+            assert node.statistics().drops == {}

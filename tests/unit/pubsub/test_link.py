@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from middleware.clock import SECOND
-from middleware.pubsub.link import GRACE, HEARTBEAT, LAZY, RETRY, SILENCE, WINDOW, Link
+from middleware.pubsub.link import HEARTBEAT, LAZY, RETRY, SILENCE, WINDOW, Link
 from middleware.pubsub.wire import Ack, Bye, Data, Hello, Parts, Refusal, decode_frame, payload_size
 
 
@@ -167,13 +167,13 @@ def test_a_break_is_healed_without_loss_or_repeat() -> None:
     for parts in numbered(0, 6):
         pair.near.send(parts)
     assert pair.cross(pair.near, pair.far, slice(0, 3)) == numbered(0, 3)
-    pair.near.broken(pair.now)
-    pair.far.broken(pair.now)
+    pair.near.broken()
+    pair.far.broken()
     pair.near.send([b"6"])
     pair.later(RETRY)
     assert pair.both()[0] == numbered(3, 4)
     assert pair.far.statistics().duplicates == 0
-    pair.later(GRACE + 1)
+    pair.later(SILENCE - SECOND)
     assert pair.far.closed is None
 
 
@@ -187,8 +187,10 @@ def test_a_silent_peer_is_dead_and_a_talking_one_is_not() -> None:
     assert pair.far.closed is not None
     assert pair.far.closed.startswith("dead")
     broken = Pair().opened()
-    broken.far.broken(0)
-    broken.later(GRACE + 1)
+    broken.far.broken()
+    broken.later(SILENCE - SECOND)
+    assert broken.far.closed is None
+    broken.later(SECOND + 1)
     assert broken.far.closed is not None
 
 
@@ -214,7 +216,7 @@ def test_a_lasting_link_survives_the_peers_death_and_sends_again_what_was_not_ac
 
 def test_any_other_link_is_closed_when_the_peer_has_restarted() -> None:
     pair = Pair().opened()
-    pair.near.broken(0)
+    pair.near.broken()
     pair.far = Link("far", "node", 300, 0, dials=False)
     pair.later(RETRY)
     pair.both()

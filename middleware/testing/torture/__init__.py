@@ -1,0 +1,1 @@
+"""Torture: real nodes, sockets and disks, and what breaks them."""
