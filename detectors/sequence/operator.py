@@ -49,6 +49,7 @@ class SequenceQuery(Operator):
         self.name = self.plan.name
         self.subscribes = self.plan.types
         self.publishes = (self.plan.result,)
+        self.prompt = not self.plan.trails  # type: ignore[misc]
 
     @property
     def result(self) -> EventType:

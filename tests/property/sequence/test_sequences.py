@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
-from middleware.event import Event
+from middleware.event import IDENTITY, Event
 from middleware.operator import Origin
+from middleware.ordering.kslack import Horizon
+from middleware.ordering.unit import Policies
+from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
 from middleware.testing.sequences import Match, brute_force, match_ts
 from tests.property.sequence.queries import TYPES, Drawn, events, query
@@ -91,3 +94,14 @@ def test_keyed(strategy, query_seed, seed):
 @settings(max_examples=100, deadline=None)
 def test_many_events_without_kleene(query_seed, seed):
     check(query(query_seed, ("any",), kleene=False), seed, set(), most=30, span=60)
+
+
+@given(seeds, seeds, st.integers(1, 9), st.sampled_from([0.0, 0.4, 1.0]), st.sampled_from([0, 5, 1000]))
+@settings(max_examples=150, deadline=None)
+def test_in_units_that_speculate(query_seed, seed, batch, alpha, floor):
+    """Finals are those of brute force over all events but those listed as late."""
+    drawn, there = query(query_seed), events(seed)
+    policies = Policies(alpha=alpha, horizon=Horizon(1.0, floor))
+    done = run(there, {"Tested": SequenceQuery(drawn.text, TYPES)}, policies=policies, batch=batch)
+    late = done.late_identities()["Tested"]
+    assert found(done.finals["Tested"]) == expected(drawn, [event for event in there if IDENTITY(event) not in late])
