@@ -202,7 +202,7 @@ def pair_id(*more: str) -> str:
     return f"(({' + '.join(terms)} + left_[e.source] + right_[f.source]) & {2**64 - 1}) - {2**63}"
 
 
-FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+FACTORS = (0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB, 0x165667B19E3779F9)
 
 
 def _entering(side: Side, variable: str) -> str:

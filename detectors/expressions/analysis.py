@@ -150,7 +150,12 @@ class Analysis:
 
     def _alike(self, one: Code, at: Node, other: Code, at_other: Node, span: Span, what: str) -> tuple[Code, Code]:
         """Both brought to the type they have in common."""
-        one, other = self._adapted(one, at, other.type), self._adapted(other, at_other, one.type)
+        if isinstance(at, tree.Literal):  # a literal first: it may be of the other's type
+            one = self._adapted(one, at, other.type)
+            other = self._adapted(other, at_other, one.type)
+        else:
+            other = self._adapted(other, at_other, one.type)
+            one = self._adapted(one, at, other.type)
         target = common(one.type, other.type)
         if target is None:
             raise QueryError(f"{what} cannot bring {one.type} and {other.type} together: CAST one of them", span)

@@ -1,0 +1,128 @@
+"""What is refused, with the place, what was expected, and the nearest known name; and what stays as it was afterwards."""
+
+import pytest
+
+from detectors.cql import QueryError, Script, compile_cql
+from middleware.change import Delta
+from middleware.event import Event
+
+TICK = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int, at Long, flag Boolean, day Datetime, c Char);"
+OTHER = "CREATE STREAM Quote (symbol String, price Double);"
+
+REFUSED = {
+    "SELCT symbol FROM Tick": (r"line 1, column 1: unexpected 'SELCT'; did you mean 'SELECT'\?", 1),
+    "SELECT symbol FORM Tick": ("unexpected", 1),
+    "SELECT\n  prise FROM Tick": (r"line 2, column 3: unknown attribute 'prise'; did you mean 'price'\?", 2),
+    "SELECT symbol FROM Tik": (r"unknown stream 'Tik'; did you mean 'Tick'\?", 1),
+    "SELECT lenght(symbol) FROM Tick": (r"unknown function 'lenght'; did you mean 'length'\?", 1),
+    "SELECT x.symbol FROM Tick AS y": (r"unknown stream 'x'.*streams here: y", 1),
+    "SELECT avg(price) FROM Tick": (r"avg would block: .* \[SIZE 100\]", 1),
+    "SELECT symbol FROM Tick WHERE avg(price) > 1": ("not known yet where WHERE is decided", 1),
+    "SELECT sum(avg(price)) FROM Tick [SIZE 3]": ("stands inside another aggregate", 1),
+    "SELECT symbol, avg(price) FROM Tick [SIZE 3]": (r"'symbol' has many values in a window: GROUP BY symbol", 1),
+    "SELECT *, avg(price) FROM Tick [SIZE 3]": (r"\* has many values", 1),
+    "SELECT avg(symbol) FROM Tick [SIZE 3]": ("avg aggregates numbers, and this is a String", 1),
+    "SELECT symbol FROM Tick GROUP BY symbol HAVING symbol = 'a'": ("HAVING does not apply", 1),
+    "SELECT symbol FROM Tick WHERE price": ("WHERE needs a condition, and this is a Double", 1),
+    "SELECT symbol + 1 FROM Tick": (r"\+ works on numbers, and this is a String", 1),
+    "SELECT symbol FROM Tick WHERE symbol > 1": ("cannot bring String and Int together", 1),
+    "SELECT symbol FROM Tick WHERE flag > true": ("Booleans have no order", 1),
+    "SELECT price & 1 FROM Tick": ("works on whole numbers", 1),
+    "SELECT NULL FROM Tick": ("NULL alone has no type", 1),
+    "SELECT symbol FROM Tick WHERE day > 'yesterday'": (r"'yesterday' is no Datetime: write 'YYYY", 1),
+    "SELECT symbol FROM Tick WHERE symbol REGEX '('": ("no regular expression", 1),
+    "SELECT CAST(day AS Boolean) FROM Tick": ("no conversion from Datetime to Boolean", 1),
+    "SELECT symbol FROM Tick [SIZE 3 huors]": (r"unknown time unit 'huors'; did you mean 'hours'\?", 1),
+    "SELECT count(*) FROM Tick [SIZE 0]": ("a window cannot be empty", 1),
+    "SELECT count(*) FROM Tick [SIZE 3 ON price]": ("application time must be a whole number or a Datetime", 1),
+    "SELECT count(*) FROM Tick [SIZE 3 ON at EVERY 2 ON quantity]": ("by one application time only", 1),
+    "SELECT count(*) FROM Tick [SIZE 3 ON at] EXECUTE TIME DRIVEN": ("reacts to the time by which a stream is ordered", 1),
+    "SELECT count(*) FROM Tick [SIZE 3] EXECUTE TIME DRIVEN BY at": ("only batches are told apart", 1),
+    "SELECT symbol FROM Tick EXECUTE TIME DRIVEN": ("a matter of windows", 1),
+    "SELECT count(*) FROM Tick [SIZE 1 days EVERY 1 ns]": ("windows, over 100,000: give a larger EVERY", 1),
+    "SELECT count(*) FROM Tick [FIXED FROM 5 TO 3]": ("must end after it begins", 1),
+    "SELECT count(*) FROM Tick [SIZE 3 STARTING AT 5]": ("sets the first upper bound in time", 1),
+    "SELECT count(*) FROM Tick [DELTA 3 ON symbol]": ("a delta window measures numbers", 1),
+    "SELECT Tick.symbol FROM Tick [SIZE 3 s] JOIN Quote [SIZE 3] ON Tick.symbol = Quote.symbol": ("windows over time", 1),
+    "SELECT Tick.symbol FROM Tick JOIN Quote [SIZE 3 s] USING symbol": ("would have to keep them for ever", 1),
+    "SELECT a.symbol FROM Tick AS a [SIZE 3 s] JOIN Quote AS b [SIZE 3 s EVERY 1 s] USING symbol": ("the same EVERY", 1),
+    "SELECT price FROM Tick AS a [SIZE 3 s] JOIN Quote AS b [SIZE 3 s] USING symbol": (r"may mean a\.price or b\.price", 1),
+    "SELECT symbol FROM Tick [SIZE 3 s] JOIN Tick [SIZE 3 s] USING symbol": ("give them aliases", 1),
+    "CREATE STREAM Tick (a Int)": ("there is a stream 'Tick' already", 1),
+    "CREATE STREAM X (a Int, A Long)": ("two attributes are named 'A'", 1),
+    "CREATE STREAM X (a Flaot)": (r"unknown type 'Flaot'; did you mean 'Float'\?", 1),
+    "CREATE STREAM X Shcema": ("unknown schema 'Shcema'", 1),
+    "CREATE STREAM X (ts Int)": ("ts is the time of every event", 1),
+    "CREATE STREAM X (a Double) TIMESTAMP a": ("whole number of seconds or a Datetime", 1),
+    "CREATE STREAM X (a Int) SOURCE HOST ('h', 99999)": ("a port is a number", 1),
+    "CREATE STREAM X (a Int) AS SELECT price FROM Tick": (r"X\.a is a Int, and this is a Double: CAST", 1),
+    "CREATE STREAM X (a String NOT NULL) AS SELECT symbol FROM Tick": (r"cannot be NULL, and this may be: COALESCE", 1),
+    "CREATE STREAM X (a String, b Int) AS SELECT symbol FROM Tick": (r"has 2 attributes .* and this query gives 1", 1),
+    "INSERT INTO Tick AS SELECT * FROM Tick": ("derived from itself", 1),
+    "CREATE STREAM S (a Int) SOURCE FILE ('x', ','); CREATE STREAM T (a Int); INSERT INTO S AS T": (
+        "has a raw source already",
+        1,
+    ),
+    "MERGE Tick, Quote": ("does not have the schema of Tick", 1),
+    "SELECT price AS ts FROM Tick": ("ts is the time of the result", 1),
+    "SELECT symbol FROM (SELECT symbol FROM Tick INTO X)": ("leave INTO out", 1),
+    "SELECT 99999999999999999999 FROM Tick": ("too large for a Long", 1),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_it_is_refused_with_place_and_reason(text):
+    script = Script()
+    script.add(TICK + OTHER)
+    reason, line = REFUSED[text]
+    with pytest.raises(QueryError, match=reason) as refused:
+        script.add(text)
+    shown = str(refused.value).splitlines()
+    assert refused.value.line == line
+    assert shown[-2].strip() == text.splitlines()[line - 1].strip()
+    assert set(shown[-1].strip()) == {"^"}
+    column = shown[-1].index("^") - 2
+    assert column == refused.value.column - 1
+
+
+def test_a_refused_statement_changes_nothing():
+    script = Script()
+    script.add(TICK)
+    names, count = script.catalog.names(), len(script.operators)
+    split = "ON Tick INSERT INTO A SELECT price INSERT INTO B SELECT z"
+    for text in ("SELECT price FROM (SELECT price, nothing FROM Tick) INTO X", split):
+        with pytest.raises(QueryError):
+            script.add(text)
+        assert (script.catalog.names(), len(script.operators)) == (names, count)
+    script.add("SELECT price FROM Tick INTO X")
+    assert [operator.name for operator in script.operators] == ["X"]
+
+
+class Hit(Event, frozen=True):
+    peak: float
+    tags: list[str]
+
+
+def test_event_types_are_streams_and_streams_are_event_types():
+    script = compile_cql(
+        "CREATE STREAM Hit2 (peak Double NOT NULL); SELECT peak FROM hit WHERE peak > 50 INTO game.Hard", [Hit]
+    )
+    assert script.operators[0].subscribes == (Hit,)
+    hard = script.types["game.hard"]
+    assert (hard.__name__, hard.namespace) == ("Hard", "game")
+    with pytest.raises(QueryError, match="unknown attribute 'tags'"):
+        script.add("SELECT tags FROM Hit")
+    with pytest.raises(QueryError, match="has it as Double"):
+        Script([Hit]).add("CREATE STREAM Hit (peak Int)")
+
+
+def test_attributes_may_be_named_like_fields_of_events_and_words():
+    text = """CREATE SCHEMA A (symbol String);
+              CREATE SCHEMA B (id Int, source String, class Int, size Int, `from` Int) EXTENDS A;
+              CREATE STREAM S B; SELECT id, source, class, size AS every, `from` FROM S WHERE id > 1 AND size < 3 INTO T"""
+    script = compile_cql(text)
+    stream, made = script.types["S"], script.operators[0].start("T", 1)
+    rows = [stream("a", n, "x", n * 2, n, n * 3, ts=n, id=10 + n, source="raw") for n in range(4)]
+    out = made.apply(Delta(rows), 9, 9).inserts
+    assert [(e.id_, e.source_, e.class_, e.every, e.from_) for e in out] == [(2, "x", 4, 2, 6)]
+    assert {e.source for e in out} == {"T"}
