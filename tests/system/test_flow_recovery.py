@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import closing
-from inspect import signature
 
 import pytest
 
@@ -18,10 +17,7 @@ from middleware.testing.flows import sequential
 from scenarios.search.index import Indexed, Page, Posted, flow
 from scenarios.search.pages import pages
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.skipif("durability" not in signature(Cluster).parameters, reason="nodes have no disks here"),
-]
+pytestmark = pytest.mark.system
 
 
 def test_workers_are_killed_and_every_result_comes_once() -> None:
