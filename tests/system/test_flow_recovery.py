@@ -1,4 +1,4 @@
-"""The index on real nodes with disks, whose processes are killed while they work: no result twice, none missing, in any sink."""
+"""The index on real nodes with disks, killed while they work: no result twice, none missing, in any sink."""
 
 from pathlib import Path
 
