@@ -28,7 +28,7 @@ COMPARED = (3, 200.0)
 """Workers and rate at which optimism is held against blocking."""
 
 CALM = 25.0
-"""Milliseconds: load is extreme where results take longer than this, on average, to come to the barrier (queues grow)."""
+"""Milliseconds: load is extreme, too, where results take longer than this, on average, to come to the barrier (queues grow)."""
 
 SECONDS = 3.0
 
@@ -64,7 +64,9 @@ def _entry(name: str, value: float, baseline: float, unit: str) -> dict[str, Any
 def _ratios(real: list[Trial], grid: list[Cell]) -> list[dict[str, Any]]:
     """Baseline 1: as many arrivals as results."""
     unit = "arrivals/result"
-    calm = [each.ratio for each in real if each.early <= CALM] or [min(real, key=lambda each: each.early).ratio]
+    calm = [e.ratio for e in real if e.rate < REAL_RATES[-1] and e.early <= CALM] or [
+        min(real, key=lambda each: each.early).ratio
+    ]
     high = {each.workers: each.ratio for each in grid if each.rate == RATES[-1]}
     return [
         _entry("flow.ratio", max(calm), 1.0, unit),

@@ -30,7 +30,7 @@ def tell(peer: Peer, version: int, clock: int, now: int, event: bool = False) ->
     """What a broker does at the end of a step; whether anything was sent."""
     before = len(peer.link.sent)  # type: ignore[attr-defined]
     if event:
-        peer.take((BlockHead("Ping", 1), b"\x90"))
+        peer.take(BlockHead("Ping", 1), b"\x90", 0)
     progress = {"Ping": version} if peer.news_due(version, clock, now) else None
     peer.post(progress, version, clock if progress is not None else NEVER, now)
     return len(peer.link.sent) > before  # type: ignore[attr-defined]
