@@ -138,14 +138,14 @@ class DuelOutcomes(Detector):
 
 
 class Crowds(Detector):
-    """Level 4. Many players at the ball. Reads Near and NotNear; publishes Crowd when four or more are near it, and
-    CrowdDispersed when fewer than three are. O(1) an event.
+    """Level 4. Many players at the ball. Reads Near and NotNear; publishes Crowd when three or more are near it (more
+    than the two of a duel), and CrowdDispersed when fewer than two are. O(1) an event.
     """
 
     subscribes, publishes = (Near, NotNear), (Crowd, CrowdDispersed)
 
-    MANY = 4
-    FEW = 3
+    MANY = 3
+    FEW = 2
 
     def __init__(self) -> None:
         self.near: dict[int, bool] = {}

@@ -238,6 +238,11 @@ class Lane:
             self._snapshot(len(self.history))
         return failures
 
+    def trim(self, final: int) -> list[Published]:
+        """Forget what is final where it is much; returns the failures among it. For lanes that are corrected all the time."""
+        is_much = len(self.history) >= _LONG and self.history[_LONG // 2].ts <= final
+        return self.purge(final) if is_much else []
+
     def _snapshot(self, position: int) -> None:
         """Note the state before ``position``; an unchanged state is stored once."""
         state = self._state()

@@ -138,6 +138,8 @@ class KeyedLanes:
         while not self._run_in_order(events, results, touched, behind):
             pass  # one event failed and is quarantined: go on with the next
         deltas = self._correct(behind, gone, results, touched, clk, k) if behind else None
+        for lane in behind:
+            self._failures += lane.trim(settled)
         self._renew(ready, settled)
         if deltas is None:
             return [inserted(results, clk, k)] if results else []

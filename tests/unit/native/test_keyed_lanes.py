@@ -255,15 +255,3 @@ def test_an_event_without_key_is_a_failure_once_it_is_final():
     assert "LookupError: no key for 3" in failure.failure
     assert [failure.cause for failure in target.purge(END)] == [reading(3, 4)]
     assert target.counts.failures == 2
-
-
-@pytest.mark.parametrize("stride", [7, 40])
-def test_a_lane_that_is_corrected_all_the_time_forgets_as_well(stride):
-    target = lanes(Sums(), spacing=32)
-    events = [reading(ts) for ts in range(4_000)]
-    most = 0
-    for at in range(0, len(events), stride):
-        emit(target, behind=events[at : at + stride][::-1], settled=at - 50)
-        target._check()
-        most = max(most, target.held)
-    assert 50 <= most <= 50 + 2 * stride + 64

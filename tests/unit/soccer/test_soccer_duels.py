@@ -43,9 +43,10 @@ def test_a_duel_is_won_by_the_first_touch_after_it():
     assert run("DuelOutcomes", [*duel, touch(s(3), 5), touch(s(3), 14)]) == []  # somebody else
 
 
-def test_a_crowd_of_four():
-    events = [*(near(k, k) for k in (1, 2, 3, 4, 5)), away(6, 1), away(7, 2), away(8, 3)]
-    assert run("Crowds", events) == [Crowd(BALL, 4, ts=4), CrowdDispersed(BALL, 5, 4, ts=8)]
+def test_a_crowd_is_more_than_a_duel():
+    events = [*(near(k, k) for k in (1, 2, 3, 4)), away(5, 1), away(6, 2), away(7, 3)]
+    assert run("Crowds", events) == [Crowd(BALL, 3, ts=3), CrowdDispersed(BALL, 4, 4, ts=7)]
+    assert run("Crowds", [near(1, 1), near(2, 14), away(3, 1)]) == []
 
 
 def place(ts: int, player: int, x: float, y: float = 0.0) -> PlayerPlace:

@@ -1,0 +1,53 @@
+"""Keyed lanes hold what may still be disturbed, and little more, in Python as in the native core."""
+
+import random
+
+import pytest
+
+from middleware import native
+from middleware.detector import Detector, key_function
+from middleware.event import Event
+from middleware.ordering.lane import Settings
+from middleware.ordering.lanes import KeyedLanes
+from middleware.ordering.operation import Ready
+
+
+class Step(Event):
+    sensor: int
+
+
+class Result(Event):
+    count: int
+
+
+class Counter(Detector):
+    subscribes, publishes, key = (Step,), (Result,), "sensor"
+
+    def __init__(self):
+        self.count = 0
+
+    def on_event(self, event):
+        self.count += 1
+        return Result(self.count, ts=event.ts)
+
+
+KINDS = [KeyedLanes, native.KeyedLanes] if native.AVAILABLE else [KeyedLanes]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__module__)
+@pytest.mark.parametrize(("size", "delay"), [(28, 80), (7, 30), (40, 100)])
+def test_a_lane_that_is_corrected_all_the_time_forgets_as_well(kind, size, delay):
+    """Replays take the snapshots of such a lane, so that it seldom takes one in order, where it would look back."""
+    detector, rng = Counter(), random.Random(1)
+    lanes = kind("Counter", detector, 1, Settings(), key_function(detector))
+    arrived = sorted(
+        (Step(0, ts=ts, id=ts, source="s") for ts in range(4_000)), key=lambda step: step.ts + rng.random() * delay
+    )
+    newest, most = 0, 0
+    for at in range(0, len(arrived), size):
+        batch = arrived[at : at + size]
+        newest = max(newest, *(event.ts for event in batch))
+        lanes.emit(Ready([], batch), [], newest, delay, newest - delay - 1)
+        lanes._check()
+        most = max(most, lanes.held)
+    assert delay <= most <= delay + 256 + size
