@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
+import msgspec
+
 from middleware.errors import DetectorError
 from middleware.event import Event, EventType, type_name
 from middleware.state import copy_state, restored_state
@@ -27,6 +29,8 @@ class Detector:
         the event types that move its clock (default: all it reads, and the clock marks that nodes forward).
     ``backdate``
         how much earlier (ns) than its cause it may stamp a result.
+    ``version``
+        of its state: raise it with any change after which a stored state means something else, and give it ``migrate``.
     ``identity``
         what makes a result the same one in the next replay: "cause", that the same event leads to it; "time", that it
         occurs at the same time. Declare "time" where any of several events may be the one that brings a result out
@@ -55,6 +59,7 @@ class Detector:
     clock: tuple[EventType, ...] = ()
     backdate: int = 0
     identity: ClassVar[Literal["cause", "time"]] = "cause"
+    version: ClassVar[int] = 1
 
     def on_event(self, event: Any) -> Result:
         """Take the next event in order; return None, an event, or an iterable of events."""
@@ -70,6 +75,31 @@ class Detector:
         attributes = vars(self)
         attributes.clear()
         attributes.update(restored)
+
+    def migrate(self, state: dict[str, Any], version: int) -> dict[str, Any]:
+        """Attributes for this version, made of those that an earlier ``version`` left; called where a node is started anew.
+
+        A detector with a ``snapshot`` of its own gets, and gives, what that makes. Without this method stored state of
+        another version is refused.
+        """
+        raise DetectorError(
+            f"{type(self).__name__} is of version {self.version}, its stored state of version {version}: give it "
+            "migrate(self, state, version), or start the node with --rebuild to run it over the log again"
+        )
+
+
+def code_of(detector: Detector) -> tuple[int, str]:
+    """What stored state depends on: the version, and the fields of all events that are read and published."""
+    types = sorted({*detector.subscribes, *detector.publishes}, key=type_name)
+    fields = [f"{type_name(each)}({', '.join(f'{f.name}: {f.type}' for f in msgspec.structs.fields(each))})" for each in types]
+    return detector.version, "; ".join(fields)
+
+
+def migrated(detector: Detector, state: Any, version: int) -> Any:
+    """A snapshot that another version took, as this one would have taken it. Raises DetectorError."""
+    if type(detector).snapshot is not Detector.snapshot:
+        return detector.migrate(state, version)
+    return copy_state(detector.migrate(restored_state(state, detector), version), detector)
 
 
 def detector_name(detector: Detector) -> str:

@@ -27,6 +27,10 @@ def node(
         Path | None,
         typer.Option(help="Folder of this node alone for what must outlast the process: its log, and the late ledger."),
     ] = None,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Take the whole log again, with detectors that have changed."),
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
     plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
 ) -> None:
@@ -70,7 +74,16 @@ def node(
     sources = chosen.plan.sources.policy()
     store = Store(folder, name) if durable and folder is not None else None
     running = Node(
-        name, addresses[name], addresses, reporter, chosen.types, keys=own, sources=sources, ledger=ledger, store=store
+        name,
+        addresses[name],
+        addresses,
+        reporter,
+        chosen.types,
+        keys=own,
+        sources=sources,
+        ledger=ledger,
+        store=store,
+        rebuild=rebuild,
     )
     running.run()
     if report is not None:

@@ -6,14 +6,14 @@ came to in replay; the difference is the first output of the new life (docs/deci
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from middleware.change import Batch, Change, Delta, consolidate
 from middleware.durability.core import Recoverable
 from middleware.durability.frozen import decode_state
-from middleware.event import IDENTITY, ORDER, Event, EventTypes, Identity, type_name
+from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.pubsub.codec import Drops, EventCodec
 from middleware.pubsub.journal import Made, Record
 from middleware.pubsub.lasting import LastingBroker
@@ -22,12 +22,18 @@ from middleware.state import exactly
 
 
 class Recovered(msgspec.Struct):
-    """What a recovery came to. ``events``: given to the detectors again. ``corrected``: changes that put consumers right."""
+    """What a recovery came to. ``events``: given to the detectors again. ``corrected``: changes that put consumers right.
+
+    ``withheld``: such changes to what had been called final. There are none unless detectors have changed: then what is
+    final stays what it was. ``unreadable``: events in the log that were none then either, or are of types that have changed.
+    """
 
     checkpoint: bool = False
     records: int = 0
     events: int = 0
     corrected: int = 0
+    withheld: int = 0
+    unreadable: int = 0
 
 
 def recover(
@@ -39,7 +45,8 @@ def recover(
 ) -> tuple[Recovered, Batch]:
     """Bring a broker and its detectors, both just made, to where the log ends. O(checkpoint + records behind it).
 
-    ``records`` are those behind the checkpoint, in order. The batch that comes with the counts is to be published first.
+    ``records`` are those behind the checkpoint, in order; with none given, all of them: then everything is built anew. The
+    batch that comes with the counts is to be published first.
     """
     result = Recovered(checkpoint is not None)
     journal = broker.journal
@@ -68,6 +75,9 @@ def recover(
     correction = Delta()
     if hierarchy is not None:
         correction = correcting(consolidate(made), consolidate(stood), logged)
+    result.unreadable = drops.total() + broker.drops.total() - broker.drops["duplicate"]
+    promised = hierarchy.promised if hierarchy is not None else {}
+    correction, result.withheld = _above(correction, promised)
     broker.resumed(hierarchy.promised if hierarchy is not None else {})
     result.corrected = len(correction)
     return result, Batch(correction.by_type())
@@ -104,6 +114,22 @@ def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
     if k_plus:
         delta.k_plus = [k_plus.get(IDENTITY(event), 0) for event in delta.inserts]
     return delta
+
+
+def _above(delta: Delta, promised: Mapping[str, int]) -> tuple[Delta, int]:
+    """The changes to what is not final yet, and how many others there are."""
+
+    def free(event: Event) -> bool:
+        return event.ts > promised.get(type_name(event.__class__), NEVER)
+
+    kept = Delta(
+        [event for event in delta.inserts if free(event)],
+        [(old, new) for old, new in delta.revises if free(old) and free(new)],
+        [event for event in delta.retracts if free(event)],
+    )
+    if delta.k_plus is not None:
+        kept.k_plus = [early for event, early in zip(delta.inserts, delta.k_plus, strict=True) if free(event)]
+    return kept, len(delta) - len(kept)
 
 
 def _by_identity(delta: Delta) -> dict[Identity, tuple[Event | None, Event | None]]:

@@ -11,7 +11,8 @@ from msgspec.structs import astuple
 
 from middleware.change import Batch, Delta
 from middleware.derivation import levels, named
-from middleware.detector import Detector
+from middleware.detector import Detector, code_of
+from middleware.errors import DetectorError
 from middleware.event import END, NEVER, type_name
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
@@ -229,15 +230,32 @@ class Hierarchy:
     def state(self) -> dict[str, Any]:
         """All that the units need to go on in another process; see ``Unit.state``."""
         units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
-        return {"units": units, "clock": self.clock, "promised": self._promised}
+        code = {placed.unit.name: code_of(placed.unit.detector) for placed in self._placed}
+        return {"units": units, "code": code, "clock": self.clock, "promised": self._promised}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become the hierarchy that gave ``state``: its detectors that run here go on where they were, new ones begin."""
+        """Become the hierarchy that gave ``state``: its detectors go on where they were, new ones begin.
+
+        A detector of another version migrates its state. Raises DetectorError if it cannot, if the events it knows have
+        changed, or if one with state is not here any more: nothing is dropped unasked.
+        """
+        if gone := sorted(state["units"].keys() - {placed.unit.name for placed in self._placed}):
+            raise DetectorError(
+                f"the stored state has detectors that do not run here any more: {', '.join(gone)}; "
+                "put them back, or start the node with --rebuild to do without them"
+            )
         self.clock = state["clock"]
         for placed in self._placed:
-            if placed.unit.name in state["units"]:
-                kept, adaptation = state["units"][placed.unit.name]
-                placed.unit.restore(kept)
+            unit = placed.unit
+            if unit.name in state["units"]:
+                kept, adaptation = state["units"][unit.name]
+                (version, schema), (present, fields) = state["code"][unit.name], code_of(unit.detector)
+                if schema != fields:
+                    raise DetectorError(
+                        f"events that {unit.name} reads or publishes have changed since its state was stored: were {schema}; "
+                        f"are {fields}; give changed events new names"
+                    )
+                unit.restore(kept, version if version != present else None)
                 placed.adaptation = Alpha(*adaptation)
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from middleware import native
 from middleware.change import Delta
 from middleware.derivation import Derivation
-from middleware.detector import Detector, Key, fresh, key_function
+from middleware.detector import Detector, Key, fresh, key_function, migrated
 from middleware.event import END, ORDER, Event, Order
 from middleware.operator import Operator
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
@@ -30,6 +30,23 @@ class LanesState(NamedTuple):
     lanes: list[tuple[Any, LaneState]]
     keyless: dict[Order, Published]
     failures: list[Published]
+
+
+def migrated_lanes(state: tuple[Any, ...], detector: Detector, version: int) -> tuple[Any, ...]:
+    """The state of lanes of another version of their detector as this one would have left it. Raises DetectorError."""
+    if isinstance(detector, Operator):
+        operation, *rest = state
+        return (detector.migrate(operation, version), *rest)
+
+    def boxed(box: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(migrated(detector, kept, version) for kept in box)
+
+    lanes = []
+    for key, kept in state[0]:
+        lane = LaneState(*kept)
+        snapshots = [(position, boxed(box)) for position, box in lane.snapshots]
+        lanes.append((key, lane._replace(snapshots=snapshots, live=boxed(lane.live))))
+    return LanesState(lanes, *state[1:])
 
 
 def lanes_for(

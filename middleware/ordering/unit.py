@@ -24,7 +24,7 @@ from middleware.ordering.buffer import arranged, count_until, merge, position_of
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
-from middleware.ordering.lanes import lanes_for
+from middleware.ordering.lanes import lanes_for, migrated_lanes
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, Retraction
 
@@ -460,12 +460,18 @@ class Unit:
         own = {name: getattr(self, name) for name in _STATE}
         return own | {"clock": self.clock.state(), "lanes": self._lanes.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Become the unit that gave ``state``; only a unit that was just made can."""
+    def restore(self, state: dict[str, Any], version: int | None = None) -> None:
+        """Become the unit that gave ``state``; only a unit that was just made can.
+
+        ``version``: of the detector that gave it, if that is another one. Raises DetectorError if it cannot be migrated.
+        """
         for name in _STATE:
             setattr(self, name, state[name])
         self.clock.restore(state["clock"])
-        self._lanes.restore(state["lanes"])
+        kept = state["lanes"]
+        if version is not None:
+            kept = migrated_lanes(kept, self.detector, version)
+        self._lanes.restore(kept)
 
     def _check(self) -> None:
         """Every invariant of the unit and its lanes."""

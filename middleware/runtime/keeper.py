@@ -9,6 +9,7 @@ import structlog
 from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings, Recoverable
 from middleware.durability.recovery import Recovered, recover
+from middleware.errors import StateError
 from middleware.event import EventTypes
 from middleware.pubsub.lasting import LastingBroker
 from middleware.runtime.store import Store
@@ -30,13 +31,28 @@ _log = structlog.get_logger()
 class Keeper:
     """See the module. ``worked``: how long the detectors have worked since the last checkpoint (ns); the node adds to it."""
 
-    def __init__(self, broker: LastingBroker, processor: Recoverable | None, types: EventTypes, store: Store) -> None:
+    def __init__(
+        self,
+        broker: LastingBroker,
+        processor: Recoverable | None,
+        types: EventTypes,
+        store: Store,
+        rebuild: bool = False,
+    ) -> None:
         journal = broker.journal
         assert journal is not None
         journal.oldest = store.oldest
         start = time.monotonic_ns()
         self.recovered: Recovered
-        self.recovered, correction = recover(broker, processor, types, store.checkpoint(), store.behind_checkpoint())
+        if rebuild and store.oldest:
+            raise StateError(f"{store.file} does not reach back to its beginning any more: nothing can be built anew from it")
+        checkpoint = store.checkpoint() if not rebuild else None
+        records = store.behind_checkpoint() if not rebuild else store.everything()
+        self.recovered, correction = recover(broker, processor, types, checkpoint, records)
+        if rebuild and self.recovered.unreadable:
+            raise StateError(
+                f"{self.recovered.unreadable} events in {store.file} cannot be read: give changed events new names"
+            )
         spent = time.monotonic_ns() - start
         if journal.number:
             counts = {name: getattr(self.recovered, name) for name in self.recovered.__struct_fields__}

@@ -84,7 +84,8 @@ class Node:
         where events are listed that came too late or too early; the node closes it in the end.
     ``store``
         where its log and checkpoints are: it goes on where the last life ended. None: a crash loses what it holds.
-        The node closes it.
+        The node closes it. ``rebuild``: not from its checkpoint, but by taking all of its log again, with detectors that
+        have changed; what was final stays as it was.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Node:
         sources: SourcePolicy | None = None,
         ledger: Ledger | None = None,
         store: Store | None = None,
+        rebuild: bool = False,
     ) -> None:
         self.name = name
         self._ledger = ledger if ledger is not None else Ledger(name)
@@ -137,7 +139,7 @@ class Node:
             if processor is not None and not isinstance(processor, Recoverable):
                 raise StateError(f"{type(processor).__name__} has no state()/restore(): a node with a log cannot run it")
             self._transport.wake_by(store.wakes)
-            self._keeper = Keeper(self._broker, processor, types, store)
+            self._keeper = Keeper(self._broker, processor, types, store, rebuild)
 
     def run(self) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye."""

@@ -97,6 +97,10 @@ class Store:
         query = "SELECT data FROM log WHERE number > coalesce((SELECT max(number) FROM checkpoint), 0) ORDER BY number"
         return (decode_record(data) for (data,) in self._read.execute(query))
 
+    def everything(self) -> Iterator[Record]:
+        """All the records there are, in order."""
+        return (decode_record(data) for (data,) in self._read.execute("SELECT data FROM log ORDER BY number"))
+
     def read(self, position: int, size: int) -> Iterator[Record]:
         """Stored records with blocks behind a position, in order, about so many bytes."""
         for (data,) in self._read.execute("SELECT data FROM log WHERE last > ? ORDER BY number", (position,)):

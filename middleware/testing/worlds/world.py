@@ -17,7 +17,7 @@ from middleware.testing.worlds.nodes import DurableNode
 from middleware.testing.worlds.plan import Incident, SourcePlan, WorldPlan
 from middleware.testing.worlds.watch import Sink, Watch
 
-LONGEST = 240 * SECOND
+LONGEST = 600 * SECOND
 """Virtual time within which a world must have come to its end."""
 
 
@@ -92,6 +92,7 @@ class World:
             checkpoint_every=plan.checkpoint_every,
         )
         recovered = self.nodes[name].recovered
+        assert not recovered.withheld, f"node {name} does not come to the finals that it had"
         self.troubles += Counter(records=recovered.records, again=recovered.events, corrected=recovered.corrected)
 
     # -- incidents ----------------------------------------------------------------------------------------------------

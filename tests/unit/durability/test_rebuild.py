@@ -1,0 +1,92 @@
+"""A node whose detectors have changed takes its whole log again: what was final stays, what is not is put right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_upgrade import TYPES, Sum, Sums, SumsInCents, Tick
+
+from middleware.change import Delta
+from middleware.durability.core import Core
+from middleware.errors import DetectorError
+from middleware.event import Event
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.kslack import Horizon
+from middleware.ordering.unit import Policies
+from middleware.pubsub.codec import Changes, EventCodec, Interest, encode, encode_delta
+from middleware.pubsub.journal import Journal, Made
+from middleware.pubsub.lasting import LastingBroker
+from middleware.pubsub.link import Link
+from middleware.pubsub.wire import decode_frame
+from middleware.runtime.keeper import Keeper
+from middleware.runtime.store import Store
+
+
+class Doubled(SumsInCents):
+    """The next version comes to other sums."""
+
+    def on_event(self, event: Tick) -> Sum:
+        self.cents += 200 * event.price
+        return Sum(self.cents // 100, ts=event.ts)
+
+
+def broker_of(store: Store, hierarchy: Hierarchy) -> LastingBroker:
+    journal = Journal(store.line, store.read)
+    reads, makes = hierarchy.subscriptions, hierarchy.publications
+    return LastingBroker("n", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, journal=journal)
+
+
+def life(store: Store, ticks: list[Event], hierarchy: Hierarchy) -> None:
+    """A publisher gives a node some events, which makes of them what a subscriber wants, one by one; then the node is gone."""
+    broker = broker_of(store, hierarchy)
+    assert broker.journal is not None
+    core = Core(broker, broker.journal, hierarchy, TYPES)
+    links = [Link(name, name, 1, 0, dials=True, lasting=True) for name in ("publisher", "subscriber")]
+    for link, interest in zip(links, (Interest(1, raw=["Tick"]), Interest(1, ["Sum"], resumes=True)), strict=True):
+        link.greeting = [encode(interest)]
+        link.say_hello(0)
+    for now, tick in enumerate([None, None, *ticks], 1):
+        if tick is not None:
+            ((head, block),) = encode_delta("Tick", Delta([tick]), raw=True)
+            links[0].send([encode(Changes(tick.ts, None, [head])), block])
+        for link in links:
+            for message in link.outbox:
+                broker.receive(link.name, message, now)
+            link.outbox.clear()
+        batch = broker.take(now)
+        for result in hierarchy.process(batch) if batch is not None else ():
+            broker.publish(result, now)
+        core.checkpoint_due = now == 3
+        doings = core.settle(now)
+        for write in doings.writes:
+            store.write(write)
+        for channel, parts in [*doings.sends, *core.stored(broker.journal.number).sends]:
+            next(link for link in links if link.name == channel).receive(decode_frame(parts[0]), parts[1:], now)
+
+
+def test_a_log_is_taken_again_by_detectors_that_have_changed(tmp_path: Path) -> None:
+    policies = Policies(alpha=0.0, horizon=Horizon(1, 3))
+    store = Store(tmp_path, "n")
+    ticks: list[Event] = [Tick(1, ts=ts, id=ts, source="market") for ts in range(1, 11)]
+    life(store, ticks, Hierarchy({"Sums": Sums()}, policies=policies))
+    store.close()
+
+    store = Store(tmp_path, "n")
+    with pytest.raises(DetectorError, match="--rebuild"):
+        Keeper(broker_of(store, changed := Hierarchy({"Sums": Doubled()}, policies=policies)), changed, TYPES, store)
+    hierarchy = Hierarchy({"Sums": Doubled()}, policies=policies)
+    broker = broker_of(store, hierarchy)
+    keeper = Keeper(broker, hierarchy, TYPES, store, rebuild=True)
+    final = hierarchy.units[0].final
+    assert keeper.recovered.events == 10
+    assert keeper.recovered.withheld == sum(tick.ts <= final for tick in ticks) > 0
+    (write,) = keeper._core.settle(100).writes
+    revised = [
+        (old.total, new.total)
+        for entry in write.record.entries
+        if isinstance(entry, Made)
+        for old, new in EventCodec(TYPES).decode(entry.head, entry.block, broker.drops).revises
+    ]
+    assert revised == [(tick.ts, 2 * tick.ts) for tick in ticks if tick.ts > final]
+    store.close()
