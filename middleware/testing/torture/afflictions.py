@@ -35,6 +35,13 @@ class Blow(msgspec.Struct, frozen=True):
     seed: int
 
 
+def _killed(mesh: TorturedMesh, blow: Blow) -> None:
+    """kill -9, and a new start on what is on disk."""
+    mesh.nodes[blow.target].kill()
+    time.sleep(blow.seconds)
+    mesh.start(blow.target)
+
+
 def _stopped(mesh: TorturedMesh, blow: Blow) -> None:
     """SIGSTOP, and SIGCONT."""
     node = mesh.nodes[blow.target]
@@ -153,6 +160,7 @@ NODES = ("edge", "core")
 LINKS = ("edge to core", "core to edge", "publishers to edge", "subscriber to core")
 
 AFFLICTIONS: dict[str, tuple[Callable[[TorturedMesh, Blow], None], tuple[str, ...]]] = {
+    "killed": (_killed, NODES),
     "stopped": (_stopped, NODES),
     "cut": (_cut, LINKS),
     "flapping": (_flapping, LINKS),

@@ -30,10 +30,12 @@ horizon = "1s"
 [[nodes]]
 name = "edge"
 detectors = ["Rises", "Deaf"]
+durability = "disk"
 
 [[nodes]]
 name = "core"
 detectors = ["*"]
+durability = "disk"
 """
 
 _END = 15.0

@@ -125,8 +125,7 @@ class Torture:
         codes = {name: node.end() for name, node in mesh.nodes.items()}
         wrong = [f"node {name} ended with exit code {code}" for name, code in codes.items() if code != 0]
         wrong += [f"{count} x {what}" for what, count in statistics.violations.items()]
-        if statistics.restarts:
-            wrong.append(f"the subscription was interrupted {statistics.restarts} times")
+        wrong += [f"the subscriber dropped {count} x {what}" for what, count in statistics.drops.items()]
         return self._report(struck, sources, reader, wrong, time.monotonic() - start)
 
     def _await_ready(self, subscriber: Subscriber) -> None:
