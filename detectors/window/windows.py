@@ -18,6 +18,7 @@ from middleware.event import Event, EventType, type_name
 from middleware.operator import Operation, Operator, result_fields
 
 EMITS = ("close", "change", "final")
+_STAMPS = ("ts", "id", "source", "level")
 
 
 class Windows(Operator):
@@ -74,6 +75,9 @@ class Windows(Operator):
             for field in self.key_fields:
                 if field not in event_type.__struct_fields__:
                     raise WindowError(f"{type_name(event_type)} has no field {field!r}, which the windows are to be keyed by")
+        names = [*self.key_fields, "start", "end", *self.aggregates]
+        if taken := sorted({*_STAMPS}.intersection(names) | {name for name in names if names.count(name) > 1}):
+            raise WindowError(f"results have {', '.join(taken)} already: give keys and values other names")
         self.result = result or self._made(reads[0])
         self._results: type[list[Event]] = list[self.result]  # type: ignore[name-defined]
         self.subscribes = reads
@@ -90,7 +94,7 @@ class Windows(Operator):
 
     def layout(self) -> list[int]:
         """For each field of a result: its place in (key fields, start, end, values, ts, id, source, level)."""
-        names = [*self.key_fields, "start", "end", *self.aggregates, "ts", "id", "source", "level"]
+        names = [*self.key_fields, "start", "end", *self.aggregates, *_STAMPS]
         return [names.index(field) for field in self.result.__struct_fields__]
 
     def events(self, rows: list[tuple[Any, ...]]) -> list[Event]:

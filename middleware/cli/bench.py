@@ -23,6 +23,8 @@ BENCHES = {
     "sequence": "detectors.sequence.bench:bench_sequence",
     "cql": "detectors.cql.bench:bench_cql",
     "sequence-figures": "detectors.sequence.figures:bench_figures",
+    "window": "detectors.window.bench:bench_window",
+    "window-figures": "detectors.window.figures:bench_figures",
 }
 
 
