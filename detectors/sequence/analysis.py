@@ -97,7 +97,7 @@ class _Analysis:
             step = self._step(slot, component, len(steps), tests, negated, equalities)
             (negations if component.negated else steps).append(step)
         own = {id(test) for step in (*steps, *negations) for test in (*step.filters, *step.conditions)}
-        result, values = result_of(query, self.name, self.kinds, self.expressions, self.types)
+        returned = result_of(query, self.name, self.kinds, self.expressions, self.types)
         return Plan(
             query=query,
             name=self.name,
@@ -106,8 +106,9 @@ class _Analysis:
             steps=tuple(steps),
             negations=tuple(negations),
             conditions=tuple(test for test in tests if id(test) not in own),
-            result=result,
-            values=values,
+            result=returned.type,
+            values=returned.values,
+            fields=returned.fields,
         )
 
     def _step(

@@ -98,7 +98,8 @@ def bench_sequence(rounds: int) -> list[dict[str, Any]]:
     for _ in range(rounds):
         for name, (ours, by_hand) in cases.items():
             times[name].append((timed(ours), timed(by_hand)))
-        times["sequence.overhead"].append((timed(core_run(plan, plain, False)), timed(core_run(plan, plain, True))))
+        for _ in range(3):  # short runs, small difference
+            times["sequence.overhead"].append((timed(core_run(plan, plain, False)), timed(core_run(plan, plain, True))))
     entries = [_speed(name, times[name]) for name in cases]
     value, baseline = (median(side) / len(plain) * 1e9 for side in zip(*times["sequence.overhead"], strict=True))
     ratio = median(ours / bare for ours, bare in times["sequence.overhead"])

@@ -53,6 +53,7 @@ class _Specification:
             "reach": plan.reach,
             "trails": plan.trails,
             "values": plan.values,
+            "plain": plan.fields,
             "source": source,
             "level": level,
             "seed": stable_hash(source),

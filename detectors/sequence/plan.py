@@ -78,6 +78,8 @@ class Plan:
         those on two or more positive components (and those on all events of a Kleene component).
     ``result``, ``values``
         the type of the results, and a function that makes the values of its own fields of the matched events, by step.
+    ``fields``
+        what that function does as (place, field) pairs, if that is all it does; else None.
     """
 
     query: Query
@@ -89,6 +91,7 @@ class Plan:
     conditions: tuple[Condition, ...]
     result: EventType
     values: Callable[..., tuple[Any, ...]]
+    fields: tuple[tuple[int, str], ...] | None
 
     @cached_property
     def types(self) -> tuple[EventType, ...]:

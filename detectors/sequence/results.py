@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,10 +20,24 @@ Values = Callable[..., tuple[Any, ...]]
 _TYPES: dict[Kind, Any] = {Kind.INT: int, Kind.FLOAT: float, Kind.BOOL: bool, Kind.TEXT: str}
 
 
+class Returned(NamedTuple):
+    """What RETURN came to.
+
+    ``values``
+        the function of a match's events (by positive component) that makes the values of its result.
+    ``fields``
+        the same as (place among the positive components, field), if all are plain fields; else None.
+    """
+
+    type: EventType
+    values: Values
+    fields: tuple[tuple[int, str], ...] | None
+
+
 def result_of(
     query: Query, name: str, kinds: Sequence[tuple[EventType, ...]], expressions: Expressions, types: EventTypes
-) -> tuple[EventType, Values]:
-    """The type of a query's results, and the function of a match's events (by positive component) that makes their values."""
+) -> Returned:
+    """The type of a query's results, and what makes their values."""
     result = query.result or Result(tuple(_everything(query, kinds)))
     values = [expressions.value(item.value) for item in result.items]  # what is wrong with a value shows before its name
     compiled = [(_name(item, expressions), value, item) for item, value in zip(result.items, values, strict=True)]
@@ -42,9 +56,9 @@ def result_of(
     if known is not None:
         declared = types[known]
         compiled = _fitted(compiled, declared, result, expressions)
-        return declared, _values([value for _, value, _ in compiled], query)
+        return Returned(declared, *_values([value for _, value, _ in compiled], query))
     made = _made(result.type or name, [(field, value.code) for field, value, _ in compiled])
-    return made, _values([value for _, value, _ in compiled], query)
+    return Returned(made, *_values([value for _, value, _ in compiled], query))
 
 
 def _everything(query: Query, kinds: Sequence[tuple[EventType, ...]]) -> list[Item]:
@@ -113,15 +127,18 @@ def _annotation(code: Code) -> Any:
     return plain | None if code.nullable and plain is not Any else plain
 
 
-def _values(compiled: list[Compiled], query: Query) -> Values:
-    """One function of all positive events of a match, in order, that gives the tuple of values."""
+def _values(compiled: list[Compiled], query: Query) -> tuple[Values, tuple[tuple[int, str], ...] | None]:
+    """One function of all positive events of a match, in order, that gives the tuple of values; and which fields those are."""
     places = {slot: place for place, slot in enumerate(s for s, c in enumerate(query.components) if not c.negated)}
     names = ", ".join(f"e{slot}" for slot in places)
     constants: dict[str, Any] = {f"f{number}": value.call for number, value in enumerate(compiled)}
     parts = []
+    fields = []
     for number, value in enumerate(compiled):
         source = value.code.source
         is_plain = re.fullmatch(r"e\d+\.\w+", source) is not None
+        if is_plain:
+            fields.append((places[value.slots[0]], source.partition(".")[2]))
         parts.append(source if is_plain else f"f{number}({', '.join(f'e{slot}' for slot in value.slots)})")
     exec(f"def values({names}):\n return ({''.join(part + ', ' for part in parts)})", constants)
-    return constants["values"]  # type: ignore[no-any-return]
+    return constants["values"], tuple(fields) if len(fields) == len(compiled) else None

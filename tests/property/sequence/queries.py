@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, product
@@ -17,6 +18,7 @@ class A(Event):
     x: int
     y: int | None = None
     name: str = ""
+    w: float | None = 0.0
 
 
 class B(Event):
@@ -24,6 +26,7 @@ class B(Event):
     x: int
     y: int | None = None
     name: str = ""
+    w: float | None = 0.0
 
 
 class C(Event):
@@ -31,6 +34,7 @@ class C(Event):
     x: int
     y: int | None = None
     name: str = ""
+    w: float | None = 0.0
 
 
 class D(Event):
@@ -38,10 +42,12 @@ class D(Event):
     x: int
     y: int | None = None
     name: str = ""
+    w: float | None = 0.0
 
 
 TYPES = (A, B, C, D)
 NAMES = ("ab", "b", "ba", "")
+REALS = (None, 0.0, -0.0, 1.0, 2.5, math.nan)
 STRATEGIES = {"any": "skip-till-any-match", "next": "skip-till-next-match", "strict": "strict-contiguity"}
 
 
@@ -96,7 +102,7 @@ def query(
     for _ in range(random.choice([0, 0, 1, 1, 2, 3])):
         _condition(drawn, names)
     if keyed or random.random() < 0.4:
-        _all_equal(drawn, names, random.choice(["k", "k", "x", "y"]))
+        _all_equal(drawn, names, random.choice(["k", "k", "x", "y", "w", "name"]))
     within = random.choice([0, 3, 7, 12])
     strategy = random.choice(strategies)
     return Drawn(_text(drawn, within, strategy), _pattern(drawn, within, strategy), _kinds(drawn))
@@ -209,11 +215,14 @@ def _alone(drawn: _Query, one: str) -> None:
 
 def _pair(drawn: _Query, one: str, other: str) -> None:
     n, path = drawn.random.randrange(9), drawn.path
-    first, second = drawn.random.choice("kxy"), drawn.random.choice("kxy")
+    first, second = drawn.random.choice("kkxyw"), drawn.random.choice("kkxyw")
+    if drawn.random.random() < 0.1:
+        first = second = "name"
     choices: list[tuple[str, Callable[[Any, Any], bool | None]]] = [
         (f"{path(one, 'x')} < {path(other, 'x')}", lambda a, b: a.x < b.x),
         (f"{path(one, 'x')} + {path(other, 'k')} > {n}", lambda a, b: a.x + b.k > n),
         (f"{path(one, 'y')} < {path(other, 'x')}", lambda a, b: _below(a.y, b.x)),
+        (f"{path(one, 'w')} * 2 >= {path(other, 'x')}", lambda a, b: None if a.w is None else a.w * 2 >= b.x),
         (f"{path(one, 'name')} <> {path(other, 'name')}", lambda a, b: a.name != b.name),
         (f"abs({path(one, 'ts')} - {path(other, 'ts')}) <= {n}", lambda a, b: abs(a.ts - b.ts) <= n),
         ("", lambda a, b: _equal(getattr(a, first), getattr(b, second))),
@@ -257,7 +266,7 @@ def _uniform(one: str, attribute: str) -> Rule:
 
     def holds(bound: Any) -> bool:
         values = [getattr(event, attribute) for event in bound[one]]
-        return len(values) == 1 or (None not in values and len(set(values)) == 1)
+        return all(_equal(one, other) for one, other in pairwise(values))
 
     return Rule(frozenset((one,)), holds, frozenset((one,)))
 
@@ -286,6 +295,7 @@ def events(seed: int, most: int = 14, span: int = 30) -> list[Event]:
             random.randrange(4),
             random.choice([None, 0, 1, 2]),
             random.choice(NAMES),
+            random.choice(REALS),
             ts=random.randrange(span),
             id=number,
             source=random.choice("pq"),

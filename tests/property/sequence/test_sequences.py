@@ -69,12 +69,12 @@ def check(drawn: Drawn, seed: int, restarts: set[int], **options: int) -> None:
 
 
 def _renamed(event: Event, by: int) -> Event:
-    return type(event)(event.k, event.x, event.y, event.name, ts=event.ts, id=event.id + by, source=event.source)
+    return type(event)(event.k, event.x, event.y, event.name, event.w, ts=event.ts, id=event.id + by, source=event.source)
 
 
 def _changed(event: Event, generator: Random) -> Event:
     ts = max(0, event.ts + generator.randint(-4, 4))
-    return type(event)(generator.randrange(2), generator.randrange(4), None, "ab", ts=ts, id=event.id, source=event.source)
+    return type(event)(generator.randrange(2), generator.randrange(4), None, "ab", 1.0, ts=ts, id=event.id, source=event.source)
 
 
 @given(seeds, seeds, st.sets(st.integers(0, 12)))

@@ -378,6 +378,9 @@ impl SequenceMatcher {
     }
 }
 
+/// ts, id, source and level.
+const STAMPS: usize = 4;
+
 /// A partition, with all that says which of its matches stand.
 struct View<'a, 'py> {
     py: Python<'py>,
@@ -474,18 +477,32 @@ impl<'a, 'py> View<'a, 'py> {
         Ok(encoder.hash(self.plan.seed))
     }
 
+    /// The values that RETURN gives.
+    fn values(&self, found: &Found) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let (py, plan) = (self.py, self.plan);
+        if let Some(fields) = &plan.plain {
+            let mut values = Vec::with_capacity(fields.len() + STAMPS);
+            for (place, name) in fields {
+                let instance = &self.partition.positive(*place).items[found.bound[*place]];
+                values.push(instance.event.bind(py).getattr(name.bind(py))?);
+            }
+            return Ok(values);
+        }
+        let parts = (0..plan.steps.len()).map(|place| found.part(py, plan, self.partition, place));
+        let parts = parts.collect::<PyResult<Vec<_>>>()?;
+        Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
+    }
+
     /// The fields of the result of a match: its values, ts, id, source and level.
     fn row(&self, found: &Found, identity: i64) -> PyResult<Py<PyTuple>> {
         let (py, plan) = (self.py, self.plan);
         let last = plan.steps.len() - 1;
-        let parts = (0..=last).map(|place| found.part(py, plan, self.partition, place)).collect::<PyResult<Vec<_>>>()?;
-        let values = plan.values.bind(py).call1(PyTuple::new(py, parts)?)?;
+        let mut row = self.values(found)?;
         let ts = if plan.trails {
             found.ends(plan, self.partition, 0).0.ts.saturating_add(plan.within)
         } else {
             found.ends(plan, self.partition, last).1.ts
         };
-        let mut row: Vec<Bound<'_, PyAny>> = values.cast::<PyTuple>()?.iter().collect();
         row.push(ts.into_pyobject(py)?.into_any());
         row.push(identity.into_pyobject(py)?.into_any());
         row.push(plan.source.bind(py).clone());

@@ -45,6 +45,8 @@ pub struct Plan {
     pub has_groups: bool,
     /// The function of a match's events that gives the values of its result.
     pub values: Py<PyAny>,
+    /// The same as (place, field), if those are all its values.
+    pub plain: Option<Vec<(usize, Py<PyString>)>>,
     pub source: Py<PyAny>,
     pub level: Py<PyAny>,
     pub seed: u64,
@@ -72,6 +74,7 @@ impl Plan {
             reach: of("reach")?.extract()?,
             trails: of("trails")?.extract()?,
             values: of("values")?.unbind(),
+            plain: of("plain")?.extract()?,
             source: of("source")?.unbind(),
             level: of("level")?.unbind(),
             seed: of("seed")?.extract()?,

@@ -1,0 +1,132 @@
+"""The sequence operator: keys of every kind, values that do not fit, failures, restarts, and what is kept."""
+
+import math
+import pickle
+from random import Random
+from typing import Any
+
+import pytest
+
+from detectors.sequence import SequenceQuery
+from detectors.sequence.operator import SequenceOperation
+from middleware import native
+from middleware.change import Delta
+from middleware.event import END, Event
+from middleware.operator import Origin
+from tests.property.sequence.queries import TYPES, events, query
+
+
+class A(Event):
+    key: Any
+    value: Any = 0
+
+
+class B(Event):
+    key: Any
+    value: Any = 0
+
+
+class N(Event):
+    key: int
+    value: float = 0
+
+
+class M(Event):
+    key: int
+    value: float = 0
+
+
+cores = pytest.mark.parametrize(
+    "use_native", [False, pytest.param(True, marks=pytest.mark.skipif(not native.AVAILABLE, reason="no native core"))]
+)
+
+
+def started(text, types, use_native, level=1):
+    return SequenceOperation(SequenceQuery(text, types).plan, Origin("Tested", level), use_native)
+
+
+def pairs(operation, *delta, emitted=END, final=0):
+    out = operation.apply(Delta(list(delta)), emitted, final)
+    assert not out.retracts and not out.revises
+    return sorted((each.a, each.b) for each in out.inserts)
+
+
+@cores
+def test_keys_that_are_equal_are_one_key(use_native):
+    operation = started(
+        "EVENT SEQ(N a, M b) WHERE a.key = b.key WITHIN 9 ns RETURN P(a.id AS a, b.id AS b)", (N, M), use_native
+    )
+    keys = [1, 1.0, True, 2**70, float(2**70), 2, -0.0, 0, math.nan, None, 2**63, -(2**63), float(-(2**63))]
+    firsts = [N(key, ts=1, id=number, source="a") for number, key in enumerate(keys)]
+    lasts = [M(key, ts=2, id=number, source="b") for number, key in enumerate(keys)]
+    expected = [(i, j) for i, one in enumerate(keys) for j, other in enumerate(keys) if one is not None and one == other]
+    assert pairs(operation, *lasts, *firsts) == expected
+    assert operation.keys == 6
+
+
+@cores
+def test_numbers_that_do_not_fit_are_compared_as_in_python(use_native):
+    text = (
+        "EVENT SEQ(N a, M b) WHERE a.value < b.value AND a.key + b.key > 10 AND a.key / b.key >= 1 WITHIN 9 ns "
+        "RETURN P(a.id AS a, b.id AS b)"
+    )
+    operation = started(text, (N, M), use_native)
+    values = [0, 1, 1.5, 2**53, 2**53 + 1, float(2**53), 2**80, -(2**80), math.inf, math.nan]
+    keys = [0, 3, 9, 2**62, 2**63, -(2**62), 2**64]
+    rng = Random(1)
+    firsts = [N(rng.choice(keys), rng.choice(values), ts=1, id=number, source="a") for number in range(40)]
+    lasts = [M(rng.choice(keys), rng.choice(values), ts=2, id=number, source="b") for number in range(40)]
+
+    def holds(a, b):
+        return a.value < b.value and a.key + b.key > 10 and b.key != 0 and a.key / b.key >= 1
+
+    assert pairs(operation, *firsts, *lasts) == [(a.id, b.id) for a in firsts for b in lasts if holds(a, b)]
+
+
+@cores
+def test_an_event_without_a_possible_key_is_quarantined_and_can_be_withdrawn(use_native):
+    operation = started(
+        "EVENT SEQ(N a, M b) WHERE a.key = b.key WITHIN 9 ns RETURN P(a.id AS a, b.id AS b)", (N, M), use_native
+    )
+    odd = N([1], ts=1, id=7, source="a")
+    good = N(1, ts=1, id=8, source="a")
+    assert pairs(operation, odd, good, M(1, ts=2, id=1, source="b")) == [(8, 1)]
+    assert list(operation.failures) == [("a", 7)]
+    restored = started("EVENT SEQ(N a, M b) WHERE a.key = b.key WITHIN 9 ns RETURN P(a.id AS a, b.id AS b)", (N, M), use_native)
+    restored.restore(pickle.loads(pickle.dumps(operation.snapshot())))
+    assert list(restored.failures) == [("a", 7)]
+    assert not operation.apply(Delta([], [], [odd]), END, 0)
+    assert not operation.failures
+    assert [event for event, _ in restored.failed(5)] == [odd]
+
+
+@cores
+def test_what_is_final_is_forgotten(use_native):
+    text = "EVENT SEQ(N a, !(M n), N b) WHERE [key] WITHIN 100 ns RETURN P(a.id AS a, b.id AS b)"
+    operation = started(text, (N, M), use_native)
+    most = 0
+    for number in range(20_000):
+        kind = M if number % 3 == 0 else N
+        operation.apply(Delta([kind(number % 50, ts=number, id=number)]), number, number - 40)
+        most = max(most, operation.held)
+    assert most < 2 * 8 * (100 + 40)
+    operation.apply(Delta(), END, END)
+    assert operation.held == operation.keys == 0
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="no native core")
+@pytest.mark.parametrize("seed", range(30))
+def test_invariants_hold_in_both_cores(seed):
+    rng = Random(seed)
+    plan = SequenceQuery(query(seed, ("any",)).text, TYPES).plan
+    both = [SequenceOperation(plan, Origin("Tested", 1), use_native) for use_native in (False, True)]
+    there: list[Event] = []
+    for event in events(seed, most=40):
+        gone = [there.pop(rng.randrange(len(there)))] if there and rng.random() < 0.3 else []
+        there.append(event)
+        plain, fast = (each.apply(Delta([event], [], gone), 20, -30) for each in both)
+        key = [sorted(each.id for each in out) for out in (plain.inserts, plain.retracts)]
+        assert key == [sorted(each.id for each in out) for out in (fast.inserts, fast.retracts)]
+        for each in both:
+            each._core._check()
+        assert both[0].held == both[1].held
