@@ -1,6 +1,7 @@
 """``slackline bench cql``: queries beside plain Python loops that somebody might write by hand for the same disorder.
 
-Both take the same events in the same order of arrival, and both make an event of each result.
+Both take the same events in the same order of arrival, and both make an event of each result. ``cql.window`` is the query, the
+events and the loop of ``bench window`` (``window.keyed``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from statistics import median
 from typing import Any
 
 from detectors.cql.script import compile_cql
+from detectors.window import keyed_bench
 from middleware.change import Delta
 from middleware.clock import MILLISECOND, SECOND
 from middleware.event import END, NEVER, TS, Event
@@ -43,12 +45,6 @@ class Bid(Event, frozen=True):
     price: float
 
 
-class Bar(Event, frozen=True):
-    symbol: int
-    mean: float | None
-    top: float | None
-
-
 class Match(Event, frozen=True):
     symbol: int
     price: float
@@ -63,8 +59,8 @@ class Large(Event, frozen=True):
 Loop = Callable[[list[list[Any]]], int]
 """A loop written by hand over batches of events; returns how many results it made."""
 
-WINDOW = """SELECT symbol, avg(price) AS mean, max(price) AS top FROM Tick [SIZE 10 seconds EVERY 1 seconds]
-            GROUP BY symbol INTO Bar"""
+WINDOW = """SELECT sensor, window_start() AS start, window_end() AS end, avg(value) AS mean, max(value) AS most
+            FROM Reading [SIZE 10 seconds EVERY 1 seconds] GROUP BY sensor INTO Bar"""
 JOIN = """SELECT t.symbol AS symbol, t.price AS price, b.price AS bid FROM Tick AS t [SIZE 1 seconds EVERY 1]
           JOIN Bid AS b [SIZE 1 seconds EVERY 1] ON t.symbol = b.symbol AND t.price > b.price INTO Match"""
 FILTER = "SELECT symbol, price * quantity AS amount FROM Tick WHERE price > 50 AND quantity < 500 INTO Large"
@@ -75,14 +71,14 @@ def bench_cql(rounds: int) -> list[dict[str, Any]]:
     ticks = arrivals(_ticks(EVENTS))
     joined = arrivals(_ticks(EVENTS // 4) + _bids(EVENTS // 4))
     cases: list[tuple[str, str, list[list[Any]], Loop]] = [
-        ("cql.window", WINDOW, ticks, window_loop),
+        ("cql.window", WINDOW, keyed_bench.batches(EVENTS), lambda given: len(keyed_bench.by_hand(given))),
         ("cql.join", JOIN, joined, join_loop),
         ("cql.filter", FILTER, ticks, filter_loop),
     ]
     times: dict[str, list[tuple[float, float]]] = {name: [] for name, *_ in cases}
     for _ in range(rounds):
         for name, text, batches, loop in cases:
-            operator = compile_cql(text, [Tick, Bid, Bar, Match, Large]).operators[0]
+            operator = compile_cql(text, [keyed_bench.Reading, Tick, Bid, Match, Large]).operators[0]
             times[name].append((_timed(lambda b=batches, o=operator: run(o, b)), _timed(lambda b=batches, f=loop: f(b))))  # type: ignore[misc]
     return [_entry(name, sum(map(len, batches)), times[name]) for name, _, batches, _ in cases]
 
@@ -124,59 +120,8 @@ def run(operator: Operator, batches: list[list[Any]]) -> int:
     for batch in batches:
         clock = max(clock, batch[-1].ts)
         until = clock - DELAY
-        results += len(operation.apply(Delta(batch), clock, until).inserts)
+        results += len(operation.apply(Delta(batch), until, until).inserts)
     return results + len(operation.apply(Delta(), END, END).inserts)
-
-
-def window_loop(batches: list[list[Any]]) -> int:
-    """Panes of a second for each key; a window is reported when the watermark has passed its end."""
-    panes: dict[int, dict[int, list[float]]] = {}
-    results: list[Bar] = []
-    clock, reported = NEVER, -1
-    ids = 0
-    for batch in batches:
-        for event in batch:
-            ts = event.ts
-            number = -(-ts // SECOND)
-            pane = panes.get(number)
-            if pane is None:
-                pane = panes[number] = {}
-            price = event.price
-            part = pane.get(event.symbol)
-            if part is None:
-                pane[event.symbol] = [price, 1, price]
-            else:
-                part[0] += price
-                part[1] += 1
-                if price > part[2]:  # noqa: PLR1730 (faster)
-                    part[2] = price
-            if ts > clock:
-                clock = ts
-                while clock - DELAY >= (reported + 1) * SECOND:
-                    reported += 1
-                    ids = _report(panes, reported, results, ids)
-    for number in range(reported + 1, max(panes, default=0) + 10):
-        ids = _report(panes, number, results, ids)
-    return len(results)
-
-
-def _report(panes: dict[int, dict[int, list[float]]], end: int, results: list[Bar], ids: int) -> int:
-    window: dict[int, list[float]] = {}
-    for number in range(end - 9, end + 1):
-        for symbol, (total, count, top) in panes.get(number, {}).items():
-            part = window.get(symbol)
-            if part is None:
-                window[symbol] = [total, count, top]
-            else:
-                part[0] += total
-                part[1] += count
-                if top > part[2]:  # noqa: PLR1730
-                    part[2] = top
-    for symbol, (total, count, top) in window.items():
-        ids += 1
-        results.append(Bar(symbol, total / count, top, ts=end * SECOND, id=ids, source="Bar", level=1))
-    panes.pop(end - 9, None)
-    return ids
 
 
 def join_loop(batches: list[list[Any]]) -> int:

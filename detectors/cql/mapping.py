@@ -33,13 +33,14 @@ class MappingOperation(Operation):
 
     def __init__(self, plan: Mapping, name: str, level: int) -> None:
         super().__init__()
-        hashes = SourceHashes(Origin(name, level))
-        more = {"source_": name, "level_": level, "hashes_": hashes}
+        self._hashes = SourceHashes(Origin(name, level))
+        self._known: dict[str, int] = {}  # the same as a plain dict, which compiled code reads faster
         self._of: dict[EventType, Callable[[list[Event]], list[Event]]] = {}
         for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
             one = Mapping(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
             test = f" if {plan.where.holds}" if plan.where is not None else ""
-            result = one.constructor("e.ts", "hashes_[e.source] ^ e.id")
+            result = one.constructor("e.ts", "known_[e.source] ^ e.id", repr(name), str(level))
+            more = {"known_": self._known}
             self._of[stream.event_type] = plan.frame.define(
                 f"def made(events):\n    return [{result} for e in events{test}]\n", more
             )
@@ -50,11 +51,18 @@ class MappingOperation(Operation):
 
     def _mapped(self, events: list[Event]) -> list[Event]:
         if len(self._of) == 1 or not events:
-            return next(iter(self._of.values()))(events)
+            return self._run(next(iter(self._of.values())), events)
         mapped = []
         for event_type, of_type in self._of.items():
-            mapped += of_type([event for event in events if event.__class__ is event_type])
+            mapped += self._run(of_type, [event for event in events if event.__class__ is event_type])
         return mapped
+
+    def _run(self, compiled: Callable[[list[Event]], list[Event]], events: list[Event]) -> list[Event]:
+        try:
+            return compiled(events)
+        except KeyError:  # a source that was not met before
+            self._known.update((source, self._hashes[source]) for source in {event.source for event in events})
+            return compiled(events)
 
     def snapshot(self) -> Any:
         return None

@@ -27,11 +27,11 @@ class Query:
     columns: tuple[Code, ...]
     frame: Frame
 
-    def constructor(self, ts: str, identity: str) -> str:
-        """Code that makes a result with that time and identity, source ``source_`` and level ``level_``."""
+    def constructor(self, ts: str, identity: str, source: str = "source_", level: str = "level_") -> str:
+        """Code that makes a result with that time, identity, source and level."""
         make = self.frame.constant(self.target.event_type)
         values = ", ".join(column.value for column in self.columns)
-        return f"{make}({values}, ts={ts}, id={identity}, source=source_, level=level_)"
+        return f"{make}({values}, ts={ts}, id={identity}, source={source}, level={level})"
 
 
 @dataclass(frozen=True)

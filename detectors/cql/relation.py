@@ -42,6 +42,12 @@ def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
     return plan.frame.define("\n".join(lines) + "\n", more)
 
 
+def single_result(plan: Windowed, origin: Origin) -> Callable[..., Event]:
+    """The function that makes a result of (first tuple, values of the aggregates, bounds, time, identity of the window)."""
+    more: dict[str, Any] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
+    return plan.frame.define(f"def made(e, a, w, ts, window):\n    return {plan.constructor('ts', 'id_(*window)')}\n", more)
+
+
 def _aggregation(plan: Windowed, more: dict[str, Any]) -> Callable[..., Any]:
     """The function that gives the one result of a group."""
     lines = ["def made(events, w, ts, window):"]

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from detectors.cql.trees import Trees
 from middleware.event import ORDER, Event, Order
 
 WindowKey = Any
@@ -23,11 +24,13 @@ class Timeline:
         how many tuples came before those, and are forgotten.
     ``anchor``
         the time of the first tuple of all, once it is forgotten.
+    ``trees``
+        aggregates of all tuples, kept once a window was large.
     ``published``
         the results of each window that may still change, by its key; ``keys`` are these in order.
     """
 
-    __slots__ = ("_clock_before", "_clock_of", "anchor", "clocks", "events", "gone", "keys", "orders", "published")
+    __slots__ = ("_clock_before", "_clock_of", "anchor", "clocks", "events", "gone", "keys", "orders", "published", "trees")
 
     def __init__(self, clock_of: Callable[[Event], int] | None) -> None:
         self.events: list[Event] = []
@@ -35,6 +38,7 @@ class Timeline:
         self.clocks: list[int] = []
         self.gone = 0
         self.anchor: int | None = None
+        self.trees: Trees | None = None
         self.published: dict[WindowKey, list[Event]] = {}
         self.keys: list[WindowKey] = []
         self._clock_of = clock_of
@@ -54,6 +58,8 @@ class Timeline:
     def change(self, retracts: list[Event], inserts: list[Event]) -> list[Order]:
         """Take tuples out and in; returns the places that are disturbed. O(changes log n), and moving what lies behind."""
         places = []
+        if self.trees is not None:
+            self.trees.change(retracts, inserts)
         for event in retracts:
             order = ORDER(event)
             at = bisect_left(self.orders, order)
@@ -123,6 +129,8 @@ class Timeline:
         if count:
             if self.anchor is None:
                 self.anchor = self.events[0].ts
+            if self.trees is not None:
+                self.trees.forget(self.orders[count - 1])
             if self.clocks:
                 self._clock_before = self.clocks[count - 1]
                 del self.clocks[:count]

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
+from detectors.cql import trees
 from detectors.cql.changes import Unpacker, difference, packed
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
-from detectors.cql.relation import evaluation, key_code
+from detectors.cql.relation import evaluation, key_code, single_result
 from detectors.cql.stepped import SteppedOperation, can_run
 from detectors.cql.timeline import Timeline
 from detectors.cql.windows import Measure, Shape
@@ -44,7 +45,9 @@ class WindowedOperation(Operation):
         self.plan = plan
         frame, window = plan.frame, plan.window
         self._parts = frame.define(_parting(plan))
-        self._evaluate = evaluation(plan, Origin(name, level))
+        origin = Origin(name, level)
+        self._evaluate, self._result = evaluation(plan, origin), single_result(plan, origin)
+        self._tree_plan = trees.tree_plan(plan)
         self._clock_of = frame.function("e", window.clock.value) if window.clock is not None else None
         self._timed = TimedCuts(window) if window.is_timed else None
         self._made = None if window.is_timed else _cuts_by_tuples(plan)
@@ -140,7 +143,7 @@ class WindowedOperation(Operation):
         if cut is not None:
             known = tuple(map(canonical, key))
             identity = (known[0] if len(known) == 1 else known, *cut.identity)
-            results = self._evaluate(timeline.events[cut.low : cut.high], cut.bounds, cut.ts, identity)
+            results = self._results(timeline, cut, identity)
         before = timeline.publish(window, results)
         if not before:
             out.inserts += results
@@ -149,6 +152,16 @@ class WindowedOperation(Operation):
         out.inserts += changed.inserts
         out.revises += changed.revises
         out.retracts += changed.retracts
+
+    def _results(self, timeline: Timeline, cut: Cut, identity: tuple[Any, ...]) -> list[Event]:
+        """The results of a window: folded if it is small, else looked up."""
+        events, plan = timeline.events, self._tree_plan
+        if plan is None or cut.high - cut.low <= trees.SMALL:
+            return self._evaluate(events[cut.low : cut.high], cut.bounds, cut.ts, identity)
+        if timeline.trees is None:
+            timeline.trees = trees.Trees(plan, events, timeline.orders)
+        values = timeline.trees.values(events, timeline.orders, cut.low, cut.high)
+        return [self._result(events[cut.low], values, cut.bounds, cut.ts, identity)]
 
     # memory
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql
+from detectors.cql import compile_cql, trees
 from detectors.cql.stepped import can_run
 from detectors.cql.windowed import WindowedOperation
 from middleware import native
@@ -23,7 +23,7 @@ class Tick(Event, frozen=True):
     at: int
 
 
-PRICES = st.one_of(st.integers(-4, 4).map(float), st.sampled_from([0.1, 1e15, -1e15, 2.5]))
+PRICES = st.one_of(st.integers(-4, 4).map(float), st.sampled_from([0.1, 1e15, -1e15, 2.5, -0.0, 1e308, -1e308]))
 DRAWN = st.tuples(
     st.sampled_from("AB"), PRICES, st.integers(-3, 9), st.integers(0, 12), st.integers(0, 30), st.sampled_from("xy")
 )
@@ -187,3 +187,29 @@ def test_the_native_core_gives_the_same_bits_and_identities(size, slide, grouped
     results = play(operator, moments, restarts)
     assert results == play(Plain(operator.plan), moments)
     assert [repr(e) for e in results] == [repr(e) for e in play(Plain(operator.plan), in_order(trades(drawn)))]
+
+
+TREES = """SELECT {key} count(*) AS n, sum(price) AS total, avg(quantity) AS mean, max(price) AS top, min(quantity) AS least,
+           range(price) AS spread, first(quantity) AS opened, last(price) AS closed FROM Trade"""
+
+
+@settings(max_examples=100, deadline=None)
+@given(specs(), st.booleans(), *HISTORY.values())
+def test_large_windows_give_the_same_bits_from_trees(spec, grouped, drawn, others, seed, restarts):
+    text, model, _ = spec
+    key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
+    made = "CREATE STREAM Trade (symbol String, price Double NOT NULL, quantity Int NOT NULL, at Long NOT NULL);"
+    script = compile_cql(f"{made}{TREES.format(key=key)} {text}] {group} INTO Bar {model}")
+    operator, trade = Plain(script.operators[0].plan), script.types["Trade"]
+
+    def trades(drawn, first=0):
+        return [trade(e.symbol, e.price, e.quantity, e.at, ts=e.ts, id=e.id, source=e.source) for e in ticks(drawn, first)]
+
+    moments = history(trades(drawn), Random(seed), trades(others, 1000))
+    folded = play(operator, moments, restarts)
+    small, trees.SMALL = trees.SMALL, 1
+    try:
+        looked_up = play(operator, moments, restarts)
+    finally:
+        trees.SMALL = small
+    assert [repr(e) for e in looked_up] == [repr(e) for e in folded]
