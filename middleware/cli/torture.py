@@ -15,7 +15,7 @@ def torture(
     longest: Annotated[float, typer.Option(min=0.2, max=8.0, help="Seconds that a fault may last.")] = 3.0,
     json: JsonFile = None,
 ) -> None:
-    """Torture two nodes: kill and stop them, cut, stall and slow links, fill disks, take file descriptors, lie, send junk.
+    """Torture two nodes: kill and stop them, cut, stall and slow their links, fill disks, take descriptors, lie, send junk.
 
     Meanwhile three sources publish, out of order, and a subscriber at the far end takes final results. In the end these
     must be exactly those of an in-order run; after each fault, progress must resume; and no node may die.

@@ -45,7 +45,7 @@ from middleware.pubsub.journal import Journal, PeerKey
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer
-from middleware.pubsub.posting import begin, note_passed, post_news, serve
+from middleware.pubsub.posting import begin, note_passed, pass_on, post_news, serve
 from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.routing import RoutingTable, check_pattern, wanted
 from middleware.pubsub.sources import SourcePolicy
@@ -248,6 +248,7 @@ class Broker:
                 self.journal.moved(peer.key, payload.position, payload.mark)
             elif type(payload) is Gap and peer.role == "node":
                 self.drops["gap in what a node sends"] += 1
+                pass_on(payload, self._books.everywhere.offered_by(peer.key), self._peers.values())
         except WireError as error:
             self.drops[str(error).split(":", 1)[0]] += 1
 
@@ -261,7 +262,8 @@ class Broker:
         peer.patterns, peer.on_slow, peer.paused = patterns, interest.on_slow, frozenset(interest.paused)
         if peer.role != "publisher":
             self._table.subscribe(peer, patterns)
-            if not peer.begun and begin(peer, self.journal, interest):
+            was_lost = self._lost.pop(peer.key, None) is not None and self.journal is None
+            if not peer.begun and begin(peer, self.journal, interest, was_lost):
                 self.drops["gap for a reader"] += 1
         if self.journal is not None:
             self.journal.told(peer.key, interest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from middleware.event import END, NEVER
@@ -12,11 +14,16 @@ from middleware.pubsub.peer import Peer
 from middleware.pubsub.routing import RoutingTable, wanted
 
 
-def begin(peer: Peer, journal: Journal | None, interest: Interest) -> bool:
-    """A reader has attached: it goes on where it was, if there is a log. Whether there is a gap."""
+def begin(peer: Peer, journal: Journal | None, interest: Interest, was_lost: bool) -> bool:
+    """A reader has attached: it goes on where it was, if there is a log. Whether there is a gap.
+
+    Without a log there is one if it ``was_lost``: what was made meanwhile is gone, and it is told so first of all.
+    """
     peer.begun = True
     if journal is None:
-        return False
+        if was_lost:
+            peer.link.send([encode(Gap(0, 0))])
+        return was_lost
     peer.begun_in_log = True
     start, is_gap = journal.start_of(peer.key, interest)
     if is_gap:
@@ -27,6 +34,13 @@ def begin(peer: Peer, journal: Journal | None, interest: Interest) -> bool:
     if start < journal.position:
         peer.behind = start
     return is_gap
+
+
+def pass_on(gap: Gap, names: Iterable[str], peers: Iterable[Peer]) -> None:
+    """A node has lost changes of these types: tell the subscribers that read them."""
+    for peer in peers:
+        if peer.role == "subscriber" and any(wanted(peer.patterns, name) for name in names):
+            peer.link.send([encode(gap)])
 
 
 def post_news(

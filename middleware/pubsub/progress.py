@@ -78,6 +78,10 @@ class Promises:
         progress = self._types[name]
         return progress.value(), dict(progress.promises)
 
+    def offered_by(self, origin: Hashable) -> list[str]:
+        """The types that an origin offers."""
+        return list(self._offers.get(origin, ()))
+
     def floor(self, name: str) -> int:
         """What has been promised for a type, ever; NEVER if nothing was."""
         return self._types[name].floor if name in self._types else NEVER

@@ -14,6 +14,9 @@ use crate::keys::{Key, Numbers};
 use crate::lane::{Lane, LaneState};
 use crate::shared::Shared;
 
+/// What `middleware.ordering.lanes.LanesState` holds: lanes by key, events without a lane, failures.
+type LanesState<'py> = (Vec<(Bound<'py, PyAny>, LaneState<'py>)>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
+
 /// What lies at or below it is all there is.
 const END: i64 = 1 << 62;
 
@@ -149,7 +152,7 @@ impl KeyedLanes {
     fn restore(
         &mut self,
         py: Python<'_>,
-        state: (Vec<(Bound<'_, PyAny>, LaneState<'_>)>, Bound<'_, PyDict>, Vec<Py<PyAny>>),
+        state: LanesState<'_>,
     ) -> PyResult<()> {
         let (lanes, keyless, failures) = state;
         for (key, lane) in lanes {
