@@ -101,8 +101,9 @@ def _sizes() -> list[Case]:
 def _rivals() -> list[Case]:
     """FiBA in batches against other ways to have the sums of the same rounds."""
     found = []
-    for name, (rival, rounds) in rivals.available().items():
+    for name, rival, n, rounds in rivals.available(N):
+        size = "" if n == N else f".n{n}"
         for distance in DISTANCES:
-            value = measured(Fiba, MONOIDS["sum"], N, distance, ROUNDS)
-            found.append((f"window.vs_{name}.d{distance}", value, rivals.measured(rival, N, distance, rounds)))
+            value = measured(Fiba, MONOIDS["sum"], n, distance, ROUNDS)
+            found.append((f"window.vs_{name}{size}.d{distance}", value, rivals.measured(rival, n, distance, rounds)))
     return found

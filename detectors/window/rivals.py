@@ -20,13 +20,13 @@ Rival = Callable[[Any, Any, Any, Any, Any], Any]
 """(times and values the window is filled with, times to evict, times to insert, values) -> work to be measured."""
 
 
-def available() -> dict[str, tuple[Rival, int]]:
-    """Those whose libraries are there, and how many rounds of each are enough."""
-    found: dict[str, tuple[Rival, int]] = {"heap": (heap, 50_000), "sorted_array": (sorted_array, 500)}
-    if find_spec("river") and find_spec("narwhals") and find_spec("scipy"):
-        found["river_sorted"] = (river_sorted, 20_000)
+def available(n: int) -> list[tuple[str, Rival, int, int]]:
+    """Name, rival, size of the window (n if it can cope with it) and rounds, of those whose libraries are there."""
+    found: list[tuple[str, Rival, int, int]] = [("heap", heap, n, 50_000), ("sorted_array", sorted_array, n, 500)]
+    if all(map(find_spec, ("river", "narwhals", "scipy"))):
+        found.append(("river_sorted", river_sorted, 1 << 10, 1_000))  # O(n) a round
     if find_spec("polars"):
-        found["polars_sorted"] = (polars_sorted, 200_000)
+        found.append(("polars_sorted", polars_sorted, n, 200_000))
     return found
 
 

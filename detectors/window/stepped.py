@@ -45,12 +45,13 @@ class SteppedOperation(Operation):
     def __init__(self, plan: Windows, name: str, level: int) -> None:
         super().__init__()
         self._plan, self._name, self._level = plan, name, level
+        self.columns: list[tuple[str, bool]] = []
         self._windows = self._new()
 
     def _new(self) -> native.KeyedWindows:
         plan, over = self._plan, self._plan.over
         assert isinstance(over, Hopping)
-        columns: list[tuple[str, bool]] = []
+        columns = self.columns
         aggregates: list[tuple[str, int | None]] = []
         for aggregate in plan.aggregates.values():
             place = None
@@ -92,6 +93,11 @@ class SteppedOperation(Operation):
         events = self._plan.events
         revised = list(zip(events(old), events(new), strict=True)) if old else []
         return Delta(events(inserted), revised, events(withdrawn) if withdrawn else [])
+
+    def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[tuple[Any, ...]]:
+        """Take columns of what comes, none of it at or before the ``final`` of the last call; rows of the windows that end."""
+        inserted, _, _, _ = self._windows.feed(times, keys, columns, upto, final)
+        return inserted
 
     def _failed(self, event: Event, error: BaseException) -> None:
         self.fail(event, "".join(traceback.format_exception(error)))

@@ -4,8 +4,8 @@
 
 mod bulk;
 mod check;
-mod columns;
-mod errors;
+pub mod columns;
+pub mod errors;
 mod evict;
 pub mod exact;
 mod insert;

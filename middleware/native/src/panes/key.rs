@@ -37,10 +37,21 @@ impl Keys {
                 PyTuple::new(py, values)?.into_any()
             }
         };
+        self.canonical(key)
+    }
+
+    /// A key in the one form of all that are equal to it.
+    #[inline]
+    pub fn canonical<'py>(&self, key: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if key.is_exact_instance_of::<PyInt>() || key.is_exact_instance_of::<PyString>() {
             return Ok(key);
         }
-        self.canonical.bind(py).call1((key,))
+        self.canonical.bind(key.py()).call1((key,))
+    }
+
+    #[inline]
+    pub fn of_integer(&self, key: i64) -> Option<u32> {
+        self.integers.get(&key).copied()
     }
 
     #[inline]

@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::aggregate::{Value, What};
+use crate::fiba::columns::numbers;
+use crate::fiba::errors::same_length;
 use super::key::Keys;
 use super::lane::{Lane, NEVER};
 use super::plan::{Column, Plan, Row};
@@ -116,20 +118,23 @@ impl KeyedWindows {
         fail: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let py = inserts.py();
-        let list = || PyList::empty(py);
-        let out = Out { inserted: list(), old: list(), new: list(), withdrawn: list() };
         let mut late = Vec::new();
         let outcome = self.take(&inserts, &retracts, &mut late, &fail);
-        for work in &late {
-            self.lanes[work.lane].pending = None;
-        }
-        outcome?;
-        for work in late {
-            self.correct(py, work, &out)?;
-        }
-        self.pass(py, upto, &out)?;
-        self.purge(py, r#final)?;
-        PyTuple::new(py, [out.inserted, out.old, out.new, out.withdrawn])
+        self.settle(py, late, outcome, (upto, r#final))
+    }
+
+    /// As `apply`, with columns of what comes: times, keys, and one for each that is read. No object an event.
+    fn feed<'py>(
+        &mut self,
+        times: Bound<'py, PyAny>,
+        keys: Bound<'py, PyAny>,
+        columns: Vec<Bound<'py, PyAny>>,
+        upto: i64,
+        r#final: i64,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let mut late = Vec::new();
+        let outcome = self.take_columns(&times, &keys, &columns, &mut late);
+        self.settle(times.py(), late, outcome, (upto, r#final))
     }
 
     #[getter]
@@ -195,15 +200,102 @@ impl KeyedWindows {
                 }
                 Err(error) => return Err(error),
             };
-            if ts > self.upto {
-                self.lanes[lane].insert(ts, &row);
-                self.held += 1;
-                self.schedule(lane, ts);
-            } else {
-                self.pending(lane, late).come.push((ts, row.clone()));
-            }
+            self.put(lane, ts, &row, late);
         }
         Ok(())
+    }
+
+    /// Take what comes as columns, all of one length.
+    fn take_columns(
+        &mut self,
+        times: &Bound<'_, PyAny>,
+        keys: &Bound<'_, PyAny>,
+        columns: &[Bound<'_, PyAny>],
+        late: &mut Vec<Late>,
+    ) -> PyResult<()> {
+        let times = numbers::<i64>(times)?;
+        let lanes = self.lanes_of(keys, times.len())?;
+        let mut bits = Vec::new();
+        for (column, given) in self.plan.columns.iter().zip(columns) {
+            bits.push(if column.is_float {
+                numbers::<f64>(given)?.into_iter().map(f64::to_bits).collect::<Vec<_>>()
+            } else {
+                numbers::<i64>(given)?.into_iter().map(i64::cast_unsigned).collect()
+            });
+        }
+        for column in &bits {
+            same_length(times.len(), column.len())?;
+        }
+        let there = (1 << bits.len()) - 1;
+        let mut row = Row::new();
+        for (number, (&ts, lane)) in times.iter().zip(lanes).enumerate() {
+            row.clear();
+            row.extend([ts.cast_unsigned(), there]);
+            row.extend(bits.iter().map(|column| column[number]));
+            self.put(lane, ts, &row, late);
+        }
+        Ok(())
+    }
+
+    /// The lanes of a column of keys: integers, or any objects.
+    fn lanes_of(&mut self, keys: &Bound<'_, PyAny>, length: usize) -> PyResult<Vec<usize>> {
+        let py = keys.py();
+        if self.key_fields == 0 {
+            let lane = self.lane_of(PyTuple::empty(py).as_any())?;
+            return Ok(vec![lane; length]);
+        }
+        let lanes = match numbers::<i64>(keys) {
+            Ok(keys) => keys
+                .into_iter()
+                .map(|key| match self.keys.of_integer(key) {
+                    Some(lane) => Ok(lane as usize),
+                    None => self.lane_of(&key.into_bound_py_any(py)?),
+                })
+                .collect::<PyResult<Vec<_>>>()?,
+            Err(_) => keys
+                .try_iter()?
+                .map(|key| {
+                    let key = self.keys.canonical(key?)?;
+                    self.lane_of(&key)
+                })
+                .collect::<PyResult<Vec<_>>>()?,
+        };
+        same_length(length, lanes.len())?;
+        Ok(lanes)
+    }
+
+    /// A row for a lane: at once, or, if it touches published windows, when all has been taken.
+    #[inline]
+    fn put(&mut self, lane: usize, ts: i64, row: &[u64], late: &mut Vec<Late>) {
+        if ts > self.upto {
+            self.lanes[lane].insert(ts, row);
+            self.held += 1;
+            self.schedule(lane, ts);
+        } else {
+            self.pending(lane, late).come.push((ts, row.to_vec()));
+        }
+    }
+
+    /// Once all has been taken: correct, publish, forget.
+    fn settle<'py>(
+        &mut self,
+        py: Python<'py>,
+        late: Vec<Late>,
+        outcome: PyResult<()>,
+        (upto, r#final): (i64, i64),
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        for work in &late {
+            self.lanes[work.lane].pending = None;
+        }
+        outcome?;
+        let list = || PyList::empty(py);
+        let out = Out { inserted: list(), old: list(), new: list(), withdrawn: list() };
+        for work in late {
+            self.correct(py, work, &out)?;
+        }
+        self.pass(py, upto, &out)?;
+        self.purge(py, r#final)?;
+        PyTuple::new(py, [out.inserted, out.old, out.new, out.withdrawn])
     }
 
     /// The lane of an event, and its time; the rest of it in `row`.
@@ -211,11 +303,16 @@ impl KeyedWindows {
     fn read(&mut self, event: &Bound<'_, PyAny>, row: &mut Row) -> PyResult<(usize, i64)> {
         let ts = self.plan.read(event, &self.ts, row)?;
         let key = self.keys.of(event)?;
-        let lane = match self.keys.get(&key)? {
-            Some(number) => number as usize,
-            None => self.new_lane(event.py(), &key)?,
-        };
-        Ok((lane, ts))
+        Ok((self.lane_of(&key)?, ts))
+    }
+
+    /// The lane of a canonical key.
+    #[inline]
+    fn lane_of(&mut self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
+        match self.keys.get(key)? {
+            Some(number) => Ok(number as usize),
+            None => self.new_lane(key.py(), key),
+        }
     }
 
     fn new_lane(&mut self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<usize> {

@@ -1,0 +1,72 @@
+"""Windows over Arrow and Parquet give what the operator gives for the same events."""
+
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from detectors.window import COUNT, MEAN, SUM, VARIANCE, Hopping, Session, Tumbling, Windows
+from middleware import Delta, Event, native
+from middleware.errors import WindowError
+from middleware.event import END
+
+pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
+
+
+class Reading(Event):
+    sensor: int
+    place: str
+    value: float
+    count: int
+
+
+VALUES = {"n": COUNT, "mean": (MEAN, "value"), "sum": (SUM, "count")}
+
+
+def readings(number: int, lateness: int) -> list[Reading]:
+    random = Random(number)
+    events = [Reading(random.randrange(3), random.choice("ab"), random.random(), n, ts=5 * n, id=n) for n in range(number)]
+    return sorted(events, key=lambda event: event.ts + random.randrange(lateness))
+
+
+def table_of(events: list[Reading]) -> pa.Table:
+    fields = ("ts", "sensor", "place", "value", "count")
+    return pa.table({field: [getattr(event, field) for event in events] for field in fields})
+
+
+@pytest.mark.parametrize("key", [(), "sensor", "place", ("sensor", "place")], ids=str)
+@pytest.mark.parametrize("emit", ["close", "final"])
+def test_parquet_gives_what_events_give(key, emit, tmp_path):
+    from detectors.window.tables import TableWindows
+
+    events = readings(500, 60)
+    plan = Windows(Reading, Hopping((40, 100), 20), VALUES, key=key, emit=emit)
+    pq.write_table(table_of(events), tmp_path / "readings.parquet")
+    windows = TableWindows(plan, lateness=60)
+    tables = list(windows.run(pq.ParquetFile(tmp_path / "readings.parquet").iter_batches(37)))
+    expected = plan.start("w", 1).apply(Delta(events), END, END).inserts
+    fields = plan.result.__struct_fields__[:-3]
+    found = [tuple(row[field] for field in fields) for table in tables for row in table.to_pylist()]
+    assert sorted(found, key=repr) == sorted([tuple(getattr(each, field) for field in fields) for each in expected], key=repr)
+    assert windows.late == 0 and sum(len(table) > 0 for table in tables) > 5
+
+
+def test_late_rows_are_counted():
+    from detectors.window.tables import TableWindows
+
+    windows = TableWindows(Windows(Reading, Tumbling(10), VALUES), lateness=5)
+    (batch,) = table_of([Reading(1, "a", 1.0, 1, ts=100)]).to_batches()
+    assert len(windows.push(batch)) == 0
+    (batch,) = table_of([Reading(1, "a", 1.0, 1, ts=ts) for ts in (95, 96, 101)]).to_batches()
+    windows.push(batch)
+    assert windows.late == 1
+    assert windows.finish()["n"].to_pylist() == [2, 1]
+
+
+def test_what_needs_events_is_refused():
+    from detectors.window.tables import TableWindows
+
+    for plan in (Windows(Reading, Session(5), VALUES), Windows(Reading, Tumbling(5), {"v": (VARIANCE, "value")})):
+        with pytest.raises(WindowError, match="hopping and tumbling"):
+            TableWindows(plan, lateness=5)
