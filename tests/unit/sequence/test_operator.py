@@ -130,3 +130,39 @@ def test_invariants_hold_in_both_cores(seed):
         for each in both:
             each._core._check()
         assert both[0].held == both[1].held
+
+
+@cores
+def test_negation_at_both_ends_rests_on_two_windows(use_native):
+    """A late negative rules a match out, is taken back, and the one before the match still counts: it was not forgotten."""
+    text = "EVENT SEQ(!(M m), N a, !(B b)) WITHIN 10 ns RETURN P(a.id AS a)"
+    operation = started(text, (N, M, B), use_native)
+    assert not operation.apply(Delta([M(1, ts=100, id=1), N(1, ts=105, id=2)]), 105, 98)
+    assert not operation.apply(Delta(), 114, 113)  # final has left the negative's own window behind
+    assert not operation.apply(Delta(), 120, 113)
+    assert not operation.apply(Delta([B(1, ts=114, id=3)]), 121, 113)
+    assert not operation.apply(Delta([], [], [B(1, ts=114, id=3)]), 121, 113)
+    assert operation.held == 2
+
+
+@cores
+def test_a_match_that_is_revised_and_ruled_out_at_once_is_withdrawn_as_it_was(use_native):
+    text = "EVENT SEQ(N a, !(M m)) WITHIN 10 ns RETURN P(a.value AS value)"
+    operation = started(text, (N, M), use_native)
+    old = N(1, 1.0, ts=5, id=1, source="a")
+    (published,) = operation.apply(Delta([old]), 15, 0).inserts
+    assert published.value == 1.0
+    out = operation.apply(Delta([N(1, 2.0, ts=5, id=1, source="a"), M(1, ts=9, id=1, source="m")], [], [old]), 20, 0)
+    assert (out.inserts, out.revises, out.retracts) == ([], [], [published])
+
+
+@cores
+def test_a_match_that_comes_back_otherwise_is_revised(use_native):
+    text = "EVENT SEQ(N a, N b) WHERE a.key < b.key WITHIN 10 ns RETURN P(a.value AS value)"
+    operation = started(text, (N,), use_native)
+    old = N(1, 1.0, ts=5, id=1, source="a")
+    (published,) = operation.apply(Delta([old, N(2, ts=7, id=2, source="a")]), 15, 0).inserts
+    out = operation.apply(Delta([N(1, 2.0, ts=6, id=1, source="a")], [], [old]), 20, 0)
+    ((before, after),) = out.revises
+    assert (before, after.value, after.id) == (published, 2.0, published.id)
+    assert not out.inserts and not out.retracts
