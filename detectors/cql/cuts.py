@@ -27,7 +27,22 @@ class Cut(NamedTuple):
     identity: tuple[Any, ...]
 
 
-class TimedCuts:
+class _Cuts:
+    """What all kinds share."""
+
+    plan: WindowPlan
+
+    def landmark(self, timeline: Timeline, count: int) -> int:
+        """How many of the first ``count`` tuples lie before the lower bound of a landmark window."""
+        lower = self.plan.lower
+        if lower is None:
+            return 0
+        if self.plan.slide.measure is Measure.CLOCK:
+            return _first_after(timeline.clocks, lower, count)
+        return min(count, timeline.until(lower))
+
+
+class TimedCuts(_Cuts):
     """Boundaries ``phase`` + k * slide on the time of the events."""
 
     def __init__(self, plan: WindowPlan) -> None:
@@ -144,7 +159,7 @@ def _first_after(clocks: list[int], time: int, high: int) -> int:
     return bisect_right(clocks, time, 0, high)
 
 
-class TupleCuts:
+class TupleCuts(_Cuts):
     """Windows that end with a tuple: every so many tuples, and for each moment or batch if the model reacts to those."""
 
     def __init__(self, plan: WindowPlan, batch_of: Callable[[Event], Any] | None) -> None:
@@ -233,7 +248,7 @@ class TupleCuts:
         return _first_after(timeline.clocks, timeline.clocks[settled - 1] - size.amount, settled)
 
 
-class ClockCuts:
+class ClockCuts(_Cuts):
     """Boundaries on an application time of its own: the tuple beyond one tells that it is passed (Vu 2015, Algorithm 2)."""
 
     def __init__(self, plan: WindowPlan) -> None:
@@ -304,7 +319,7 @@ class ClockCuts:
         return min(settled - 1, timeline.until(timeline.events[settled - 1].ts - size.amount))
 
 
-class DeltaCuts:
+class DeltaCuts(_Cuts):
     """Windows that end before the tuple that is farther than a threshold from their first (Vu 2015, 2.2.2)."""
 
     def __init__(self, plan: WindowPlan, measure: Callable[[Event], float | None]) -> None:

@@ -22,7 +22,11 @@ from middleware.change import Delta
 from middleware.event import END, NEVER, Event
 from middleware.operator import Operation, Operator, Origin
 
-_LEAST_PURGE = 1024
+LEAST_PURGE = 1024
+"""Changes between two purges, at least."""
+
+PURGE_SHARE = 0.5
+"""And as a share of what is held: so purging costs each change O(1)."""
 
 
 class JoinOperator(Operator):
@@ -76,7 +80,7 @@ class _Join(Operation):
         after = self._hold_back(self._changes(delta.inserts, self._pairs.insert)) if delta.inserts else []
         after += self._due()
         self._changed += len(delta.inserts) + len(delta.retracts)
-        if self._changed > max(_LEAST_PURGE, self._pairs.held // 2) or final == END:
+        if self._changed > max(LEAST_PURGE, self._pairs.held * PURGE_SHARE) or final == END:
             self._changed = 0
             self._pairs.forget(final)
         return difference(before, after)

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from detectors.cql.trees import Trees
+from detectors.cql.trees import Prefix, Trees
 from middleware.event import ORDER, Event, Order
 
 WindowKey = Any
@@ -26,11 +26,25 @@ class Timeline:
         the time of the first tuple of all, once it is forgotten.
     ``trees``
         aggregates of all tuples, kept once a window was large.
+    ``prefix``
+        what landmark windows hold of the tuples that are forgotten.
     ``published``
         the results of each window that may still change, by its key; ``keys`` are these in order.
     """
 
-    __slots__ = ("_clock_before", "_clock_of", "anchor", "clocks", "events", "gone", "keys", "orders", "published", "trees")
+    __slots__ = (
+        "_clock_before",
+        "_clock_of",
+        "anchor",
+        "clocks",
+        "events",
+        "gone",
+        "keys",
+        "orders",
+        "prefix",
+        "published",
+        "trees",
+    )
 
     def __init__(self, clock_of: Callable[[Event], int] | None) -> None:
         self.events: list[Event] = []
@@ -39,6 +53,7 @@ class Timeline:
         self.gone = 0
         self.anchor: int | None = None
         self.trees: Trees | None = None
+        self.prefix: Prefix | None = None
         self.published: dict[WindowKey, list[Event]] = {}
         self.keys: list[WindowKey] = []
         self._clock_of = clock_of

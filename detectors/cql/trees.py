@@ -15,7 +15,7 @@ from detectors.expressions.code import Code
 from detectors.expressions.types import Type
 from detectors.window.fiba import Aggregator, Fiba
 from detectors.window.monoid import Monoid
-from detectors.window.monoids import MAX, MEAN, MIN, RANGE, SUM
+from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MEAN, MIN, RANGE, SUM
 from middleware.event import ORDER, Event, Order
 
 SMALL = 128
@@ -32,16 +32,20 @@ class TreePlan:
     def __init__(self, plan: Windowed) -> None:
         self.trees: list[tuple[Monoid, _Value]] = []
         self.parts: list[int | Callable[[list[Event], int, int], Any]] = []
+        self.folds: list[tuple[Monoid, _Value]] = []
         for aggregate, arguments in plan.aggregates:
             self.parts.append(self._part(plan, aggregate, arguments))
 
     def _part(self, plan: Windowed, aggregate: Aggregate, arguments: tuple[Code, ...]) -> Any:
         if aggregate.name == "count":
+            self.folds.append((COUNT, lambda event: event))
             return lambda events, low, high: high - low
         value = plan.frame.function("e", arguments[0].value)
         if aggregate.name == "first":
+            self.folds.append((FIRST, value))
             return lambda events, low, high: value(events[low])
         if aggregate.name == "last":
+            self.folds.append((LAST, value))
             return lambda events, low, high: value(events[high - 1])
         monoid = _MONOIDS[aggregate.name]
         is_whole = arguments[0].type in _NARROW
@@ -49,6 +53,7 @@ class TreePlan:
             self.trees.append((monoid, lambda event: float(value(event))))
         else:
             self.trees.append((monoid.of(int) if is_whole else monoid, value))
+        self.folds.append(self.trees[-1])
         return len(self.trees) - 1
 
 
@@ -98,3 +103,28 @@ class Trees:
         first, last = orders[low], orders[high - 1]
         found = [tree.range_query(first, last) for tree, _ in self._trees]
         return tuple([found[part] if isinstance(part, int) else part(events, low, high) for part in self._plan.parts])
+
+
+class Prefix:
+    """What a landmark window has held for so long that nothing can change it: one partial aggregate instead of tuples."""
+
+    def __init__(self, plan: TreePlan, first: Event, partials: list[Any] | None = None) -> None:
+        self.first = first
+        self._folds = [(monoid.plain(), value) for monoid, value in plan.folds]
+        self.partials = partials if partials is not None else [monoid.identity for monoid, _ in self._folds]
+
+    def add(self, events: list[Event]) -> None:
+        """Take in tuples that come behind those it has. O(tuples)."""
+        self.partials = self._combined(events)
+
+    def _combined(self, events: list[Event]) -> list[Any]:
+        combined = []
+        for (monoid, value), partial in zip(self._folds, self.partials, strict=True):
+            for event in events:
+                partial = monoid.combine(partial, monoid.lift(value(event)))
+            combined.append(partial)
+        return combined
+
+    def values(self, events: list[Event]) -> tuple[Any, ...]:
+        """The aggregates of what it has and of these tuples behind it. O(tuples)."""
+        return tuple([monoid.lower(partial) for (monoid, _), partial in zip(self._folds, self._combined(events), strict=True)])

@@ -19,7 +19,12 @@ from middleware.derivation import canonical
 from middleware.event import END, NEVER, Event
 from middleware.operator import Operation, Operator, Origin
 
-_LEAST_PURGE = 256
+LEAST_PURGE = 256
+"""Changes between two purges, at least."""
+
+PURGE_SHARE = 0.5
+"""And as a share of what is held: so purging costs each change O(1)."""
+
 _Key = tuple[Any, ...]
 
 
@@ -80,7 +85,7 @@ class WindowedOperation(Operation):
                     self._redo(key, timeline, start, end, out)
         self._emitted, self._final = emitted, final
         self._report(out)
-        if self._changed > max(_LEAST_PURGE, self._held // 2) or final == END:
+        if self._changed > max(LEAST_PURGE, self._held * PURGE_SHARE) or final == END:
             self._purge()
         return out
 
@@ -156,6 +161,9 @@ class WindowedOperation(Operation):
     def _results(self, timeline: Timeline, cut: Cut, identity: tuple[Any, ...]) -> list[Event]:
         """The results of a window: folded if it is small, else looked up."""
         events, plan = timeline.events, self._tree_plan
+        if timeline.prefix is not None:
+            values = timeline.prefix.values(events[cut.low : cut.high])
+            return [self._result(timeline.prefix.first, values, cut.bounds, cut.ts, identity)]
         if plan is None or cut.high - cut.low <= trees.SMALL:
             return self._evaluate(events[cut.low : cut.high], cut.bounds, cut.ts, identity)
         if timeline.trees is None:
@@ -173,7 +181,7 @@ class WindowedOperation(Operation):
         self._changed = self._held = 0
         empty = []
         for key, timeline in self._timelines.items():
-            timeline.forget(len(timeline) if final == END else cuts.needed(timeline, final), final)
+            timeline.forget(len(timeline) if final == END else self._needed(timeline), final)
             self._held += len(timeline)
             if not timeline.events and not timeline.published and self._is_forgettable():
                 empty.append(key)
@@ -182,13 +190,33 @@ class WindowedOperation(Operation):
             if key not in waiting:
                 del self._timelines[key]
 
+    def _needed(self, timeline: Timeline) -> int:
+        """How many tuples may be forgotten. Landmark windows never let go of one, but may have it summed up."""
+        cuts = self._timed or self._made
+        assert cuts is not None
+        plan, window, final = self._tree_plan, self.plan.window, self._final
+        if window.shape is not Shape.LANDMARK:
+            return cuts.needed(timeline, final)
+        if plan is None:
+            return 0
+        slide = window.slide.amount if self._timed is not None else 0
+        count = max(0, timeline.until(final - slide) - (0 if self._timed is not None else 1))
+        low = cuts.landmark(timeline, count)
+        if low < count:
+            if timeline.prefix is None:
+                timeline.prefix = trees.Prefix(plan, timeline.events[low])
+            timeline.prefix.add(timeline.events[low:count])
+        return count
+
     def _is_forgettable(self) -> bool:
         """Whether an empty partition leaves no trace: no number, clock or anchor goes on from it."""
         window = self.plan.window
         if self._final == END:
             return True
         counts = window.slide.measure is Measure.COUNT and window.slide.amount > 1
-        return window.shape is not Shape.DELTA and not counts and window.clock is None and not window.is_anchored
+        return (
+            window.shape not in (Shape.DELTA, Shape.LANDMARK) and not counts and window.clock is None and not window.is_anchored
+        )
 
     @property
     def held(self) -> int:
@@ -199,16 +227,24 @@ class WindowedOperation(Operation):
         return len(self._timelines)
 
     def snapshot(self) -> Any:
-        timelines = [(key, timeline.state(packed)) for key, timeline in self._timelines.items()]
+        timelines = [(key, timeline.state(packed), self._prefix_state(timeline)) for key, timeline in self._timelines.items()]
         due = [(boundary, list(keys)) for boundary, keys in self._due.items()]
         return timelines, due, self._emitted, self._final, self._held, self._changed
+
+    @staticmethod
+    def _prefix_state(timeline: Timeline) -> Any:
+        prefix = timeline.prefix
+        return None if prefix is None else (packed([prefix.first]), prefix.partials)
 
     def restore(self, state: Any) -> None:
         timelines, due, self._emitted, self._final, self._held, self._changed = state
         self._timelines = {}
-        for key, saved in timelines:
+        for key, saved, prefix in timelines:
             timeline = self._timelines[key] = Timeline(self._clock_of)
-            timeline.restore(saved, Unpacker(self.plan.source.event_type), Unpacker(self.plan.target.event_type))
+            unpack = Unpacker(self.plan.source.event_type)
+            timeline.restore(saved, unpack, Unpacker(self.plan.target.event_type))
+            if prefix is not None and self._tree_plan is not None:
+                timeline.prefix = trees.Prefix(self._tree_plan, unpack(prefix[0])[0], prefix[1])
         self._due = {boundary: dict.fromkeys(keys) for boundary, keys in due}
         self._heap = sorted(self._due)
 

@@ -2,10 +2,11 @@
 
 from random import Random
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql
+from detectors.cql import compile_cql, joining
 from middleware.clock import SECOND
 from middleware.event import Event
 from middleware.testing.operators import history, in_order, play
@@ -48,6 +49,13 @@ def pairs(kept, condition, sizes, slide):
     return sorted(found)
 
 
+@pytest.fixture(autouse=True, params=[0, 1024], ids=["purge always", "purge seldom"])
+def purging(request, monkeypatch):
+    """Purging at every call, or only at the end."""
+    monkeypatch.setattr(joining, "LEAST_PURGE", request.param)
+    monkeypatch.setattr(joining, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+
+
 CONDITIONS = {
     "JOIN {} ON a.symbol = b.symbol": lambda a, b: a.symbol == b.symbol,
     "JOIN {} USING symbol": lambda a, b: a.symbol == b.symbol,
@@ -58,7 +66,7 @@ CONDITIONS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(CONDITIONS)),
     st.tuples(st.integers(1, 8), st.integers(1, 8)),
@@ -84,7 +92,7 @@ def test_joins_come_to_their_definition(join, sizes, slide, orders, quotes, othe
     assert found == pairs(given_events, CONDITIONS[join], sizes, slide)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ORDERS, st.integers(0, 2**32))
 def test_a_stream_joins_itself(orders, seed):
     text = """SELECT a.quantity AS one, b.quantity AS other FROM Order AS a [SIZE 5 seconds]

@@ -2,10 +2,11 @@
 
 from random import Random
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, trees
+from detectors.cql import compile_cql, trees, windowed
 from detectors.cql.stepped import can_run
 from detectors.cql.windowed import WindowedOperation
 from middleware import native
@@ -106,6 +107,13 @@ HISTORY = {
 }
 
 
+@pytest.fixture(autouse=True, params=[0, 256], ids=["purge always", "purge seldom"])
+def purging(request, monkeypatch):
+    """Purging at every call, or only at the end."""
+    monkeypatch.setattr(windowed, "LEAST_PURGE", request.param)
+    monkeypatch.setattr(windowed, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+
+
 def run_history(operator, drawn, others, seed, restarts):
     """The results of any history that ends with the drawn ticks, and the ticks."""
     events = ticks(drawn)
@@ -117,7 +125,7 @@ def run_history(operator, drawn, others, seed, restarts):
     return results, events
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(specs(), st.sampled_from([None, 2]), st.booleans(), *HISTORY.values())
 def test_windows_come_to_their_definition(spec, where, grouped, drawn, others, seed, restarts):
     text, model, definition = spec
@@ -128,7 +136,7 @@ def test_windows_come_to_their_definition(spec, where, grouped, drawn, others, s
     assert found(results, grouped) == expected(events, lambda part: naive_windows(part, definition), where, grouped)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 6), st.booleans(), *HISTORY.values())
 def test_delta_windows_come_to_their_definition(threshold, grouped, drawn, others, seed, restarts):
     key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
@@ -138,7 +146,7 @@ def test_delta_windows_come_to_their_definition(threshold, grouped, drawn, other
     assert found(results, grouped) == expected(events, by_definition, None, grouped)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(specs(), st.sampled_from([None, 2]), *HISTORY.values())
 def test_windows_without_aggregates_give_their_tuples(spec, where, drawn, others, seed, restarts):
     text, model, definition = spec
@@ -170,7 +178,7 @@ class Plain(Operator):
         return WindowedOperation(self.plan, name, level)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.booleans(), *HISTORY.values())
 def test_the_native_core_gives_the_same_bits_and_identities(size, slide, grouped, bare, drawn, others, seed, restarts):
     key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
@@ -193,7 +201,7 @@ TREES = """SELECT {key} count(*) AS n, sum(price) AS total, avg(quantity) AS mea
            range(price) AS spread, first(quantity) AS opened, last(price) AS closed FROM Trade"""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(specs(), st.booleans(), *HISTORY.values())
 def test_large_windows_give_the_same_bits_from_trees(spec, grouped, drawn, others, seed, restarts):
     text, model, _ = spec

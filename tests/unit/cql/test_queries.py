@@ -17,6 +17,7 @@ from middleware.event import END, ORDER
 from middleware.runtime.engine import run
 
 TICK = "CREATE STREAM Tick (symbol String, price Double, quantity Int, c Char, day Datetime);"
+KNOWN = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int);"
 
 
 def value(text, **attributes):
@@ -185,15 +186,22 @@ def test_the_index_of_pairs_and_its_plain_twin_agree():
 
 
 @pytest.mark.parametrize(
-    "window", ["SIZE 10 EVERY 1", "SIZE 10 seconds EVERY 1", "SIZE 10 EVERY 10 seconds", "DELTA 5 ON quantity"]
+    "window",
+    [
+        "SIZE 10 EVERY 1",
+        "SIZE 10 seconds EVERY 1",
+        "SIZE 10 EVERY 10 seconds",
+        "DELTA 5 ON quantity",
+        "LANDMARK EVERY 10 seconds",
+    ],
 )
 def test_memory_follows_what_can_still_change(window):
-    script = compile_cql(f"{TICK} SELECT max(price) AS top FROM Tick [{window}] INTO Top")
+    script = compile_cql(f"{KNOWN} SELECT max(price) AS top FROM Tick [{window}] INTO Top")
     make = script.types["Tick"]
     operation = script.operators[0].start("Top", 1)
     most = 0
     for n in range(0, 20_000, 100):
-        batch = [make("A", float(i), i % 7, "c", 0, ts=i * SECOND, id=i, source="x") for i in range(n, n + 100)]
+        batch = [make("A", float(i), i % 7, ts=i * SECOND, id=i, source="x") for i in range(n, n + 100)]
         operation.apply(Delta(batch), (n + 99) * SECOND, (n + 50) * SECOND)
         most = max(most, operation.held)
     assert most < 1000
