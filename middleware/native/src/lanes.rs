@@ -149,11 +149,7 @@ impl KeyedLanes {
     }
 
     /// Become the lanes that gave `state`, here or in the twin.
-    fn restore(
-        &mut self,
-        py: Python<'_>,
-        state: LanesState<'_>,
-    ) -> PyResult<()> {
+    fn restore(&mut self, py: Python<'_>, state: LanesState<'_>) -> PyResult<()> {
         let (lanes, keyless, failures) = state;
         for (key, lane) in lanes {
             let number = self.new_lane(key)?;

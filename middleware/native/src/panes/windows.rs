@@ -12,11 +12,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::aggregate::{Value, What};
-use crate::fiba::columns::numbers;
-use crate::fiba::errors::same_length;
 use super::key::Keys;
 use super::lane::{Lane, NEVER};
 use super::plan::{Column, Plan, Row};
+use crate::fiba::columns::numbers;
+use crate::fiba::errors::same_length;
 
 /// Progress of a stream that has promised nothing.
 const NOTHING: i64 = -(1 << 62);
