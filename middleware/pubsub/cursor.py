@@ -47,9 +47,14 @@ class Cursor:
     def moved(self, place: tuple[int, int], deltas: Iterable[Delta], finals: list[Event], barrier: Barrier) -> None:
         """Changes have come that lead to ``place``, and the barrier has let ``finals`` go. O(changes)."""
         group = [self.place[1] if self.place[0] == place[0] else 0, 0]
+        deltas = list(deltas)
+        for delta in deltas:  # all retractions first: an identity may change its type
+            known = [self._drop(IDENTITY(event)) for event in delta.retracts]
+            known += [self._came.get(IDENTITY(old)) for old, _ in delta.revises]
+            for came in known:
+                if came is not None:
+                    group[0] = self._bind(came, group[0])
         for delta in deltas:
-            for event in delta.retracts:
-                self._drop(IDENTITY(event))
             for event in (*(new for _, new in delta.revises), *delta.inserts):
                 identity = IDENTITY(event)
                 if identity in barrier and identity not in self._came:
@@ -61,7 +66,17 @@ class Cursor:
             self._groups.append(group)
         self.place = place
 
-    def _drop(self, identity: Identity) -> None:
+    def _drop(self, identity: Identity) -> _Group | None:
         group = self._came.pop(identity, None)
         if group is not None:
             group[1] -= 1
+        return group
+
+    def _bind(self, came: _Group, start: int) -> int:
+        """What came with this group is changed now: who reads the change again must read its coming again, too."""
+        low = came[0]
+        for group in reversed(self._groups):
+            if group[0] <= low:
+                break
+            group[0] = low
+        return min(low, start)

@@ -257,6 +257,7 @@ class SimulatedSubscriber(_SimulatedClient):
         types: EventTypes,
         *,
         on_slow: OnSlow = "block",
+        resumes: bool = False,
     ) -> None:
         self.events: list[Event] = []
         self.progress: dict[str, int] = {}
@@ -265,7 +266,7 @@ class SimulatedSubscriber(_SimulatedClient):
         self.reading = True
         self._codec = EventCodec(types)
         self._inbox: list[Parts] = []
-        super().__init__(simulation, "subscriber", name, node, Interest(1, sorted(patterns), on_slow))
+        super().__init__(simulation, "subscriber", name, node, Interest(1, sorted(patterns), on_slow, resumes=resumes))
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""

@@ -19,14 +19,15 @@ from middleware.testing.worlds.applications import APPLICATIONS, Probe, Reading,
 _WHEN = 8 * SECOND
 """Incidents begin within so long after the first event."""
 
-_KINDS = ("crash", "crash", "crash", "partition", "pause", "full", "slow disk", "stop reading")
+_KINDS = ("crash", "crash", "crash", "partition", "pause", "full", "slow disk", "stop reading", "kill sink")
 
 
 class Incident(msgspec.Struct, frozen=True):
     """Something goes wrong ``at`` (ns after the first event), for a while.
 
     ``kind``
-        crash, partition, pause (a node stands still), full (disk), slow disk, stop reading (a sink).
+        crash, partition, pause (a node stands still), full (disk), slow disk, stop reading (a sink), kill sink (one that
+        has a name comes back under it).
     ``other``
         the other side of a partition.
     """
@@ -59,8 +60,10 @@ class SourcePlan(msgspec.Struct):
 
 
 class WorldPlan(msgspec.Struct):
-    """All of a world. ``place``: detector -> node. ``rates``: how fast each node's clock goes. ``sinks``: the node of each.
+    """All of a world. ``place``: detector -> node. ``rates``: how fast each node's clock goes.
 
+    ``sinks``
+        the node of each, and whether it has a name to come back under.
     ``pace``
         chance that a source publishes in a tick, ``burst``: at most so many events.
     ``latency``
@@ -74,7 +77,7 @@ class WorldPlan(msgspec.Struct):
     policies: dict[str, Policies]
     network: Faults
     sources: list[SourcePlan]
-    sinks: list[str]
+    sinks: list[tuple[str, bool]]
     rates: dict[str, float]
     incidents: list[Incident]
     pace: float
@@ -89,7 +92,7 @@ def draw(seed: int, crashes: bool = True) -> WorldPlan:
     detectors = [cls() for cls in rng.choice(APPLICATIONS)]
     nodes = list("abc"[: rng.randint(1, 3)])
     names = list(named(detectors))
-    sinks = [rng.choice(nodes) for _ in range(rng.choice([1, 1, 2]))]
+    sinks = [(rng.choice(nodes), rng.random() < 0.5) for _ in range(rng.choice([1, 1, 2]))]
     return WorldPlan(
         seed=seed,
         detectors=detectors,
@@ -152,7 +155,7 @@ def _incidents(rng: random.Random, nodes: list[str], sinks: int) -> list[Inciden
                 one, other = rng.sample(nodes, 2)
                 incidents.append(Incident(at, kind, one, duration, other))
         else:
-            target = f"sink{rng.randrange(sinks)}" if kind == "stop reading" else rng.choice(nodes)
+            target = f"sink{rng.randrange(sinks)}" if "sink" in kind or "read" in kind else rng.choice(nodes)
             incidents.append(Incident(at, kind, target, duration))
     return sorted(incidents, key=lambda incident: incident.at)
 
@@ -167,4 +170,5 @@ def describe(plan: WorldPlan) -> list[str]:
         + (", leaves" if each.leaves else "")
         for each in plan.sources
     ]
-    return [*lines, f"sinks at {', '.join(plan.sinks)}", *map(str, plan.incidents)]
+    sinks = ", ".join(node + (" (with a name)" if named else "") for node, named in plan.sinks)
+    return [*lines, f"sinks at {sinks}", *map(str, plan.incidents)]

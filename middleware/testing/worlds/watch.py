@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from middleware.change import Batch, Delta
 from middleware.event import IDENTITY, NEVER, Event, EventTypes, Identity
 from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import Changes, decode_payload
+from middleware.pubsub.codec import Changes, Passed, decode_payload, encode
+from middleware.pubsub.cursor import Cursor
 from middleware.pubsub.merge import merged
 from middleware.pubsub.wire import Parts, payload_size
 from middleware.testing.simulation import SimulatedSubscriber, Simulation
@@ -59,14 +60,27 @@ class Watch:
 class Sink(SimulatedSubscriber):
     """A subscriber that takes each payload by itself: nets the early changes, and holds the final ones behind a barrier.
 
-    ``history``: all that it was told, as text.
+    ``history``: all that it was told, as text. ``before``: its former life, if it was killed and goes on under its name: what
+    that one has stored is there, all else that it knew is not.
     """
 
-    def __init__(self, simulation: Simulation, name: str, node: str, names: Collection[str], types: EventTypes) -> None:
-        super().__init__(simulation, name, node, names, types)
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        node: str,
+        names: Collection[str],
+        types: EventTypes,
+        *,
+        resumes: bool = False,
+        before: Sink | None = None,
+    ) -> None:
+        super().__init__(simulation, name, node, names, types, resumes=resumes)
+        self.resumes, self.before = resumes, before
         self.barrier = Barrier(names)
         self.watch = Watch(name)
-        self.finals: list[Event] = []
+        self.cursor: Cursor = Cursor(before.cursor.mark if before is not None else None)
+        self.finals: list[Event] = before.finals if before is not None else []
         self.history: list[str] = []
 
     def _read(self, parts: Parts) -> None:
@@ -80,5 +94,10 @@ class Sink(SimulatedSubscriber):
         batch = Batch({name: merged(deltas) for name, deltas in by_type.items()}, payload.progress or {})
         self.history.append(repr((batch.deltas, batch.progress)))
         self.watch.take(batch.deltas, batch.progress)
-        self.finals += self.barrier.take(batch)
+        finals = self.barrier.take(batch)
         self.link.consume(payload_size(parts))
+        if self.resumes:
+            self.cursor.moved((payload.line, payload.position), batch.deltas.values(), finals, self.barrier)
+        self.finals += self.cursor.fresh(finals)  # stored together with the mark, in one transaction
+        if self.resumes:
+            self.link.send([encode(Passed(payload.line, self.cursor.position, self.cursor.mark))])

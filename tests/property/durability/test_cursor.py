@@ -65,6 +65,7 @@ def test_each_final_is_delivered_once(log: tuple[list[Batch], list[Event]], deat
                 free = barrier.take(batch)
                 cursor.moved((LINE, place), batch.deltas.values(), free, barrier)
                 released += free
+            assert not barrier.violations
             fresh = cursor.fresh(released)
             if life is not None and steps == life:
                 break  # it dies with these in its hands: they were never taken
