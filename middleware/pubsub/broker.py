@@ -199,7 +199,7 @@ class Broker:
         peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
         if peer.role == "publisher":
-            self._gate.sources.attach(peer.key, self._now)
+            self._gate.attach(peer.key, self._now)
         return peer
 
     def _forget(self, peer: Peer) -> None:

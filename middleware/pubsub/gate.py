@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 
 import msgspec
 
-from middleware.event import NEVER, EventTypes
+from middleware.event import END, NEVER, EventTypes
 from middleware.pubsub.codec import MOST_TYPES, BlockHead, Changes
 from middleware.pubsub.ingress import Admitted, Bounds, Ingress
 from middleware.pubsub.journal import PeerKey
@@ -34,6 +34,11 @@ class Gate:
         known = self._everywhere.known
         new = [name for name in names if name not in known]
         return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
+
+    def attach(self, key: PeerKey, now: int) -> None:
+        """A publisher has attached. What it ended under this name, before it or this node went away, stays ended."""
+        self.sources.attach(key, now)
+        self.sources[key].promised = dict.fromkeys(self._everywhere.ended_by(key), END)
 
     def offered(self, names: Iterable[str]) -> None:
         """A publisher offers these types."""
@@ -93,7 +98,7 @@ class Gate:
             if source.stood_in != clock or is_quiet != self.sources.is_quiet:
                 source.stood_in = clock
                 types = offered[key] if is_quiet else source.promised
-                for promises in self._views:
+                for promises in self._views if types else ():  # to promise nothing would open what it has ended before
                     promises.promise(key, {name: max(clock, source.promised.get(name, NEVER)) for name in types})
         if is_quiet and not self.sources.is_quiet:
             for promises in self._views:

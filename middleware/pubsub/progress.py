@@ -132,6 +132,10 @@ class Promises:
             self._withdraw(origin, name)
         self._combine(offered)
 
+    def ended_by(self, origin: Hashable) -> list[str]:
+        """The types that an origin has promised to send no more."""
+        return [name for name in self._offers.get(origin, ()) if self._types[name].promises.get(origin) == END]
+
     def everyone(self) -> Iterable[Hashable]:
         """The origins that offer something."""
         return self._offers.keys()
