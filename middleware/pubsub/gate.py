@@ -63,28 +63,25 @@ class Gate:
         """What of a publisher's payload may go on, and what the node makes of it as a whole; identities stay as given."""
         admitted: list[Admitted] = []
         heads: list[BlockHead] = []
+        high, newest = self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1, NEVER
         for head, block in zip(changes.blocks, blocks, strict=True):
-            runs, bounds = head.runs, self.bounds(key, head.type, now)
+            runs, bounds = head.runs, Bounds(self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
                 admitted.append(fresh)
                 heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
                 if fresh[0].newest is not None:
-                    self.sources.reached(key, fresh[0].newest, now)
-        return admitted, msgspec.structs.replace(changes, clock=self.believed(key, changes.clock, now), blocks=heads)
+                    newest = max(newest, fresh[0].newest)
+        if newest != NEVER:
+            self.sources.reached(key, newest, now)
+        clock = changes.clock
+        if clock is not None and clock > high:  # not to be believed: the newest of what was taken from it stands for it
+            clock = self.sources[key].newest if self.sources[key].newest != NEVER else None
+        return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
 
-    def bounds(self, key: PeerKey, name: str, now: int) -> Bounds:
-        """The times that its events may have: behind what this node has promised to anyone, and not too far ahead."""
-        return Bounds(max(promises.floor(name) for promises in self._views), self._limit(key, now))
-
-    def believed(self, key: PeerKey, clock: int | None, now: int) -> int | None:
-        """Its clock mark; where that lies too far ahead, the newest of what was taken from it."""
-        if clock is None or clock <= self._limit(key, now):
-            return clock
-        newest = self.sources[key].newest
-        return newest if newest != NEVER else None
-
-    def _limit(self, key: PeerKey, now: int) -> int:
-        return self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1
+    def _promised(self, name: str) -> int:
+        """What this node has promised to anyone for a type: nothing as old may come in any more."""
+        everywhere, here, elsewhere = self._views
+        return max(everywhere.floor(name), here.floor(name), elsewhere.floor(name))
 
     def stand_in(self, clock: int | None, publishers: Collection[Peer], now: int) -> None:
         """Promise in the place of publishers that have fallen silent. O(publishers)."""

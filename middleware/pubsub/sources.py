@@ -124,9 +124,16 @@ class Sources:
     def reached(self, key: Hashable, newest: int, now: int) -> None:
         """Events of it up to ``newest`` were taken."""
         source = self._known[key]
-        if newest > source.newest:
-            source.newest, source.newest_at = newest, now
-            self._leaders = None
+        if newest <= source.newest:
+            return
+        source.newest, source.newest_at = newest, now
+        if self._leaders is not None:
+            _, leader, second = self._leaders
+            lead = newest - now
+            if key == leader and lead >= second:
+                self._leaders = lead, leader, second
+            elif key == leader or lead > second:  # the order may have changed
+                self._leaders = None
 
     # -- idle ---------------------------------------------------------------------------------------------------------
 
