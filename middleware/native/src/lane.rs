@@ -26,13 +26,8 @@ pub struct Record {
 }
 
 /// What `middleware.ordering.lane.LaneState` holds: history, published, snapshots, live, broken.
-pub type LaneState<'py> = (
-    Vec<Bound<'py, PyAny>>,
-    Vec<Bound<'py, PyAny>>,
-    Vec<(usize, Bound<'py, PyTuple>)>,
-    Bound<'py, PyTuple>,
-    Option<Py<PyAny>>,
-);
+pub type LaneState<'py> =
+    (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<(usize, Bound<'py, PyTuple>)>, Bound<'py, PyTuple>, Option<Py<PyAny>>);
 
 pub struct Lane {
     pub detector: Detector,

@@ -146,7 +146,11 @@ impl KeyedLanes {
     }
 
     /// Become the lanes that gave `state`, here or in the twin.
-    fn restore(&mut self, py: Python<'_>, state: (Vec<(Bound<'_, PyAny>, LaneState<'_>)>, Bound<'_, PyDict>, Vec<Py<PyAny>>)) -> PyResult<()> {
+    fn restore(
+        &mut self,
+        py: Python<'_>,
+        state: (Vec<(Bound<'_, PyAny>, LaneState<'_>)>, Bound<'_, PyDict>, Vec<Py<PyAny>>),
+    ) -> PyResult<()> {
         let (lanes, keyless, failures) = state;
         for (key, lane) in lanes {
             let number = self.new_lane(key)?;
