@@ -3,8 +3,7 @@
 //! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
 //! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyException;
@@ -37,13 +36,27 @@ struct Out<'py> {
     withdrawn: Bound<'py, PyList>,
 }
 
+/// A window, and its bounds as Python objects, which all keys share.
+struct Window<'py> {
+    start: i64,
+    end: i64,
+    bounds: [Bound<'py, PyAny>; 2],
+}
+
+impl<'py> Window<'py> {
+    fn new(py: Python<'py>, start: i64, end: i64) -> PyResult<Self> {
+        Ok(Self { start, end, bounds: [start.into_bound_py_any(py)?, end.into_bound_py_any(py)?] })
+    }
+}
+
 #[pyclass(module = "middleware.native")]
 pub struct KeyedWindows {
     plan: Plan,
     keys: Keys,
     lanes: Vec<Lane>,
     free: Vec<usize>,
-    due: BinaryHeap<Reverse<(i64, usize)>>,
+    /// Lanes by the end of the window that is next in them. Ends are few, since windows are in step.
+    due: BTreeMap<i64, Vec<usize>>,
     /// Windows that end until here are published.
     upto: i64,
     swept: i64,
@@ -55,6 +68,8 @@ pub struct KeyedWindows {
     level: Py<PyAny>,
     /// For each field of a result: which of key fields, start, end, values, ts, id, source, level.
     layout: Vec<usize>,
+    /// Whether the fields are in just that order.
+    is_plain: bool,
     key_fields: usize,
 }
 
@@ -93,7 +108,7 @@ impl KeyedWindows {
             keys: Keys::new(py, key)?,
             lanes: Vec::new(),
             free: Vec::new(),
-            due: BinaryHeap::new(),
+            due: BTreeMap::new(),
             upto: if at_once { END } else { NOTHING },
             swept: NOTHING,
             held: 0,
@@ -102,6 +117,7 @@ impl KeyedWindows {
             seed,
             source,
             level,
+            is_plain: layout.iter().enumerate().all(|(number, &place)| number == place),
             layout,
             key_fields,
         })
@@ -364,7 +380,7 @@ impl KeyedWindows {
     fn list(&mut self, number: usize, end: i64) {
         self.lanes[number].next = end;
         if end != NEVER {
-            self.due.push(Reverse((end, number)));
+            self.due.entry(end).or_default().push(number);
         }
     }
 
@@ -394,7 +410,8 @@ impl KeyedWindows {
         let after = results(lane);
         self.held = self.held + lane.len() - held;
         for (&(start, end), (old, new)) in windows.iter().zip(before.iter().zip(&after)) {
-            let row = |values| self.row(py, work.lane, start, end, values);
+            let window = Window::new(py, start, end)?;
+            let row = |values| self.row(work.lane, &window, values);
             match (old, new) {
                 (None, Some(new)) => out.inserted.append(row(new)?)?,
                 (Some(old), None) => out.withdrawn.append(row(old)?)?,
@@ -416,53 +433,50 @@ impl KeyedWindows {
         if upto <= self.upto {
             return Ok(());
         }
-        while let Some(&Reverse((end, number))) = self.due.peek()
-            && end <= upto
+        let mut values = Vec::new();
+        while let Some(entry) = self.due.first_entry()
+            && *entry.key() <= upto
         {
-            self.due.pop();
-            if self.lanes[number].next != end {
-                continue; // rescheduled since
-            }
-            let mut end = end;
-            while end <= upto {
-                for &size in &self.plan.sizes {
-                    if let Some(values) = self.lanes[number].results(&self.plan, end - size, end) {
-                        out.inserted.append(self.row(py, number, end - size, end, &values)?)?;
+            let (end, lanes) = entry.remove_entry();
+            let windows = self.plan.sizes.iter().map(|&size| Window::new(py, end - size, end));
+            let windows = windows.collect::<PyResult<Vec<_>>>()?;
+            for number in lanes {
+                if self.lanes[number].next != end {
+                    continue; // listed elsewhere since
+                }
+                for window in &windows {
+                    if self.lanes[number].calculate(&self.plan, window.start, end, &mut values) {
+                        out.inserted.append(self.row(number, window, &values)?)?;
                     }
                 }
-                end = self.next(number, end);
+                let next = self.next(number, end);
+                self.list(number, next);
             }
-            self.list(number, end);
         }
         self.upto = upto;
         Ok(())
     }
 
     /// A result, as its fields' values.
-    fn row<'py>(
-        &self,
-        py: Python<'py>,
-        number: usize,
-        start: i64,
-        end: i64,
-        values: &[Value],
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let lane = &self.lanes[number];
+    fn row<'py>(&self, number: usize, window: &Window<'py>, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
+        let [start, end] = &window.bounds;
+        let (lane, py) = (&self.lanes[number], start.py());
         let mut parts: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.layout.len());
         match self.key_fields {
             1 => parts.push(lane.key.bind(py).clone()),
             _ => parts.extend(lane.key.bind(py).cast::<PyTuple>()?.iter()),
         }
-        let end_object = end.into_bound_py_any(py)?;
-        parts.push(start.into_bound_py_any(py)?);
-        parts.push(end_object.clone());
+        parts.extend([start.clone(), end.clone()]);
         for value in values {
             parts.push(value.give(py)?);
         }
-        parts.push(end_object);
-        parts.push(lane.id(self.seed, start, end).into_bound_py_any(py)?);
+        parts.push(end.clone());
+        parts.push(lane.id(self.seed, window.start, window.end).into_bound_py_any(py)?);
         parts.push(self.source.bind(py).clone());
         parts.push(self.level.bind(py).clone());
+        if self.is_plain {
+            return PyTuple::new(py, parts);
+        }
         PyTuple::new(py, self.layout.iter().map(|&place| &parts[place]))
     }
 
