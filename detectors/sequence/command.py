@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,9 +82,16 @@ def query(
         return
     lines, hierarchy = _Lines(json_file, screen, changes, count), _hierarchy(plan, place, parse_duration(horizon))
     try:
-        for change in _live(plan, place, hierarchy) if place.address else _recorded(plan, place, hierarchy, batch):
-            if not lines.show(*change):
-                break
+        with screen.status("...") as status:
+
+            def tell(events: int) -> None:
+                status.update(f"{events:,} events ...")
+
+            for change in (
+                _live(plan, place, hierarchy, tell) if place.address else _recorded(plan, place, hierarchy, batch, tell)
+            ):
+                if not lines.show(*change):
+                    break
     finally:
         lines.close(sum(each.late for each in hierarchy.statistics()))
 
@@ -156,14 +163,17 @@ def _events(place: Source) -> Iterator[list[Event]]:
 
 
 def _recorded(
-    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, batch: int
+    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, batch: int, tell: Callable[[int], None]
 ) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over a trace."""
     from middleware.pubsub.barrier import Barrier
     from middleware.pubsub.seen import SeenIds
 
     barrier, seen, name = Barrier([type_name(plan.result)]), SeenIds(), type_name(plan.result)
+    count = 0
     for events in _events(place):
+        count += len(events)
+        tell(count)
         for at in range(0, len(events), batch):
             fresh = [event for event in events[at : at + batch] if seen.add(event.source, event.id)]
             yield from _delivered(hierarchy.process(_batch(fresh)), name, barrier)
@@ -193,7 +203,9 @@ def _batch(events: list[Event]) -> Batch:
     return Batch({name: Delta(some) for name, some in by_type.items()}, {}, mark)
 
 
-def _live(plan: SequenceQuery, place: Source, hierarchy: Hierarchy) -> Iterator[tuple[Change | None, Event | None]]:
+def _live(
+    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None]
+) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over what a node publishes."""
     from middleware.pubsub.barrier import Barrier
     from middleware.runtime.clients import Subscriber
@@ -201,11 +213,14 @@ def _live(plan: SequenceQuery, place: Source, hierarchy: Hierarchy) -> Iterator[
     name = type_name(plan.result)
     barrier = Barrier([name])
     progress: dict[str, int] = {}
+    count = 0
     wanted = [type_name(each) for each in plan.subscribes]
     with Subscriber(place.address, wanted, event_types=place.types) as subscriber:
         while any(progress.get(each) != END for each in wanted):
             batch = subscriber.receive_batch()
             progress |= batch.progress
+            count += sum(map(len, batch.deltas.values()))
+            tell(count)
             clock = max((e.ts for d in batch.deltas.values() for e in d.inserts), default=batch.clock)
             yield from _delivered(hierarchy.process(Batch(batch.deltas, dict(progress), clock)), name, barrier)
 

@@ -17,6 +17,7 @@ from detectors.sequence.runs import Runs
 from detectors.sequence.syntax import Query, Strategy
 from middleware import native
 from middleware.change import Delta
+from middleware.errors import DetectorError
 from middleware.event import IDENTITY, NEVER, Event, EventType
 from middleware.operator import Operation, Operator, Origin
 
@@ -119,7 +120,13 @@ class SequenceOperation(Operation):
         retracts = delta.retracts
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
-        made, withdrawn = self._apply(delta.inserts, retracts, emitted, final)
+        try:
+            made, withdrawn = self._apply(delta.inserts, retracts, emitted, final)
+        except RecursionError:
+            raise DetectorError(
+                f"{self._origin.source}: a Kleene group has become too large for {self._plan.strategy}; "
+                f"write USING {Strategy.NEXT}, or a shorter window"
+            ) from None
         self._emitted, self._final = emitted, final
         if not withdrawn:
             return Delta(msgspec.convert(made, self._results)) if made else Delta()

@@ -11,6 +11,7 @@ from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
 from middleware import native
 from middleware.change import Delta
+from middleware.errors import DetectorError
 from middleware.event import END, Event
 from middleware.operator import Origin
 from tests.property.sequence.queries import TYPES, events, query
@@ -166,3 +167,12 @@ def test_a_match_that_comes_back_otherwise_is_revised(use_native):
     ((before, after),) = out.revises
     assert (before, after.value, after.id) == (published, 2.0, published.id)
     assert not out.inserts and not out.retracts
+
+
+@cores
+def test_a_kleene_group_without_end_stops_the_operator_with_a_word_of_advice(use_native):
+    text = "EVENT SEQ(N+ a[], M b) WHERE a[i].key = a[i-1].key + 1 WITHIN 1 s RETURN P(count(a) AS n)"
+    operation = started(text, (N, M), use_native)
+    chain = [N(number, ts=number, id=number, source="a") for number in range(2_500)]
+    with pytest.raises(DetectorError, match="USING skip-till-next-match"):
+        operation.apply(Delta([*chain, M(1, ts=2_500, id=1, source="b")]), 2_500, 0)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 use super::stack::Partition;
 
@@ -83,12 +83,12 @@ fn is_nan(value: &Bound<'_, PyAny>) -> bool {
     value.cast::<PyFloat>().is_ok_and(|number| number.value().is_nan())
 }
 
-/// The whole number that a value equals, if it is a float or a truth value that equals one.
+/// The whole number that a value equals, if it is a kind of integer (truth values are), or a float that equals one.
 fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
-    if let Ok(truth) = value.cast_exact::<PyBool>() {
-        return Some(i64::from(truth.is_true()));
+    if let Ok(number) = value.cast::<PyInt>() {
+        return number.extract().ok();
     }
-    let number = value.cast_exact::<PyFloat>().ok()?.value();
+    let number = value.cast::<PyFloat>().ok()?.value();
     (number.fract() == 0.0 && (-LIMIT..LIMIT).contains(&number)).then_some(number as i64)
 }
 

@@ -1,5 +1,6 @@
 //! Construction of matches: a depth-first search down the RIP pointers, from the last step to the first.
 
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -49,6 +50,9 @@ impl Found {
         &partition.positive(place).items[self.bound[place]]
     }
 }
+
+/// The search goes one call deeper for each event of a Kleene group; beyond this it is given up.
+const LARGEST: usize = 2_000;
 
 /// What searches need room for, kept from one to the next.
 #[derive(Default)]
@@ -184,6 +188,9 @@ impl<'a, 'py> Search<'a, 'py> {
     fn grow_group(&mut self, place: usize, end: usize) -> PyResult<()> {
         let stack = self.partition.positive(place);
         let group = self.scratch.now.groups[place].clone();
+        if group.len() > LARGEST {
+            return Err(PyRecursionError::new_err("a Kleene group is too large to be searched"));
+        }
         let begins = self.is_last(place) && group.is_empty();
         let must = self.given.filter(|(given, at)| *given == place && !group.contains(at)).map(|(_, at)| at);
         for at in (0..end.min(stack.up_to(self.scratch.ceilings[place]))).rev() {
