@@ -11,7 +11,7 @@ OTHER = "CREATE STREAM Quote (symbol String, price Double);"
 
 REFUSED = {
     "SELCT symbol FROM Tick": (r"line 1, column 1: unexpected 'SELCT'; did you mean 'SELECT'\?", 1),
-    "SELECT symbol FORM Tick": ("unexpected", 1),
+    "SELECT symbol FORM Tick": (r"unexpected 'Tick' after 'FORM'; did you mean 'FROM'\?", 1),
     "SELECT\n  prise FROM Tick": (r"line 2, column 3: unknown attribute 'prise'; did you mean 'price'\?", 2),
     "SELECT symbol FROM Tik": (r"unknown stream 'Tik'; did you mean 'Tick'\?", 1),
     "SELECT lenght(symbol) FROM Tick": (r"unknown function 'lenght'; did you mean 'length'\?", 1),
