@@ -59,6 +59,7 @@ REFUSED = {
     "CREATE STREAM X (a String NOT NULL) AS SELECT symbol FROM Tick": (r"cannot be NULL, and this may be: COALESCE", 1),
     "CREATE STREAM X (a String, b Int) AS SELECT symbol FROM Tick": (r"has 2 attributes .* and this query gives 1", 1),
     "INSERT INTO Tick AS SELECT * FROM Tick": ("derived from itself", 1),
+    "CREATE STREAM X (a Double); CREATE STREAM Y AS X; SELECT a FROM Y INTO Z; INSERT INTO X AS Z": ("derived from itself", 1),
     "CREATE STREAM S (a Int) SOURCE FILE ('x', ','); CREATE STREAM T (a Int); INSERT INTO S AS T": (
         "has a raw source already",
         1,
