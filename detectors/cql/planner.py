@@ -199,11 +199,15 @@ class Planner:
         self, read: Source, columns: Columns, where: Code | None, frame: Frame, name: str, target: Stream | None, span: Span
     ) -> Stream:
         target, codes = self._target(name, target, columns, span, frame)
+        was_derived = target.is_derived
         self._add(Mapping(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
-        if read.stream.timestamp is not None and target.timestamp is None:
-            kept = read.stream.timestamp.code()
-            same = (own for own, (_, code, _) in zip(target.schema, columns, strict=True) if code == kept)
-            target.timestamp = next(same, None)
+        own = [each for each in target.schema if each.name != TS]
+        kept = None if read.stream.timestamp is None else read.stream.timestamp.code().value
+        timestamp = next((each for each, code in zip(own, codes, strict=True) if code.value == kept), None)
+        if not was_derived and target.timestamp is None:
+            target.timestamp = timestamp
+        elif target.timestamp is not None and timestamp != target.timestamp:
+            raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and what this query gives is not", span)
         return target
 
     def _windowed(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
@@ -344,6 +348,8 @@ class Planner:
             ]
         if target in upstream:
             raise QueryError(f"{target.name} would be derived from itself", span)
+        if target.timestamp is not None and not isinstance(plan, Mapping):
+            raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and results of windows are not", span)
         target.is_derived = True
         self.plans.append(plan)
 

@@ -60,6 +60,7 @@ REFUSED = {
     "CREATE STREAM X (a String, b Int) AS SELECT symbol FROM Tick": (r"has 2 attributes .* and this query gives 1", 1),
     "INSERT INTO Tick AS SELECT * FROM Tick": ("derived from itself", 1),
     "CREATE STREAM X (a Double); CREATE STREAM Y AS X; SELECT a FROM Y INTO Z; INSERT INTO X AS Z": ("derived from itself", 1),
+    "CREATE STREAM T (at Long) TIMESTAMP at; CREATE STREAM U AS T; INSERT INTO U SELECT at + 1 FROM T": ("is ordered by at", 1),
     "CREATE STREAM S (a Int) SOURCE FILE ('x', ','); CREATE STREAM T (a Int); INSERT INTO S AS T": (
         "has a raw source already",
         1,
