@@ -14,6 +14,7 @@ from detectors.expressions.code import Code
 from detectors.expressions.errors import QueryError, Span
 from detectors.expressions.types import INTEGERS, LIMITS, NUMBERS, Kind, Type
 from detectors.window.monoids import MEAN, SUM
+from detectors.window.sketches import DISTINCT
 
 Fold = Callable[[Sequence[Any]], Any]
 
@@ -98,13 +99,28 @@ _REAL: dict[str, Fold] = {
     "geomean": _geometric,
     "median": _median,
 }
+
+
+def _quantile(pairs: Sequence[tuple[Any, float]]) -> Any:
+    """The least value that is not below a part q of the values; q is the second argument, as the last tuple has it."""
+    q = pairs[-1][1]
+    ordered = sorted([value for value, _ in pairs])
+    return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if 0 <= q <= 1 else None
+
+
+_COUNTS: dict[str, Fold] = {
+    "count": len,
+    "count_distinct": lambda values: len(set(values)),
+    "approx_count_distinct": lambda values: round(DISTINCT.fold(values)),
+    "max_count": lambda values: values.count(max(values)) if values else 0,
+}
 _CHOICE: dict[str, Fold] = {
     "min": min,
     "max": max,
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
 }
-_PAIRS: dict[str, Fold] = {"argmin": _arg(min), "argmax": _arg(max)}
+_PAIRS: dict[str, Fold] = {"argmin": _arg(min), "argmax": _arg(max), "quantile": _quantile}
 SYNONYMS = {
     "ave": "avg",
     "mean": "avg",
@@ -113,7 +129,7 @@ SYNONYMS = {
     "arg_min": "argmin",
     "arg_max": "argmax",
 }
-NAMES = frozenset({"count", "count_distinct", "sum", "range", *_REAL, *_CHOICE, *_PAIRS, *SYNONYMS})
+NAMES = frozenset({"sum", "range", *_COUNTS, *_REAL, *_CHOICE, *_PAIRS, *SYNONYMS})
 """All names of aggregates, in lower case."""
 
 
@@ -125,9 +141,11 @@ def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Ag
         raise QueryError(f"{name}(*) means nothing: name what is to be aggregated", span)
     if len(arguments) != wanted:
         raise QueryError(f"{name} takes {wanted or 'one'} argument{'s' * (wanted == 2)}, not {len(arguments)}", span)
-    if known in ("count", "count_distinct"):
-        return Aggregate(known, len if known == "count" else lambda values: len(set(values)), Kind(Type.LONG))
+    if known in _COUNTS:
+        return Aggregate(known, _COUNTS[known], Kind(Type.LONG))
     kind = arguments[0].type
+    if known == "quantile" and arguments[1].type not in NUMBERS:
+        raise QueryError(f"quantile takes a number from 0 to 1, not a {arguments[1].type}: quantile(price, 0.9)", span)
     if known in _CHOICE or known in _PAIRS:
         return Aggregate(known, (_CHOICE | _PAIRS)[known], Kind(kind, True))
     if kind not in NUMBERS:

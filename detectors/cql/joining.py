@@ -50,13 +50,8 @@ class _Join(Operation):
         super().__init__()
         self.plan = plan
         origin = Origin(name, level)
-        more = {
-            "source_": name,
-            "level_": level,
-            "left_": SourceHashes(origin, "left"),
-            "right_": SourceHashes(origin, "right"),
-        }
-        more |= {"right_": SourceHashes(origin, "right"), "zip": zip, "range": range, "max": max, "min": min}
+        hashes = {"left_": SourceHashes(origin, "left"), "right_": SourceHashes(origin, "right")}
+        more = {"source_": name, "level_": level, **hashes, "zip": zip, "range": range, "max": max, "min": min}
         self._results: Callable[[list[Event], list[Event]], list[Event]] = plan.frame.define(self._code(), more)
         self._sides = [(is_left, side.source.event_type, plan.frame.define(_entering(side, variable)))
                        for is_left, side, variable in ((True, plan.left, "e"), (False, plan.right, "f"))]  # fmt: skip

@@ -142,9 +142,11 @@ class Planner:
         name = target.name if target is not None else into.name if into else self._query_name(None)
         target, codes = self._target(name, target, columns, statement.span, Frame())
         others = tuple(tuple(each.code() for each in stream.schema) for stream in streams[1:])
-        self._add(Mapping(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target)
-        if all(stream.timestamp is not None and stream.timestamp.name == first.timestamp.name for stream in streams
-               if first.timestamp is not None) and first.timestamp is not None:  # fmt: skip
+        self._add(
+            Mapping(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target, statement.span
+        )
+        names = {stream.timestamp.name if stream.timestamp is not None else None for stream in streams}
+        if first.timestamp is not None and len(names) == 1:
             target.timestamp = target.attribute(first.timestamp.name)
         return target
 
@@ -197,11 +199,15 @@ class Planner:
         self, read: Source, columns: Columns, where: Code | None, frame: Frame, name: str, target: Stream | None, span: Span
     ) -> Stream:
         target, codes = self._target(name, target, columns, span, frame)
-        self._add(Mapping(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target)
-        if read.stream.timestamp is not None and target.timestamp is None:
-            kept = read.stream.timestamp.code()
-            same = (own for own, (_, code, _) in zip(target.schema, columns, strict=True) if code == kept)
-            target.timestamp = next(same, None)
+        was_derived = target.is_derived
+        self._add(Mapping(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
+        own = [each for each in target.schema if each.name != TS]
+        kept = None if read.stream.timestamp is None else read.stream.timestamp.code().value
+        timestamp = next((each for each, code in zip(own, codes, strict=True) if code.value == kept), None)
+        if not was_derived and target.timestamp is None:
+            target.timestamp = timestamp
+        elif target.timestamp is not None and timestamp != target.timestamp:
+            raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and what this query gives is not", span)
         return target
 
     def _windowed(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
@@ -237,7 +243,7 @@ class Planner:
             tuple(each.code() for each in inside),
             aggregates,
         )
-        self._add(query, target)
+        self._add(query, target, select.span)
         return target
 
     def _window_columns(
@@ -274,7 +280,7 @@ class Planner:
         columns = self._columns(select.targets, StreamScope([left, right], _IN_JOIN, tuple(scope.using)), [left, right], frame)
         target = target or (self._into(select.into, columns) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        self._add(Joined(self._operator_name(target.name), target, codes, frame, *sides, rest), target)
+        self._add(Joined(self._operator_name(target.name), target, codes, frame, *sides, rest), target, select.span)
         return target
 
     # what a query writes
@@ -334,9 +340,16 @@ class Planner:
             )
         return target, tuple(_fitted(own, code, at, target, frame) for own, (_, code, at) in zip(wanted, given, strict=True))
 
-    def _add(self, plan: Plan, target: Stream) -> None:
-        if target in _read_by(plan):
-            raise QueryError(f"{target.name} would be derived from itself")
+    def _add(self, plan: Plan, target: Stream, span: Span) -> None:
+        upstream = list(_read_by(plan))
+        for stream in upstream:  # grows as it is gone through
+            upstream += [
+                read for other in self.plans if other.target is stream for read in _read_by(other) if read not in upstream
+            ]
+        if target in upstream:
+            raise QueryError(f"{target.name} would be derived from itself", span)
+        if target.timestamp is not None and not isinstance(plan, Mapping):
+            raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and results of windows are not", span)
         target.is_derived = True
         self.plans.append(plan)
 

@@ -19,7 +19,7 @@ from detectors.expressions.code import Code
 from detectors.expressions.types import Type
 from middleware import native
 from middleware.change import Delta
-from middleware.event import Event, stable_hash
+from middleware.event import IDENTITY, Event, stable_hash
 from middleware.operator import Operation
 
 _MOST_STEPS = 32
@@ -141,6 +141,8 @@ class SteppedOperation(Operation):
         inserts, retracts = delta.inserts, delta.retracts
         if self._enter is not None:
             inserts, retracts = self._enter(inserts), self._enter(retracts)
+        if self.failures:
+            retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         made = self._made
         inserted, old, new, withdrawn = self._windows.apply(inserts, retracts, emitted, final, self._failed)
         if not old and not withdrawn:
@@ -159,8 +161,10 @@ class SteppedOperation(Operation):
         return self._windows.keys
 
     def snapshot(self) -> Any:
-        return self._windows.snapshot()
+        return self._windows.snapshot(), dict(self.failures)
 
     def restore(self, state: Any) -> None:
+        content, failures = state
+        self.failures = dict(failures)
         self._windows = self._new()
-        self._windows.restore(*state)
+        self._windows.restore(*content)

@@ -185,7 +185,11 @@ def _refuse(error: UnexpectedInput, text: str) -> NoReturn:
         expected = error.allowed or ()
         found = repr(text[start : start + 1])
     words = sorted({_word(terminal) for terminal in expected}, key=lambda word: (not word.isupper(), word))
-    hint = nearest(found.strip("'\""), [word for word in words if word.isupper()]) if found != "the end" else ""
+    keywords = [word for word in words if word.isupper()]
+    hint = nearest(found.strip("'\""), keywords) if found != "the end" else ""
+    before = text[:start].split()
+    if not hint and before and (meant := nearest(before[-1], keywords)):  # "a FORM b": taken for an alias, then b surprises
+        hint = f" after {before[-1]!r}{meant}"
     message = f"unexpected {found}{hint}; expected {listed(words) or 'nothing more'}"
     raise QueryError(message, Span(start, start + width)).located(text) from None
 

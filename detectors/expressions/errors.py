@@ -18,6 +18,9 @@ class Span(NamedTuple):
 
 NOWHERE = Span(0, 0)
 
+_WIDEST = 120
+"""Columns of a line of text that are shown."""
+
 
 class QueryError(SlacklineError):
     """A query that cannot be run. ``message`` says what is wrong and what to do; ``span`` where, once ``located``.
@@ -45,7 +48,13 @@ class QueryError(SlacklineError):
         line = text[begin : end if end >= 0 else len(text)].rstrip("\r")
         self.line, self.column = text.count("\n", 0, start) + 1, start - begin + 1
         width = max(1, min(self.span.end - start, len(line) - (start - begin)))
-        indent = "".join("\t" if character == "\t" else " " for character in line[: start - begin])
+        at = start - begin
+        if at + width > _WIDEST:  # show what is around the place
+            cut = max(0, at - _WIDEST // 2)
+            line, at = f"...{line[cut:]}", at - cut + 3
+        if len(line) > _WIDEST:
+            line = f"{line[: max(_WIDEST, at + width)]}..."
+        indent = "".join("\t" if character == "\t" else " " for character in line[:at])
         self.args = (f"line {self.line}, column {self.column}: {self.message}\n  {line}\n  {indent}{'^' * width}",)
         return self
 

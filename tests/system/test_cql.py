@@ -11,13 +11,16 @@ from contextlib import closing
 import pytest
 
 from detectors.cql.shell.feeds import Recorded
+from detectors.cql.shell.session import Session
+from detectors.cql.shell.view import View
 from middleware.cli.main import COMMANDS
 from middleware.event import END, ORDER, type_name
-from middleware.runtime.clients import Publisher
+from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.collector import Collector
 from middleware.runtime.scenario import load_scenario
 from middleware.testing.oracle import oracle
+from scenarios.ticks.market import Bar
 
 pytestmark = pytest.mark.system
 
@@ -53,6 +56,32 @@ def test_a_cql_stream_feeds_a_python_detector_across_two_nodes():
     expected = oracle(arrived, scenario.detectors)
     assert sorted(finals, key=ORDER) == sorted((event for results in expected.values() for event in results), key=ORDER)
     assert any(type_name(type(event)) == "Breakout" for event in finals)
+
+
+def test_a_query_over_a_running_mesh():
+    """What a session finds over the early changes of a mesh is what the oracle finds over all that was published."""
+    scenario = load_scenario("ticks").lasting(8.0, None)
+    batches = list(Recorded(scenario, scenario.types))
+    raw = sorted({event_type for batch in batches for n in batch.deltas for event_type in [scenario.types[n]]}, key=type_name)
+    with Cluster(scenario, alpha=0.0) as cluster:
+        address = cluster.addresses["desk"]
+        cluster.await_ready(lambda timeout: Subscriber(address, [Bar]).wait_ready(timeout))
+        session = Session([Bar], address=address)
+        (stream,) = session.add("SELECT symbol, max(high) AS top FROM Bar [SIZE 3 seconds] GROUP BY symbol INTO Top")
+        view = View(stream)
+        changes = session.run(stream)
+        view.take(next(changes))  # subscribed
+        with Publisher(cluster.addresses["exchange"], types=raw) as publisher:
+            for batch in batches:
+                publisher.publish([event for delta in batch.deltas.values() for event in delta.inserts])
+            publisher.advance(raw, END)
+            publisher.flush(60)
+        finals = [event for batch in changes for event in view.take(batch)[1]]
+    arrived = [event for batch in batches for delta in batch.deltas.values() for event in delta.inserts]
+    bars = oracle(arrived, scenario.detectors)["Bar"]
+    expected = oracle(bars, session.script.operators)["Top"]
+    assert [(e.ts, e.symbol, e.top) for e in finals] == [(e.ts, e.symbol, e.top) for e in expected]
+    assert view.counts["final"] == len(expected) > 0
 
 
 def test_a_file_of_statements_over_a_file(tmp_path):

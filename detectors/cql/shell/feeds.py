@@ -197,6 +197,8 @@ class Mesh:
         from middleware.runtime.subscriber import Subscriber
 
         with Subscriber(self._address, sorted(self._wanted), event_types=self._known) as subscriber:
+            subscriber.wait_ready(_PATIENCE)
+            yield Batch()
             ended: dict[str, int] = dict.fromkeys(self._wanted, 0)
             while not all(progress == END for progress in ended.values()):
                 batch = subscriber.receive_batch(_PAUSE)

@@ -207,3 +207,14 @@ def test_memory_follows_what_can_still_change(window):
     assert most < 1000
     operation.apply(Delta(), END, END)
     assert operation.held == 0
+
+
+def test_further_aggregates():
+    text = f"""{TICK} SELECT count_distinct(symbol) AS kinds, approx_count_distinct(symbol) AS about,
+        max_count(quantity) AS most, quantile(price, 0.5) AS half, median(price) AS middle, geomean(price) AS geo,
+        argmax(symbol, price) AS best,
+        argmin(symbol, quantity) AS least, stddev_pop(price) AS sd, count(price) AS known FROM Tick [SIZE 4] INTO Out"""
+    (e,) = results(text, ROWS, "Out")
+    assert (e.kinds, e.about, e.most, e.half, e.middle, e.best, e.least, e.known) == (3, 3, 1, 2.0, 2.0, "A", "A", 3)
+    assert e.geo == pytest.approx(6 ** (1 / 3))
+    assert e.sd == pytest.approx((2 / 3) ** 0.5)

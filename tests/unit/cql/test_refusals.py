@@ -11,7 +11,7 @@ OTHER = "CREATE STREAM Quote (symbol String, price Double);"
 
 REFUSED = {
     "SELCT symbol FROM Tick": (r"line 1, column 1: unexpected 'SELCT'; did you mean 'SELECT'\?", 1),
-    "SELECT symbol FORM Tick": ("unexpected", 1),
+    "SELECT symbol FORM Tick": (r"unexpected 'Tick' after 'FORM'; did you mean 'FROM'\?", 1),
     "SELECT\n  prise FROM Tick": (r"line 2, column 3: unknown attribute 'prise'; did you mean 'price'\?", 2),
     "SELECT symbol FROM Tik": (r"unknown stream 'Tik'; did you mean 'Tick'\?", 1),
     "SELECT lenght(symbol) FROM Tick": (r"unknown function 'lenght'; did you mean 'length'\?", 1),
@@ -59,6 +59,8 @@ REFUSED = {
     "CREATE STREAM X (a String NOT NULL) AS SELECT symbol FROM Tick": (r"cannot be NULL, and this may be: COALESCE", 1),
     "CREATE STREAM X (a String, b Int) AS SELECT symbol FROM Tick": (r"has 2 attributes .* and this query gives 1", 1),
     "INSERT INTO Tick AS SELECT * FROM Tick": ("derived from itself", 1),
+    "CREATE STREAM X (a Double); CREATE STREAM Y AS X; SELECT a FROM Y INTO Z; INSERT INTO X AS Z": ("derived from itself", 1),
+    "CREATE STREAM T (at Long) TIMESTAMP at; CREATE STREAM U AS T; INSERT INTO U SELECT at + 1 FROM T": ("is ordered by at", 1),
     "CREATE STREAM S (a Int) SOURCE FILE ('x', ','); CREATE STREAM T (a Int); INSERT INTO S AS T": (
         "has a raw source already",
         1,

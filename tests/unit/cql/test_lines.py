@@ -1,0 +1,53 @@
+"""Tuples from lines: headers, quotes, times; a bad line is counted with its reason and costs no good one."""
+
+import itertools
+
+import pytest
+
+from detectors.cql import compile_cql
+from detectors.cql.shell.lines import LineReader
+from middleware.clock import SECOND
+from middleware.errors import TraceError
+
+
+def reader(schema, delimiter=",", clock=None):
+    script = compile_cql(f"CREATE STREAM S {schema} SOURCE FILE ('x', ',')")
+    return LineReader(script.sources[0], "x", delimiter, clock or itertools.count(100).__next__)
+
+
+def test_fields_in_the_order_of_the_schema():
+    lines = reader("(symbol String, price Double, on Boolean, c Char, day Datetime)")
+    (event,) = lines.read(["IBM, 81.5 ,TRUE,x,2015-05-01 08:18:23\r\n"])
+    assert (event.symbol, event.price, event.on, event.c, event.day) == ("IBM", 81.5, True, "x", 1430468303)
+    assert (event.ts, event.id, event.source) == (100, 1, "x")
+
+
+def test_a_header_says_which_field_is_which_and_what_is_more_is_skipped():
+    lines = reader("(symbol String NOT NULL, price Double)")
+    events = lines.read(["Price,extra,SYMBOL", '81.5,junk,"IBM, Inc."', ",junk,GE"])
+    assert [(e.symbol, e.price) for e in events] == [("IBM, Inc.", 81.5), ("GE", None)]
+    with pytest.raises(TraceError, match="the header has no symbol, which S needs"):
+        reader("(symbol String NOT NULL, price Double, q Int)").read(["price,q"])
+
+
+def test_times_come_from_ts_or_the_timestamp_or_the_moment_of_arrival():
+    assert reader("(ts Long, a Int)").read(["5,1"])[0].ts == 5
+    assert reader("(a Int, t Long) TIMESTAMP t").read(["1,7"])[0].ts == 7 * SECOND
+    assert reader("(a Int, t Datetime) TIMESTAMP t").read(["1,1970-01-02"])[0].ts == 86400 * SECOND
+    stopped = reader("(a Int)", clock=lambda: 50)
+    assert [e.ts for e in stopped.read(["1", "2", "3"])] == [50, 51, 52], "system times are strictly increasing"
+
+
+def test_bad_lines_are_counted_and_shown():
+    lines = reader("(symbol String NOT NULL, q Byte) ", delimiter=";")
+    events = lines.read(["IBM;1", "GE;300", "", "GE", ";2", "GE;1.5", "GE;", "MS;7"])
+    assert [(e.symbol, e.q, e.id) for e in events] == [("IBM", 1, 1), ("GE", None, 7), ("MS", 7, 8)]
+    assert lines.bad == {"q is no Byte": 2, "1 fields, not 2": 1, "symbol is empty": 1}
+    assert lines.examples[0] == "x, line 2: q is no Byte: GE;300"
+
+
+def test_any_text_is_taken_or_counted():
+    lines = reader("(a Int, t Long NOT NULL) TIMESTAMP t")
+    rows = ["9" * 5000 + ",1", "1," + "9" * 30, '"', "\x00,1", "1,9223372036854775807", "é,1", "1,-5"]
+    assert len(lines.read(rows)) + sum(lines.bad.values()) == len(rows)
+    assert lines.read(["1,2"])[0].ts == 2 * SECOND
