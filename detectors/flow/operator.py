@@ -144,30 +144,35 @@ def operators(flow: Flow, parts: int = 1, fuse: bool = True) -> dict[str, FlowOp
     }
     inputs = {stage.entry: [types for outlet, types in edges.items() if outlet.to is stage.entry] for stage in planned}
     for stage in planned:
-        outputs = [_output(outlet, edges, parts) for outlet in stage.outlets]
         name = f"{flow.name}.{stage.name}"
         if stage.entry.kind is Kind.GROUP:
             reads = inputs[stage.entry]
             for part in range(parts):
                 made[_part_name(name, part, parts)] = FlowOperator(
-                    _part_name(name, part, parts), stage, part, [types[part] for types in reads], outputs
+                    _part_name(name, part, parts),
+                    stage,
+                    part,
+                    [types[part] for types in reads],
+                    _outputs(stage, edges, parts, part),
                 )
             continue
         event_type = stage.entry.event_type
         assert event_type is not None
         if parts == 1 or not stage.maps:
-            made[name] = FlowOperator(name, stage, 0, [event_type], outputs)
+            made[name] = FlowOperator(name, stage, 0, [event_type], _outputs(stage, edges, parts, 0))
             continue
         spread = spread_types(flow.name, stage.name, event_type, parts)
         made[name] = FlowOperator(name, None, 0, [event_type], [Spread(spread)])
         for part in range(parts):
             whole = _part_name(f"{name}.maps", part, parts)
-            made[whole] = FlowOperator(whole, stage, part, [spread[part]], outputs)
+            made[whole] = FlowOperator(whole, stage, part, [spread[part]], _outputs(stage, edges, parts, part))
     return made
 
 
-def _output(outlet: Outlet, edges: dict[Outlet, list[EventType]], parts: int) -> Output:
-    return Sink(outlet) if outlet.to.kind is Kind.SINK else ByKey(outlet, edges[outlet], parts)
+def _outputs(stage: Stage, edges: dict[Outlet, list[EventType]], parts: int, part: int) -> list[Output]:
+    return [
+        Sink(outlet) if outlet.to.kind is Kind.SINK else ByKey(outlet, edges[outlet], parts, part) for outlet in stage.outlets
+    ]
 
 
 def _part_name(name: str, part: int, parts: int) -> str:

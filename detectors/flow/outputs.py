@@ -79,10 +79,15 @@ class Output:
 
 
 class ByKey(Output):
-    """Items for a grouping: to the part that has their key."""
+    """Items for a grouping: to the part that has their key.
 
-    def __init__(self, outlet: Outlet, types: list[EventType], parts: int) -> None:
+    Their positions end in ``part``, the part that they come from. For when a revision moves an item's cause to another key, and
+    so to another part, its successor may overtake its tombstone on the way here: they are two, and must not be taken for one.
+    """
+
+    def __init__(self, outlet: Outlet, types: list[EventType], parts: int, part: int) -> None:
         self.outlet, self.types, self._parts = outlet, types, parts
+        self._from = (part,) if parts > 1 else ()
         assert outlet.to.function is not None
         self._key: Callable[[Any], Any] = outlet.to.fused.key if outlet.to.fused is not None else outlet.to.function
         self._value = outlet.node.gives
@@ -98,7 +103,12 @@ class ByKey(Output):
         if self._value is not None:
             value = convert(value, self._value)  # another node could not read what is not of its type
         made: Event = self._makers[part](
-            value, position[1:], ts=position[0], id=origin.id(self._to, *position), source=origin.source, level=origin.level
+            value,
+            position[1:] + self._from,
+            ts=position[0],
+            id=origin.id(self._to, *position),
+            source=origin.source,
+            level=origin.level,
         )
         return made
 

@@ -25,12 +25,13 @@ IN_ORDER = Policies(alpha=1.0, slack=lambda: FixedSlack(10**15))
 @given(
     flows(),
     INPUT,
+    INPUT,
     st.integers(0, 2**32),
     st.integers(1, 4),
     st.integers(0, 30),
     st.sampled_from([0.0, 0.5, 1.0]),
 )
-def test_whoever_is_faster(flow, events, seed, workers, disorder, blocking):
+def test_whoever_is_faster(flow, events, changing, seed, workers, disorder, blocking):
     generator = Random(seed)
     made = operators(flow, workers)
     nodes = [f"node{number}" for number in range(workers + 1)]
@@ -39,7 +40,8 @@ def test_whoever_is_faster(flow, events, seed, workers, disorder, blocking):
     hierarchies = {node: Hierarchy(made, [name for name, at in places.items() if at == node], policies) for node in nodes}
     sink = Sink(["Out"])
     mesh = Mesh(hierarchies, "node0", {"sink": sink}, generator, cost=lambda come, go: (come + go) * MILLISECOND // 20)
-    for at, batch in arrivals(events, generator, disorder):
+    history, left = actions(events, changing, generator, disorder)
+    for at, batch in arrivals(history, generator):
         mesh.feed(at, batch)
     mesh.run()
     barrier, finals = Barrier(["Out"]), []
@@ -49,18 +51,46 @@ def test_whoever_is_faster(flow, events, seed, workers, disorder, blocking):
     assert not barrier.violations
     ordered = sorted(finals, key=lambda event: (event.ts, event.cause))
     assert [event.ts for event in finals] == [event.ts for event in ordered]
-    assert [(e.ts, e.place, e.value) for e in ordered] == [(r.ts, *r.fields) for r in sequential(flow.nodes, events)]
+    assert [(e.ts, e.place, e.value) for e in ordered] == [(r.ts, *r.fields) for r in sequential(flow.nodes, left)]
 
 
-def arrivals(events, generator, disorder):
-    """Events one by one, some milliseconds late at most, with true promises in between."""
-    arrival = {id(event): (event.ts + generator.randint(0, disorder)) * MILLISECOND for event in events}
-    rest = sorted(events, key=lambda event: arrival[id(event)])
-    for place, event in enumerate(rest):
-        later = [each.ts for each in rest[place + 1 :]]
-        promised = min(later, default=END) - 1
-        name = type_name(event.__class__)
-        yield arrival[id(event)], Batch({name: Delta([event])}, {}, event.ts)
+def actions(events, changing, generator, disorder):
+    """What arrives, and when: events, some of which are withdrawn or revised later; and which are there in the end."""
+
+    def soon(ts):
+        return (ts + generator.randint(0, disorder)) * MILLISECOND
+
+    found = [(soon(event.ts), Delta([event])) for event in events]
+    left = list(events)
+    for event in changing:
+        old = event.__class__(event.value, ts=event.ts, id=event.id, source="c" + event.source)
+        ts = max(1, old.ts + generator.randint(-3, 3))
+        new = event.__class__(event.value + generator.randint(0, 1), ts=ts, id=event.id, source="c" + event.source)
+        first = soon(old.ts)
+        second = first + generator.randint(0, 20) * MILLISECOND
+        found.append((first, Delta([old])))
+        if generator.random() < 0.5:
+            found.append((second, Delta([], [], [old])))
+        elif new != old:
+            found.append((second, Delta([], [(old, new)])))
+            left.append(new)
+        else:
+            left.append(old)
+    return sorted(found, key=lambda action: action[0]), left
+
+
+def arrivals(found, generator):
+    """One by one, with true promises in between."""
+    for place, (at, delta) in enumerate(found):
+        touched = [event for _, later in found[place + 1 :] for event in touches(later)]
+        promised = min((event.ts for event in touched), default=END) - 1
+        name = type_name(touches(delta)[0].__class__)
+        clock = max(event.ts for _, done in found[: place + 1] for event in touches(done))
+        yield at, Batch({name: delta}, {}, clock)
         if generator.random() < 0.4:
-            yield arrival[id(event)], Batch({}, {"Number": promised, "Other": promised})
-    yield 100 * MILLISECOND, Batch({}, {"Number": END, "Other": END})
+            yield at, Batch({}, {"Number": promised, "Other": promised})
+    yield 200 * MILLISECOND, Batch({}, {"Number": END, "Other": END})
+
+
+def touches(delta):
+    return [*delta.inserts, *delta.retracts, *(event for pair in delta.revises for event in pair)]
