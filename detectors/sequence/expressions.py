@@ -123,7 +123,8 @@ class _One:
     def compiled(self, source: str, code: Code) -> Compiled:
         slots = tuple(sorted(self.slots))
         names = ", ".join(f"e{slot}" for slot in slots)
-        text = f"def call({names}):\n try:\n  return {source}\n except RecursionError:\n  raise\n except Exception:\n  return None\n"
+        text = f"def call({names}):\n try:\n  return {source}\n except RecursionError:\n  raise\n"
+        text += " except Exception:\n  return None\n"
         try:
             exec(compile(text, "<query>", "exec"), self.constants)
         except (SyntaxError, RecursionError, MemoryError):  # what Python says of too many parentheses
