@@ -23,9 +23,6 @@ const END: i64 = 1 << 62;
 /// How many lanes one purge looks at.
 const SWEEP: usize = 8;
 
-/// What `middleware.ordering.lanes.LanesState` holds: lanes by key, keyless, failures.
-type LanesState<'py> = (Vec<(Bound<'py, PyAny>, LaneState<'py>)>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
-
 /// Holds a mutable borrow of itself while Python runs: a detector or a key that came back in would get a `RuntimeError`.
 #[pyclass(module = "middleware.native")]
 pub struct KeyedLanes {
