@@ -7,7 +7,7 @@ from collections import Counter
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.change import Batch, Delta, Insert, Retract, Revise, consolidate
@@ -50,6 +50,7 @@ def hit(number: int, text: str = "", level: int = 0) -> Hit:
     return Hit(0.5, text, ts=number + 1, id=number, source="a", level=level)
 
 
+@settings(deadline=None)
 @given(st.lists(hits), st.lists(hits), st.lists(hits), st.booleans())
 def test_a_delta_survives_the_wire(inserts: list[Event], revised: list[Event], retracts: list[Event], premature: bool) -> None:
     delta = Delta(inserts, [(event, event) for event in revised], retracts, list(range(len(inserts))) if premature else None)
@@ -81,6 +82,7 @@ def test_payloads_survive_the_wire(payload: Changes | Interest | Ready) -> None:
     assert decode_payload([encode(payload)]) == payload
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_frame_or_a_wire_error(data: bytes) -> None:
     for decode in (decode_frame, lambda data: decode_payload([data])):
@@ -171,6 +173,7 @@ def test_a_large_delta_becomes_several_blocks_in_an_order_that_keeps_its_meaning
 changes = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["put", "take"]), st.integers(0, 2)), max_size=20)
 
 
+@settings(deadline=None)
 @given(changes, st.data())
 def test_merging_deltas_nets_like_consolidating_their_changes(steps: list[tuple[int, str, int]], data: st.DataObject) -> None:
     there: dict[int, Event] = {}
