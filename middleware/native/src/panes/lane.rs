@@ -126,20 +126,28 @@ impl Lane {
         (self.rows, self.head) = (rows, 0);
     }
 
-    /// The results of the window (start, end]; None if it is empty. O(rows in it).
+    /// The results of the window (start, end]; None if it is empty.
     pub fn results(&self, plan: &Plan, start: i64, end: i64) -> Option<Vec<Value>> {
+        let mut values = Vec::new();
+        self.calculate(plan, start, end, &mut values).then_some(values)
+    }
+
+    /// Calculate the results of the window (start, end]; false if it is empty. O(rows in it).
+    #[inline]
+    pub fn calculate(&self, plan: &Plan, start: i64, end: i64, values: &mut Vec<Value>) -> bool {
         let (from, to) = (self.after(start), self.after(end));
+        values.clear();
         if from == to {
-            return None;
+            return false;
         }
         let rows = &self.rows[from * self.width..to * self.width];
-        let result = |&(what, column): &(_, Option<usize>)| {
+        values.extend(plan.aggregates.iter().map(|&(what, column)| {
             let Some(number) = column else { return Value::Int((to - from) as i128) };
             let there = rows.chunks_exact(self.width).filter(|row| row[1] >> number & 1 == 1);
             let bits = there.map(|row| row[2 + number]);
             if plan.columns[number].is_float { of_floats(what, bits) } else { of_integers(what, bits) }
-        };
-        Some(plan.aggregates.iter().map(result).collect())
+        }));
+        true
     }
 
     /// The identity of a window: as `Origin.id(key, start, end)` in Python.

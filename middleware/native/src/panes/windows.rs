@@ -3,8 +3,7 @@
 //! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
 //! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyException;
@@ -43,7 +42,8 @@ pub struct KeyedWindows {
     keys: Keys,
     lanes: Vec<Lane>,
     free: Vec<usize>,
-    due: BinaryHeap<Reverse<(i64, usize)>>,
+    /// Lanes by the end of the window that is next in them. Ends are few, since windows are in step.
+    due: BTreeMap<i64, Vec<usize>>,
     /// Windows that end until here are published.
     upto: i64,
     swept: i64,
@@ -55,6 +55,8 @@ pub struct KeyedWindows {
     level: Py<PyAny>,
     /// For each field of a result: which of key fields, start, end, values, ts, id, source, level.
     layout: Vec<usize>,
+    /// Whether the fields are in just that order.
+    is_plain: bool,
     key_fields: usize,
 }
 
@@ -93,7 +95,7 @@ impl KeyedWindows {
             keys: Keys::new(py, key)?,
             lanes: Vec::new(),
             free: Vec::new(),
-            due: BinaryHeap::new(),
+            due: BTreeMap::new(),
             upto: if at_once { END } else { NOTHING },
             swept: NOTHING,
             held: 0,
@@ -102,6 +104,7 @@ impl KeyedWindows {
             seed,
             source,
             level,
+            is_plain: layout.iter().enumerate().all(|(number, &place)| number == place),
             layout,
             key_fields,
         })
@@ -364,7 +367,7 @@ impl KeyedWindows {
     fn list(&mut self, number: usize, end: i64) {
         self.lanes[number].next = end;
         if end != NEVER {
-            self.due.push(Reverse((end, number)));
+            self.due.entry(end).or_default().push(number);
         }
     }
 
@@ -416,23 +419,23 @@ impl KeyedWindows {
         if upto <= self.upto {
             return Ok(());
         }
-        while let Some(&Reverse((end, number))) = self.due.peek()
-            && end <= upto
+        let mut values = Vec::new();
+        while let Some(entry) = self.due.first_entry()
+            && *entry.key() <= upto
         {
-            self.due.pop();
-            if self.lanes[number].next != end {
-                continue; // rescheduled since
-            }
-            let mut end = end;
-            while end <= upto {
+            let (end, lanes) = entry.remove_entry();
+            for number in lanes {
+                if self.lanes[number].next != end {
+                    continue; // listed elsewhere since
+                }
                 for &size in &self.plan.sizes {
-                    if let Some(values) = self.lanes[number].results(&self.plan, end - size, end) {
+                    if self.lanes[number].calculate(&self.plan, end - size, end, &mut values) {
                         out.inserted.append(self.row(py, number, end - size, end, &values)?)?;
                     }
                 }
-                end = self.next(number, end);
+                let next = self.next(number, end);
+                self.list(number, next);
             }
-            self.list(number, end);
         }
         self.upto = upto;
         Ok(())
@@ -463,6 +466,9 @@ impl KeyedWindows {
         parts.push(lane.id(self.seed, start, end).into_bound_py_any(py)?);
         parts.push(self.source.bind(py).clone());
         parts.push(self.level.bind(py).clone());
+        if self.is_plain {
+            return PyTuple::new(py, parts);
+        }
         PyTuple::new(py, self.layout.iter().map(|&place| &parts[place]))
     }
 
