@@ -36,6 +36,19 @@ struct Out<'py> {
     withdrawn: Bound<'py, PyList>,
 }
 
+/// A window, and its bounds as Python objects, which all keys share.
+struct Window<'py> {
+    start: i64,
+    end: i64,
+    bounds: [Bound<'py, PyAny>; 2],
+}
+
+impl<'py> Window<'py> {
+    fn new(py: Python<'py>, start: i64, end: i64) -> PyResult<Self> {
+        Ok(Self { start, end, bounds: [start.into_bound_py_any(py)?, end.into_bound_py_any(py)?] })
+    }
+}
+
 #[pyclass(module = "middleware.native")]
 pub struct KeyedWindows {
     plan: Plan,
@@ -397,7 +410,8 @@ impl KeyedWindows {
         let after = results(lane);
         self.held = self.held + lane.len() - held;
         for (&(start, end), (old, new)) in windows.iter().zip(before.iter().zip(&after)) {
-            let row = |values| self.row(py, work.lane, start, end, values);
+            let window = Window::new(py, start, end)?;
+            let row = |values| self.row(work.lane, &window, values);
             match (old, new) {
                 (None, Some(new)) => out.inserted.append(row(new)?)?,
                 (Some(old), None) => out.withdrawn.append(row(old)?)?,
@@ -424,13 +438,15 @@ impl KeyedWindows {
             && *entry.key() <= upto
         {
             let (end, lanes) = entry.remove_entry();
+            let windows = self.plan.sizes.iter().map(|&size| Window::new(py, end - size, end));
+            let windows = windows.collect::<PyResult<Vec<_>>>()?;
             for number in lanes {
                 if self.lanes[number].next != end {
                     continue; // listed elsewhere since
                 }
-                for &size in &self.plan.sizes {
-                    if self.lanes[number].calculate(&self.plan, end - size, end, &mut values) {
-                        out.inserted.append(self.row(py, number, end - size, end, &values)?)?;
+                for window in &windows {
+                    if self.lanes[number].calculate(&self.plan, window.start, end, &mut values) {
+                        out.inserted.append(self.row(number, window, &values)?)?;
                     }
                 }
                 let next = self.next(number, end);
@@ -442,28 +458,20 @@ impl KeyedWindows {
     }
 
     /// A result, as its fields' values.
-    fn row<'py>(
-        &self,
-        py: Python<'py>,
-        number: usize,
-        start: i64,
-        end: i64,
-        values: &[Value],
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let lane = &self.lanes[number];
+    fn row<'py>(&self, number: usize, window: &Window<'py>, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
+        let [start, end] = &window.bounds;
+        let (lane, py) = (&self.lanes[number], start.py());
         let mut parts: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.layout.len());
         match self.key_fields {
             1 => parts.push(lane.key.bind(py).clone()),
             _ => parts.extend(lane.key.bind(py).cast::<PyTuple>()?.iter()),
         }
-        let end_object = end.into_bound_py_any(py)?;
-        parts.push(start.into_bound_py_any(py)?);
-        parts.push(end_object.clone());
+        parts.extend([start.clone(), end.clone()]);
         for value in values {
             parts.push(value.give(py)?);
         }
-        parts.push(end_object);
-        parts.push(lane.id(self.seed, start, end).into_bound_py_any(py)?);
+        parts.push(end.clone());
+        parts.push(lane.id(self.seed, window.start, window.end).into_bound_py_any(py)?);
         parts.push(self.source.bind(py).clone());
         parts.push(self.level.bind(py).clone());
         if self.is_plain {
