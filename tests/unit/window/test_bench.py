@@ -22,7 +22,7 @@ def test_bench_window_names_what_it_measures(monkeypatch):
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="the extra `evaluate` is not installed")
 def test_the_report_has_the_four_figures(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures, "N", 64)
+    monkeypatch.setattr(figures, "N", 1 << 11)
     monkeypatch.setattr(figures, "ROUNDS", 40)
     figures.bench_figures(1)
     page = figures.REPORT.read_text()
