@@ -50,8 +50,9 @@ class _Join(Operation):
         super().__init__()
         self.plan = plan
         origin = Origin(name, level)
+        self._stamp = repr(name), str(level)
         hashes = {"left_": SourceHashes(origin, "left"), "right_": SourceHashes(origin, "right")}
-        more = {"source_": name, "level_": level, **hashes, "zip": zip, "range": range, "max": max, "min": min}
+        more = {**hashes, "zip": zip, "range": range, "max": max, "min": min}
         self._results: Callable[[list[Event], list[Event]], list[Event]] = plan.frame.define(self._code(), more)
         self._sides = [(is_left, side.source.event_type, plan.frame.define(_entering(side, variable)))
                        for is_left, side, variable in ((True, plan.left, "e"), (False, plan.right, "f"))]  # fmt: skip
@@ -127,7 +128,7 @@ class PairJoin(_Join):
     def _code(self) -> str:
         plan = self.plan
         test = f" if {plan.condition.holds}" if plan.condition is not None else ""
-        result = plan.constructor("e.ts if e.ts > f.ts else f.ts", pair_id())
+        result = plan.constructor("e.ts if e.ts > f.ts else f.ts", pair_id(), *self._stamp)
         return f"def made(left, right):\n    return [{result} for e, f in zip(left, right){test}]\n"
 
 
@@ -148,7 +149,7 @@ class MomentJoin(_Join):
             first = f"max({window.start}, {first})"
         test = f" if {plan.condition.holds}" if plan.condition is not None else ""
         moments = f"range({first}, min(e.ts + {left}, f.ts + {right}), {slide})"
-        result = plan.constructor("ts", pair_id("ts"))
+        result = plan.constructor("ts", pair_id("ts"), *self._stamp)
         return f"def made(left, right):\n    return [{result} for e, f in zip(left, right){test} for ts in {moments}]\n"
 
     def _take_back(self, results: list[Event]) -> list[Event]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detectors.cql.aggregates import Aggregate
-from detectors.cql.catalog import Stream
+from detectors.cql.catalog import TS, Stream
 from detectors.cql.windows import WindowPlan
 from detectors.expressions.code import Code, Frame
+from middleware.operator import result_fields
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,17 @@ class Query:
     columns: tuple[Code, ...]
     frame: Frame
 
+    @property
+    def ordered(self) -> tuple[Code, ...]:
+        """The columns in the order of the fields of the target's event type."""
+        own = (each.field for each in self.target.schema if each.name != TS)
+        by_field = dict(zip(own, self.columns, strict=True))
+        return tuple(by_field[field] for field in result_fields(self.target.event_type))
+
     def constructor(self, ts: str, identity: str, source: str = "source_", level: str = "level_") -> str:
         """Code that makes a result with that time, identity, source and level."""
         make = self.frame.constant(self.target.event_type)
-        values = ", ".join(column.value for column in self.columns)
+        values = ", ".join(column.value for column in self.ordered)
         return f"{make}({values}, ts={ts}, id={identity}, source={source}, level={level})"
 
 

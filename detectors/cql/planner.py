@@ -16,6 +16,7 @@ from detectors.expressions.code import Code, Frame, converted
 from detectors.expressions.errors import QueryError, Span
 from detectors.expressions.tree import Call, Name, Node
 from detectors.expressions.types import NUMBERS, Kind, Type, converts
+from middleware.operator import result_fields
 
 BLOCKING = (
     "{name} would block: over an endless stream it never comes to a result; "
@@ -331,6 +332,11 @@ class Planner:
             schema = checked_schema([(each, code.kind, at) for each, code, at in kept])
             return self.catalog.add(name, schema, span), tuple(code for _, code, _ in kept)
         wanted: Schema = tuple(each for each in target.schema if each.name != TS)
+        unfilled = sorted(set(result_fields(target.event_type)) - {each.field for each in wanted})
+        if unfilled:
+            raise QueryError(
+                f"{target.name} has fields that its schema does not: {', '.join(unfilled)}; it cannot be written", span
+            )
         given = columns if len(wanted) == len(columns) else _without_ts(columns)
         if len(wanted) != len(given):
             raise QueryError(

@@ -90,7 +90,7 @@ class SteppedOperation(Operation):
 
     def _plain(self) -> Callable[[list[Any]], list[Event]] | None:
         """Results straight from rows, if each column is one of the things that rows are made of."""
-        names, columns = self._names(), [column.value for column in self.plan.columns]
+        names, columns = self._names(), [column.value for column in self.plan.ordered]
         self._layout = list(range(len(names) + 4))
         if any(column not in names for column in columns):
             return None

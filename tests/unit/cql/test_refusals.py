@@ -128,3 +128,20 @@ def test_attributes_may_be_named_like_fields_of_events_and_words():
     out = made.apply(Delta(rows), 9, 9).inserts
     assert [(e.id_, e.source_, e.class_, e.every, e.from_) for e in out] == [(2, "x", 4, 2, 6)]
     assert {e.source for e in out} == {"T"}
+
+
+class Swapped(Event, frozen=True):
+    one: float
+    other: int
+
+
+def test_a_stream_may_name_the_fields_of_an_event_type_in_another_order_but_must_fill_them():
+    text = (
+        "CREATE STREAM Swapped (other Long NOT NULL, one Double NOT NULL); CREATE STREAM S (i Int NOT NULL, d Double NOT NULL);"
+    )
+    script = compile_cql(text + "INSERT INTO Swapped SELECT i, d FROM S", [Swapped])
+    (made,) = script.operators[0].start("x", 1).apply(Delta([script.types["S"](7, 2.5, ts=1, id=1, source="s")]), 9, 9).inserts
+    assert (made.one, made.other) == (2.5, 7)
+    script = compile_cql("CREATE STREAM Hit (peak Double NOT NULL)", [Hit])
+    with pytest.raises(QueryError, match="Hit has fields that its schema does not: tags"):
+        script.add("CREATE STREAM P (p Double NOT NULL); INSERT INTO Hit AS P")
