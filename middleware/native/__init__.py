@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
@@ -14,8 +15,10 @@ try:
     if os.environ.get("SLACKLINE_NATIVE") == "0":
         raise ImportError("turned off by SLACKLINE_NATIVE=0")
     from middleware.native._core import Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, SequenceMatcher, merge, split
-except ImportError:
+except ImportError as error:
     AVAILABLE = False
+    if "cannot import name" in str(error):  # it is there, but built from another version
+        warnings.warn(f"the native core is out of date and not used ({error}): run 'make env'", stacklevel=1)
 else:
     AVAILABLE = True
     __all__ = ["AVAILABLE", "Counts", "Fiba", "KeyedLanes", "KeyedWindows", "Pairs", "SequenceMatcher", "merge", "split"]
