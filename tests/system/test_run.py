@@ -73,6 +73,9 @@ def test_a_killed_node_leaves_the_others_running_and_counted():
             assert collector.join(60)
             assert cluster.dead() == {"match": -9}
             finals = collector.finals
+        gone = time.monotonic() + 60
+        while b"role=node" not in cluster.log("field").read_bytes() and time.monotonic() < gone:
+            time.sleep(0.1)  # until the node has given the killed one up, which it counts
         cluster.end()
         assert set(cluster.reports) == {"field"}
     expected = oracle(rows, lower)
