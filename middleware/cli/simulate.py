@@ -23,7 +23,8 @@ def simulate(
 
     A world is several nodes with the real brokers, links, units, logs and recovery, sources and sinks, in one thread under
     a virtual clock. Its network loses, repeats, delays, reorders and splits; its nodes crash, stand still, and have clocks that
-    go wrong; its disks are slow, full, and torn by crashes; its detectors raise. One seed gives one world, exactly.
+    go wrong and leap; its disks are slow, full, torn by crashes, and lost; its detectors raise. One seed gives one world,
+    exactly. All processors are used.
 
     Examples:
 
@@ -31,6 +32,8 @@ def simulate(
 
       [bold]slackline simulate --seeds 1 --first 4711[/]     replay one
     """
+    import os
+
     from rich.progress import Progress
 
     from middleware.testing.worlds.hunt import hunt
@@ -43,7 +46,7 @@ def simulate(
     try:
         with Progress(console=screen, transient=True) as progress:
             task = progress.add_task("simulating", total=seeds)
-            for outcome in hunt(first, seeds):
+            for outcome in hunt(first, seeds, os.cpu_count() or 1):
                 played += 1
                 troubles += outcome.troubles
                 if outcome.failure is not None:

@@ -41,7 +41,7 @@ from middleware.pubsub.effects import BrokerStatistics, Closed, Effects
 from middleware.pubsub.gate import Gate
 from middleware.pubsub.inbox import Inbox
 from middleware.pubsub.ingress import Admitted, Ingress
-from middleware.pubsub.journal import Journal, PeerKey
+from middleware.pubsub.journal import MOST_NAMES, Journal, PeerKey
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer
@@ -57,6 +57,9 @@ GATHER = 30 * SECOND
 
 One with a log waits as long as it takes, and once in its life: what is final without a peer would be wrong with it.
 """
+
+ABSENCE = 2 * SECOND
+"""A broker that was not called for longer was away itself."""
 
 _TURNED = {"late": "late for what was promised", "ahead": "too far ahead"}
 
@@ -88,7 +91,7 @@ class Broker:
         self._types = types if types is not None else EventTypes()
         self._codec = EventCodec(self._types)
         self._ingress = Ingress(self._types, self._codec, self.drops)
-        self._epoch, self._now, self._born = epoch, now, now
+        self._epoch, self._now, self._born, self._settled_at = epoch, now, now, now
         self._peers: dict[PeerKey, Peer] = {}
         self._channels: dict[Channel, Peer] = {}
         self._table: RoutingTable[Peer] = RoutingTable()
@@ -248,15 +251,26 @@ class Broker:
                 self.journal.moved(peer.key, payload.position, payload.mark)
             elif type(payload) is Gap and peer.role == "node":
                 self.drops["gap in what a node sends"] += 1
-                pass_on(payload, self._books.everywhere.offered_by(peer.key), self._peers.values())
+                self._broken(peer.key)
         except WireError as error:
             self.drops[str(error).split(":", 1)[0]] += 1
+
+    def _broken(self, key: PeerKey) -> None:
+        names = self._books.everywhere.offered_by(key)
+        place = (0, 0)
+        if self.journal is not None:
+            self.journal.broken(key, names)
+            place = (self.journal.line, self.journal.position)
+        pass_on(names, self._peers.values(), place, self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:
         try:
             patterns = frozenset(map(check_pattern, interest.subscriptions))
         except Exception as error:
             raise WireError(f"malformed subscription: {error}") from None
+        if interest.resumes and self.journal is not None and not self.journal.has_place_for(peer.key):
+            peer.link.refuse(f"node {self.name} keeps the places of {MOST_NAMES} named subscriptions, which is all it takes")
+            raise WireError("one named subscription too many")
         self._interest_stale = True
         peer.forget_progress()
         peer.patterns, peer.on_slow, peer.paused = patterns, interest.on_slow, frozenset(interest.paused)
@@ -383,6 +397,9 @@ class Broker:
     def settle(self, now: int) -> Effects:
         """End a step, or let time pass: post what waits, acknowledge, hold or release publishers. O(peers)."""
         self._now = now
+        if now - self._settled_at > ABSENCE:
+            self._was_away(now - self._settled_at, now)
+        self._settled_at = now
         if not self._missing:
             publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
             self._gate.stand_in(self._books.clock, publishers, now)
@@ -411,6 +428,13 @@ class Broker:
             effects.turned, self._ingress.turned = self._ingress.turned, []
             self.drops.update(_TURNED[turned.reason] for turned in effects.turned)
         return effects
+
+    def _was_away(self, duration: int, now: int) -> None:
+        """This node did not run for a while (it was stopped, or its clock leapt): in that time nobody was silent."""
+        for peer in self._peers.values():
+            peer.link.excuse(duration, now)
+        self._awaited = {key: until + duration for key, until in self._awaited.items()}
+        self._gate.sources.could_not_speak(now)
 
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:
         """Changes first, then progress, then what else is new: so nothing is ever overtaken by what it rests on."""

@@ -66,6 +66,11 @@ class Cursor:
             self._groups.append(group)
         self.place = place
 
+    def forget(self) -> None:
+        """What was held back is given up: nothing of it needs to be read again."""
+        self._groups.clear()
+        self._came.clear()
+
     def _drop(self, identity: Identity) -> _Group | None:
         group = self._came.pop(identity, None)
         if group is not None:

@@ -64,7 +64,17 @@ class Met(msgspec.Struct, array_like=True, tag=5, gc=False):
     """All configured peers have been heard of: who wants what is known."""
 
 
-Entry = Taken | Told | Left | Made | Moved | Met
+class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
+    """A node whose log does not reach back to where this one was: changes of these types are missing from here on."""
+
+    peer: PeerKey
+    names: list[str]
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken
+
+BREAK = "!"
+"""In the place of a type: what is missing. No event type has such a name."""
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
@@ -86,7 +96,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     finals: dict[str, int]
 
     def blocks(self) -> Iterator[tuple[int, bool, BlockHead, bytes]]:
-        """(number, whether it originates at this node, head, block) of each block."""
+        """(number, whether it originates at this node, head, block) of each block; a break is one, its block the names."""
         number = self.first
         for entry in self.entries:
             if type(entry) is Taken:
@@ -96,7 +106,13 @@ class Record(msgspec.Struct, array_like=True, gc=False):
             elif type(entry) is Made:
                 number += 1
                 yield number, True, entry.head, entry.block
+            elif type(entry) is Broken:
+                number += 1
+                yield number, False, BlockHead(BREAK, 0), encode(entry.names)
 
+
+MOST_NAMES = 1_000
+"""Subscriptions with a name that one log keeps places for."""
 
 decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
 Stored = Callable[[int, int], Iterable[Record]]
@@ -161,6 +177,11 @@ class Journal:
         """Note a block published here."""
         self.position += 1
         self._entries.append(Made(head, block))
+
+    def broken(self, peer: PeerKey, names: list[str]) -> None:
+        """Note that changes of these types are missing."""
+        self.position += 1
+        self._entries.append(Broken(peer, names))
 
     def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""
@@ -233,6 +254,10 @@ class Journal:
         return max(position, self.oldest), is_gap or is_forgotten
 
     # -- readers ------------------------------------------------------------------------------------------------------
+
+    def has_place_for(self, peer: PeerKey) -> bool:
+        """Whether this log can keep the place of a subscription with a name. O(readers)."""
+        return peer in self.readers or sum(reader.named for reader in self.readers.values()) < MOST_NAMES
 
     def _remember(self, peer: PeerKey, interest: Interest) -> None:
         if peer[0] != "publisher":

@@ -280,6 +280,10 @@ class Link:
 
     # -- life and death -----------------------------------------------------------------------------------------------
 
+    def excuse(self, duration: int, now: int) -> None:
+        """This end was away for so long: that the peer was not heard of then says nothing about it."""
+        self._heard_at = min(now, self._heard_at + duration)
+
     def tick(self, now: int) -> None:
         """To be called some times in a HEARTBEAT: Hello and heartbeats when due; ``closed`` when the peer is dead."""
         if self.closed is not None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from middleware.event import END, NEVER
 from middleware.pubsub.books import Books
 from middleware.pubsub.codec import BLOCK_TARGET, Gap, Interest, Resumed, encode
-from middleware.pubsub.journal import Journal
+from middleware.pubsub.journal import BREAK, Journal, Place
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.routing import RoutingTable, wanted
+
+_names = msgspec.msgpack.Decoder(list[str]).decode
 
 
 def begin(peer: Peer, journal: Journal | None, interest: Interest, was_lost: bool) -> bool:
@@ -36,11 +39,20 @@ def begin(peer: Peer, journal: Journal | None, interest: Interest, was_lost: boo
     return is_gap
 
 
-def pass_on(gap: Gap, names: Iterable[str], peers: Iterable[Peer]) -> None:
-    """A node has lost changes of these types: tell the subscribers that read them."""
+def pass_on(names: Sequence[str], peers: Iterable[Peer], place: Place, now: int) -> None:
+    """Changes of these types are missing: tell the subscribers that read them, behind all that came before.
+
+    ``place``: of the break in this node's log; those that are served from there come to it in their time.
+    """
     for peer in peers:
-        if peer.role == "subscriber" and any(wanted(peer.patterns, name) for name in names):
-            peer.link.send([encode(gap)])
+        if peer.behind is None:
+            _tell(peer, names, place, now)
+
+
+def _tell(peer: Peer, names: Sequence[str], place: Place, now: int) -> None:
+    if peer.role == "subscriber" and any(wanted(peer.patterns, name) for name in names):
+        peer.post(None, -1, NEVER, now, place)
+        peer.link.send([encode(Gap(*place))])
 
 
 def post_news(
@@ -79,7 +91,9 @@ def serve(peer: Peer, journal: Journal, now: int) -> int:
     while peer.behind is not None and peer.link.queued_bytes < BLOCK_TARGET:
         blocks, reached = journal.blocks_after(peer.behind)
         for number, local, head, block in blocks:
-            if (local or peer.role == "subscriber") and wanted(peer.patterns, head.type):
+            if head.type == BREAK:
+                _tell(peer, _names(block), (journal.line, number), now)
+            elif (local or peer.role == "subscriber") and wanted(peer.patterns, head.type):
                 peer.take(replace(head, runs=None), block, number)
                 served += head.count
         peer.behind = reached if reached < journal.position else None

@@ -96,7 +96,7 @@ class Subscriber(Connection):
         self._codec = EventCodec(known)
         self._barrier = Barrier(patterns) if consistency == "final" else None
         self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
-        self._inbox: deque[tuple[Changes, Parts]] = deque()
+        self._inbox: deque[tuple[Changes | Gap, Parts]] = deque()
         self._told = NEVER
         self._is_ready = False
         self._events = 0
@@ -216,19 +216,33 @@ class Subscriber(Connection):
         with self._lock:
             if not self._inbox:
                 self._pump(0)
-            while not self._inbox:
+            while not (payloads := self._up_to_gap()):
                 self._check_alive()
                 left = _WAIT if deadline is None else min(_WAIT, (deadline - time.monotonic_ns()) / SECOND)
                 if left <= 0:
                     return []
                 self._pump(left)
-            payloads = list(self._inbox)
-            self._inbox.clear()
-            self._taken = self._place
             self._link.consume(sum(payload_size(parts) for _, parts in payloads))
             self._link.settle(time.monotonic_ns())
             self._flush_out()
             return payloads
+
+    def _up_to_gap(self) -> list[tuple[Changes, Parts]]:
+        """What has arrived, but nothing behind a gap together with what came before it."""
+        payloads: list[tuple[Changes, Parts]] = []
+        while self._inbox:
+            payload, parts = self._inbox[0]
+            if type(payload) is Gap:
+                if payloads:
+                    break
+                self._interrupted()
+                self._link.consume(payload_size(parts))
+            else:
+                assert type(payload) is Changes
+                payloads.append((payload, parts))
+                self._taken = (payload.line, payload.position) if payload.line else self._taken
+            self._inbox.popleft()
+        return payloads
 
     def _deltas(self, payloads: list[tuple[Changes, Parts]]) -> list[tuple[str, Delta]]:
         """The changes of each block, in the order in which they were sent, by type name."""
@@ -263,24 +277,26 @@ class Subscriber(Connection):
                 self._place = (payload.line, payload.position)
                 self._link.greeting = [encode(replace(self._interest, line=payload.line, position=payload.position))]
             return
+        if type(payload) is Gap:
+            self._inbox.append((payload, parts))  # it holds for what came before it, and is heeded in its turn
+            return
         self._link.consume(payload_size(parts))
         if type(payload) is Ready:
             self._is_ready = True
         elif type(payload) is Resumed and self._after is None and self._cursor.mark is None:
             self._cursor.mark = payload.mark
-        elif type(payload) is Gap:
-            self._interrupted()
 
     def _link_restarted(self) -> None:
         """The node started anew, or had given this program up: if it keeps a log, it goes on where this program is."""
         self._is_ready = False
         if not self._place[0]:
-            self._interrupted()
+            self._inbox.append((Gap(0, 0), []))
 
     def _interrupted(self) -> None:
         """Changes are missing. What is held back may have been withdrawn by one of them, so it can never be called final."""
         self._drops["interruption"] += 1
         given_up = self._barrier.forget() if self._barrier is not None else 0
+        self._cursor.forget()
         _log.warning("subscription interrupted: changes are missing", address=self.address, name=self.name, given_up=given_up)
 
 

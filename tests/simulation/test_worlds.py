@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from middleware.change import Delta
+from middleware.clock import SECOND
 from middleware.durability import recovery
 from middleware.durability.core import Core, Doings
+from middleware.event import END
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.pubsub import journal
+from middleware.pubsub.codec import encode
+from middleware.pubsub.journal import Journal
 from middleware.pubsub.lasting import LastingBroker
-from middleware.testing.worlds.hunt import hunt, play, shrunk
+from middleware.testing.simulation import SimulatedPublisher, Simulation
+from middleware.testing.worlds.applications import TYPES, Level, Reading
+from middleware.testing.worlds.disk import Disk
+from middleware.testing.worlds.hunt import Outcome, hunt, play, shrunk
+from middleware.testing.worlds.nodes import DurableNode
 from middleware.testing.worlds.plan import draw
+from middleware.testing.worlds.watch import Sink, Watch
 from middleware.testing.worlds.world import World
-
-KINDS = ("crash", "partition", "pause", "full", "slow disk", "stop reading")
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))
@@ -24,6 +36,10 @@ def test_whatever_fails_the_promise_holds(first: int) -> None:
         assert outcome.failure is None, f"seed {outcome.seed}: {outcome.failure}"
         troubles += outcome.troubles
     assert troubles["crash"] > 5 and troubles["records"] > 20 and troubles["rollbacks"] > 500, "worlds without trouble"
+
+
+def test_processes_change_nothing() -> None:
+    assert list(hunt(0, 6, 2)) == list(hunt(0, 6))
 
 
 @pytest.mark.parametrize("seed", [1, 6, 17])
@@ -36,6 +52,23 @@ def test_a_world_is_replayed_exactly(seed: int) -> None:
     first = history()
     assert len(first) > 5
     assert history() == first
+
+
+def losing(count: int) -> list[Outcome]:
+    """The outcomes of the first worlds in which a node loses its disk."""
+    plans = (plan for plan in map(draw, itertools.count()) if any(each.kind == "lose disk" for each in plan.incidents))
+    return list(map(play, itertools.islice(plans, count)))
+
+
+def test_a_lost_disk_breaks_nothing_that_was_final_and_readers_are_told() -> None:
+    outcomes = losing(12)
+    assert [f"seed {outcome.seed}: {outcome.failure}" for outcome in outcomes if outcome.failure is not None] == []
+    assert sum(outcome.troubles["lose disk"] for outcome in outcomes) > 6
+
+
+def test_a_reader_that_is_not_told_of_a_lost_disk_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "start_of", lambda self, *_: (self.oldest, False))
+    assert any(outcome.failure is not None and "told" in outcome.failure for outcome in losing(12))
 
 
 def is_seen() -> bool:
@@ -80,3 +113,47 @@ def test_a_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert play(smaller).failure is not None
     assert len(smaller.incidents) <= len(plan.incidents)
     assert sum(len(source.arrivals) for source in smaller.sources) < sum(len(source.arrivals) for source in plan.sources)
+
+
+def test_places_are_kept_for_so_many_named_subscriptions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MOST_NAMES", 2)
+    simulation, disk = Simulation(1), Disk(1, random.Random(1))
+    hierarchy = lambda: Hierarchy([Level()], ["Level"])  # noqa: E731
+    node = DurableNode(simulation, "a", ["a"], TYPES, hierarchy, disk, Watch("a"), random.Random(1))
+    sinks = [Sink(simulation, f"sink{number}", "a", ["Low"], TYPES, resumes=True) for number in range(3)]
+    sinks.append(Sink(simulation, "anonymous", "a", ["Low"], TYPES))
+    simulation.run(2 * SECOND)
+    assert [sink.ready for sink in sinks].count(True) == 3 and sinks[3].ready
+    (refused,) = (sink for sink in sinks if not sink.ready)
+    assert "named subscriptions, which is all it takes" in str(refused.link.closed)
+    assert node.broker.drops["one named subscription too many"] == 1
+    simulation.crash(refused.name)
+    again = Sink(simulation, next(sink.name for sink in sinks if sink.ready), "a", ["Low"], TYPES, resumes=True)
+    simulation.run(2 * SECOND)
+    assert again.ready, "a name that has its place finds it again"
+
+
+def test_a_gap_is_heeded_in_its_turn() -> None:
+    """What came before a gap is not called final after it, however late the reader gets round to reading."""
+    simulation, disk = Simulation(1), Disk(1, random.Random(1))
+    hierarchy = lambda: Hierarchy([Level()], ["Level"])  # noqa: E731
+    node = DurableNode(simulation, "a", ["a"], TYPES, hierarchy, disk, Watch("a"), random.Random(1))
+    sink = Sink(simulation, "sink", "a", ["Reading"], TYPES)
+    publisher = SimulatedPublisher(simulation, "p", "a", [Reading])
+    simulation.run(SECOND)
+    sink.reading = False
+    publisher.publish([Reading(1, 1, ts=5, id=1, source="p")])
+    simulation.run(SECOND)
+    node.broker._broken(("publisher", "p"))
+    publisher.publish([Reading(1, 2, ts=6, id=2, source="p")])
+    publisher.advance(Reading, END)
+    simulation.run(SECOND)
+    sink.reading = True
+    simulation.run(SECOND)
+    assert sink.gaps == 1
+    assert [event.id for event in sink.finals] == [2]
+    late = Sink(simulation, "late", "a", ["Reading"], TYPES)
+    late._interest = replace(late._interest, line=1, position=0)  # it was there from the beginning, and is served from the log
+    late.link.greeting = [encode(late._interest)]
+    simulation.run(SECOND)
+    assert (late.gaps, [event.id for event in late.finals]) == (sink.gaps + 1, [2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Hashable
 
+from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings
 from middleware.durability.recovery import Recovered, recover
 from middleware.event import EventTypes, Identity
@@ -46,14 +47,16 @@ class DurableNode:
         """Raw events that it did not let in, because they came after what was promised for sources that were silent."""
         self._types, self._random = types, rng
         self._born, self._rate, self._checkpoint_every = simulation.now, rate, checkpoint_every
+        self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
         self.hierarchy = hierarchy()
         self.journal = Journal(disk.line, disk.read)
         self.journal.oldest = disk.oldest
-        disk.epoch = max(disk.epoch + 2**20, simulation.now + 1)
+        calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
+        disk.epoch = max(disk.epoch + 2**20, calendar)
         self.broker = LastingBroker(
             name,
             disk.epoch,
-            simulation.now,
+            self._local(simulation.now),
             types=types,
             subscriptions=self.hierarchy.subscriptions,
             publications=self.hierarchy.publications,
@@ -63,8 +66,12 @@ class DurableNode:
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, self.hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
         self.core = Core(self.broker, self.journal, self.hierarchy, types)
-        self.broker.publish(correction, simulation.now)
+        self.broker.publish(correction, self._local(simulation.now))
         simulation.add(self)
+
+    def leap(self, duration: int) -> None:
+        """Its clock steps ahead."""
+        self._clock_at_birth += duration
 
     def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
         """See Endpoint."""
@@ -96,7 +103,7 @@ class DurableNode:
         return doings.sends
 
     def _local(self, now: int) -> int:
-        return self._born + int((now - self._born) * self._rate)
+        return self._clock_at_birth + int((now - self._born) * self._rate)
 
     def _show(self, record: Record) -> None:
         """Let the watch see what a stored record has made."""

@@ -19,15 +19,16 @@ from middleware.testing.worlds.applications import APPLICATIONS, Probe, Reading,
 _WHEN = 8 * SECOND
 """Incidents begin within so long after the first event."""
 
-_KINDS = ("crash", "crash", "crash", "partition", "pause", "full", "slow disk", "stop reading", "kill sink")
+_KINDS = ("crash", "crash", "crash", "partition", "pause", "full", "slow disk", "stop reading", "kill sink", "clock step")
 
 
 class Incident(msgspec.Struct, frozen=True):
     """Something goes wrong ``at`` (ns after the first event), for a while.
 
     ``kind``
-        crash, partition, pause (a node stands still), full (disk), slow disk, stop reading (a sink), kill sink (one that
-        has a name comes back under it).
+        crash, lose disk (a crash from which the node comes back without its disk), partition, pause (a node stands still),
+        full (disk), slow disk, stop reading (a sink), kill sink (one that has a name comes back under it), clock step (the
+        node's clock leaps ahead by the duration, as that of a machine that slept).
     ``other``
         the other side of a partition.
     """
@@ -157,7 +158,15 @@ def _incidents(rng: random.Random, nodes: list[str], sinks: int) -> list[Inciden
         else:
             target = f"sink{rng.randrange(sinks)}" if "sink" in kind or "read" in kind else rng.choice(nodes)
             incidents.append(Incident(at, kind, target, duration))
-    return sorted(incidents, key=lambda incident: incident.at)
+    return sorted(incidents + _loss(rng, nodes), key=lambda incident: incident.at)
+
+
+def _loss(rng: random.Random, nodes: list[str]) -> list[Incident]:
+    """One world in twenty loses a disk; from then on less is promised."""
+    if rng.random() >= 0.05:
+        return []
+    at = int(rng.random() * _WHEN)
+    return [Incident(at, "lose disk", rng.choice(nodes), rng.choice([0, 300, 12_000]) * MILLISECOND)]
 
 
 def describe(plan: WorldPlan) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from middleware.change import Batch, Delta
 from middleware.event import IDENTITY, NEVER, Event, EventTypes, Identity
 from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import Changes, Passed, decode_payload, encode
+from middleware.pubsub.codec import Changes, Gap, Passed, decode_payload, encode
 from middleware.pubsub.cursor import Cursor
 from middleware.pubsub.merge import merged
 from middleware.pubsub.wire import Parts, payload_size
@@ -19,15 +19,21 @@ class PromiseError(AssertionError):
 
 
 class Watch:
-    """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by type and identity."""
+    """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by type and identity.
+
+    ``is_blind``: it was told that changes are missing, and cannot judge those that follow.
+    """
 
     def __init__(self, who: str) -> None:
         self.who = who
+        self.is_blind = False
         self.now: dict[tuple[str, Identity], Event] = {}
         self.progress: dict[str, int] = {}
 
     def take(self, deltas: Mapping[str, Delta], progress: Mapping[str, int]) -> None:
         """Take changes, then promises. Raises PromiseError."""
+        if self.is_blind:
+            return
         for name, delta in deltas.items():
             for event in delta.retracts:
                 self._remove(name, event)
@@ -60,8 +66,9 @@ class Watch:
 class Sink(SimulatedSubscriber):
     """A subscriber that takes each payload by itself: nets the early changes, and holds the final ones behind a barrier.
 
-    ``history``: all that it was told, as text. ``before``: its former life, if it was killed and goes on under its name: what
-    that one has stored is there, all else that it knew is not.
+    ``gaps``: how often it was told that changes are missing. ``history``: all that it was told, as text.
+    ``before``: its former life, if it was killed and goes on under its name: what that one has stored is there, all else that
+    it knew is not.
     """
 
     def __init__(
@@ -82,9 +89,15 @@ class Sink(SimulatedSubscriber):
         self.cursor: Cursor = Cursor(before.cursor.mark if before is not None else None)
         self.finals: list[Event] = before.finals if before is not None else []
         self.history: list[str] = []
+        self.gaps = 0
 
     def _read(self, parts: Parts) -> None:
         payload = decode_payload(parts)
+        if isinstance(payload, Gap):  # what stands may have been withdrawn, so none of it is called final any more
+            self.gaps += 1
+            self.barrier.forget()
+            self.cursor.forget()
+            self.watch.is_blind = True
         if not isinstance(payload, Changes):
             super()._read(parts)
             return

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Container
 
 from middleware.clock import MILLISECOND, SECOND
 from middleware.event import END, IDENTITY, ORDER, Event, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.pubsub.seen import SeenIds
 from middleware.testing.oracle import oracle
 from middleware.testing.simulation import SimulatedPublisher, Simulation
 from middleware.testing.worlds.applications import TYPES
@@ -72,6 +74,7 @@ class World:
             for number, (node, named) in enumerate(plan.sinks)
         ]
         self.sources = [Source(self.simulation, source) for source in plan.sources]
+        self._loss: Loss | None = None
         self._begun = 0
         self._ahead = list(plan.incidents)
         self._endings: list[tuple[int, Incident]] = []
@@ -116,13 +119,21 @@ class World:
     def _begin(self, incident: Incident) -> None:
         if incident.kind == "kill sink" and not self._sink(incident.target).resumes:
             return
+        if incident.kind == "lose disk" and len(self.nodes) < len(self.plan.nodes):
+            return
         self.troubles[incident.kind] += 1
         target = incident.target
         match incident.kind:
+            case "lose disk":
+                self._loss = Loss(self, target)
+                self._crash(target)
+                self.disks[target] = Disk(len(self.plan.nodes) + 1, self._random)
+                self.disks[target].latency = self.plan.latency
+                self.watches[target].is_blind = True  # what was wanted of the node is forgotten: for a while it logs too little
+            case "clock step":
+                self.nodes[target].leap(incident.duration)
             case "crash":
-                self.simulation.crash(target)
-                self.disks[target].crash()
-                self._count(self.nodes.pop(target))
+                self._crash(target)
             case "partition":
                 self.simulation.partition(target, incident.other)
             case "pause":
@@ -139,7 +150,7 @@ class World:
     def _end(self, incident: Incident) -> None:
         target = incident.target
         match incident.kind:
-            case "crash":
+            case "crash" | "lose disk":
                 self._start(target)
             case "partition":
                 self.simulation.heal(target, incident.other)
@@ -155,6 +166,11 @@ class World:
                 number = self.sinks.index(killed)
                 node = self.plan.sinks[number][0]
                 self.sinks[number] = Sink(self.simulation, target, node, self.derived, TYPES, resumes=True, before=killed)
+
+    def _crash(self, name: str) -> None:
+        self.simulation.crash(name)
+        self.disks[name].crash()
+        self._count(self.nodes.pop(name))
 
     def _sink(self, name: str) -> Sink:
         return next(sink for sink in self.sinks if sink.name == name)
@@ -214,8 +230,17 @@ class World:
             for unit in node.hierarchy.units
         }
 
+    def expected(self, without: Container[Event] = ()) -> list[Event]:
+        """What the oracle has, leaving out what is listed by now."""
+        late = {name: listed | self.turned for name, listed in self.late().items()}
+        results = oracle([event for event in self.raw if event not in without], self.plan.detectors, late)
+        return sorted([event for events in results.values() for event in events], key=ORDER)
+
     def check(self) -> None:
-        """Hold the run to everything that Slackline promises."""
+        """Hold the run to everything that Slackline promises; if a disk was lost, to all that it promises then."""
+        if self._loss is not None:
+            self._loss.check(self)
+            return
         for name, node in self.nodes.items():
             for unit in node.hierarchy.units:
                 unit._check()
@@ -224,11 +249,8 @@ class World:
                 assert unit.statistics().unknown == 0, f"{unit.name}: a retraction of what never came"
             stray = node.broker.drops.keys() - _HARMLESS
             assert not stray, f"node {name} dropped {stray}"
-        late = self.late()
-        self.troubles += Counter(late=sum(map(len, late.values())), turned=len(self.turned))
-        late = {name: listed | self.turned for name, listed in late.items()}
-        results = oracle(self.raw, self.plan.detectors, late)
-        expected = sorted([event for events in results.values() for event in events], key=ORDER)
+        self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
+        expected = self.expected()
         for sink in self.sinks:
             assert not sink.barrier.violations, f"{sink.name}: {dict(sink.barrier.violations)}"
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
@@ -242,6 +264,37 @@ class World:
     def history(self) -> list[str]:
         """All that the subscribers were told."""
         return [told for sink in self.sinks for told in sink.history]
+
+
+class Loss:
+    """What is still promised of a world in which a node has lost its disk: what was final by then was right and stays so, no
+    final comes twice, readers are told that changes are missing, and all streams come to their end."""
+
+    def __init__(self, world: World, node: str) -> None:
+        self._node = node
+        self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
+        all_seen = []
+        for each in world.nodes.values():
+            world.turned.update(each.turned)
+            all_seen.append(SeenIds())
+            all_seen[-1].restore(each.broker.state()["seen"])
+        new = {event for event in world.raw if not any(IDENTITY(event) in seen for seen in all_seen)}
+        self._expected = world.expected(without=new)  # those that come from now on may yet be listed as late
+        self._readers = [
+            sink.name
+            for sink, (at, _) in zip(world.sinks, world.plan.sinks, strict=True)
+            if at == node and sink.cursor.place[0]
+        ]
+
+    def check(self, world: World) -> None:
+        """Hold the run to it. Raises AssertionError."""
+        for sink in world.sinks:
+            before = self._finals[sink.name]
+            _same(before, self._expected[: len(before)], f"finals of {sink.name} before node {self._node} lost its disk")
+            assert sink.finals[: len(before)] == before, f"{sink.name} changed what was final"
+            assert len({IDENTITY(event) for event in sink.finals}) == len(sink.finals), f"{sink.name} has a final twice"
+            told = sink.gaps or sink.name not in self._readers
+            assert told or sink.before is not None, f"{sink.name} was not told that changes are missing"
 
 
 def _same(got: list[Event], expected: list[Event], what: str) -> None:

@@ -12,6 +12,7 @@ from middleware.pubsub.link import Link
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.seen import SeenIds
 from middleware.pubsub.wire import VERSION, Hello, Refusal
+from middleware.testing.simulation import SimulatedNode, SimulatedSubscriber, Simulation
 
 
 def test_nothing_is_final_while_a_peer_is_missing_even_if_another_promises_the_type() -> None:
@@ -49,3 +50,18 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
         assert books.here.values["Ping"] == END
     books.noted(key, gate.heard(key, Changes(50, None, []), 31 * SECOND))
     assert books.here.values["Ping"] == END
+
+
+def test_a_broker_that_was_away_does_not_take_its_own_absence_for_the_silence_of_others() -> None:
+    simulation = Simulation(1)
+    node = SimulatedNode(simulation, "a", types=EventTypes())
+    SimulatedSubscriber(simulation, "s", "a", ["Low"], EventTypes())
+    simulation.run(SECOND)
+    away = simulation.now + 60 * SECOND  # its clock leaps, or it was stopped: nothing has come, and nothing could
+    node.broker.settle(away)
+    assert node.closed == []
+    (peer,) = node.broker.statistics().peers
+    assert peer.up
+    for later in range(1, 16):  # from now on it would hear it
+        node.closed += node.broker.settle(away + later * SECOND).closed
+    assert [closed.name for closed in node.closed] == ["s"]
