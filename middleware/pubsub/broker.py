@@ -300,6 +300,7 @@ class Broker:
         if self.journal is not None:
             self.journal.left(key)
         self._books.left(key)
+        self._interest_stale = True
 
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":

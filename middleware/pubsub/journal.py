@@ -248,7 +248,7 @@ class Journal:
         elif (reader := self.readers.get(peer)) is not None and reader.named:
             position = reader.position
         else:  # new to this log: a node gets all that there is, a subscriber what comes from now on
-            position = self.oldest if peer[0] == "node" else self.position
+            position = 0 if peer[0] == "node" else self.position
         is_gap = position < self.oldest or interest.line not in (0, self.line)
         is_forgotten = interest.line == self.line and peer not in self.readers  # nothing was kept for it any more
         return max(position, self.oldest), is_gap or is_forgotten
@@ -285,7 +285,9 @@ class Journal:
 
     @property
     def needed(self) -> int:
-        """Every reader has passed this position."""
+        """Every reader has passed this position, those included that were never heard of."""
+        if self.gathers:
+            return 0
         return min((reader.position for reader in self.readers.values()), default=self.position)
 
     # -- lives --------------------------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class LastingBroker(Broker):
     def resumed(self, progress: dict[str, int]) -> None:
         """All that was stored has been taken again, with these promises of the local detectors: await who was there."""
         self._books.promised_here(progress)
+        here = self._books.here
+        self._gate.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
         self._missing -= {name for _, name in self._books.lasting}
         assert self.journal is not None
         readers = {peer for peer, reader in self.journal.readers.items() if not reader.named}
