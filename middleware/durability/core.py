@@ -7,7 +7,7 @@ the core that a write is safe. See docs/decisions/009.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -82,15 +82,25 @@ class Doings(msgspec.Struct):
 class Core:
     """See the module. ``broker`` has ``journal``, and ``processor`` its detectors, if it has any.
 
+    ``turned``
+        raw events that a former life turned away, and may not have listed.
     ``stalled``
         whether something waits for the disk.
     """
 
-    def __init__(self, broker: LastingBroker, journal: Journal, processor: Recoverable | None, types: EventTypes) -> None:
+    def __init__(
+        self,
+        broker: LastingBroker,
+        journal: Journal,
+        processor: Recoverable | None,
+        types: EventTypes,
+        turned: Iterable[Turned] = (),
+    ) -> None:
         self.broker, self.journal, self.processor = broker, journal, processor
         self.checkpoint_due = False
         self._types = types
         self._held: deque[tuple[int, Effects]] = deque()
+        self._owed = list(turned)
         self._stored = journal.number
         self._now = self._free_at = 0
 
@@ -119,6 +129,7 @@ class Core:
             doings.sends, doings.closed, doings.turned = effects.sends, effects.closed, effects.turned
         elif effects.sends or effects.closed or effects.turned:
             self._held.append((self.journal.number, effects))
+        doings.turned, self._owed = self._owed + doings.turned, []
         return doings
 
     def stored(self, number: int, oldest: int = 0) -> Doings:
@@ -138,5 +149,6 @@ class Core:
     def _checkpoint(self) -> bytes:
         """The state as bytes; to be called before the next step."""
         units = self.processor.state() if self.processor is not None else {}
-        state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state()}
+        turned = self._owed + [each for _, effects in self._held for each in effects.turned]
+        state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": turned}
         return encode_state(state, self._types)

@@ -15,7 +15,8 @@ from middleware.durability.core import Recoverable
 from middleware.durability.frozen import decode_state
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.pubsub.codec import Drops, EventCodec
-from middleware.pubsub.journal import Made, Record
+from middleware.pubsub.ingress import Turned
+from middleware.pubsub.journal import Made, Record, TurnedAway
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.merge import retractions_first
 from middleware.state import exactly
@@ -24,6 +25,7 @@ from middleware.state import exactly
 class Recovered(msgspec.Struct):
     """What a recovery came to. ``events``: given to the detectors again. ``corrected``: changes that put consumers right.
 
+    ``turned``: raw events that were turned away, whose listing may have been lost with the former life.
     ``withheld``: such changes to what had been called final. There are none unless detectors have changed: then what is
     final stays what it was. ``unreadable``: events in the log that were none then either, or are of types that have changed.
     """
@@ -34,6 +36,7 @@ class Recovered(msgspec.Struct):
     corrected: int = 0
     withheld: int = 0
     unreadable: int = 0
+    turned: list[Turned] = []
 
 
 def recover(
@@ -55,6 +58,7 @@ def recover(
         state = decode_state(checkpoint, types)
         journal.restore(state["journal"])
         broker.restore(state["broker"])
+        result.turned += state["turned"]
         if hierarchy is not None:
             hierarchy.restore(state["units"])
     logged = frozenset(name for name in broker.publications if journal.is_wanted(name))
@@ -67,6 +71,8 @@ def recover(
         for entry in record.entries:
             if type(entry) is Made:
                 made += codec.decode(entry.head, entry.block, drops).changes()
+            elif type(entry) is TurnedAway:
+                result.turned += entry.turned
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
             for published in hierarchy.process(batch, record.finals):

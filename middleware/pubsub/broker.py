@@ -427,6 +427,8 @@ class Broker:
         effects, self._effects = self._effects, Effects()
         if self._ingress.turned:
             effects.turned, self._ingress.turned = self._ingress.turned, []
+            if self.journal is not None:
+                self.journal.turned(effects.turned)
             self.drops.update(_TURNED[turned.reason] for turned in effects.turned)
         return effects
 

@@ -16,6 +16,7 @@ from msgspec.structs import astuple
 
 from middleware.event import NEVER
 from middleware.pubsub.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark, encode
+from middleware.pubsub.ingress import Turned
 from middleware.pubsub.routing import RoutingTable
 from middleware.pubsub.wire import Role
 
@@ -71,7 +72,13 @@ class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
     names: list[str]
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken
+class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
+    """Raw events that were not let in: listed once this is stored, and known from then on."""
+
+    turned: list[Turned]
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -182,6 +189,10 @@ class Journal:
         """Note that changes of these types are missing."""
         self.position += 1
         self._entries.append(Broken(peer, names))
+
+    def turned(self, turned: list[Turned]) -> None:
+        """Note events that were turned away."""
+        self._entries.append(TurnedAway(turned))
 
     def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from middleware.change import Batch
 from middleware.pubsub.broker import Broker
-from middleware.pubsub.journal import Left, Record, Taken, Told
+from middleware.pubsub.journal import Left, Record, Taken, Told, TurnedAway
 from middleware.pubsub.link import SILENCE
 
 
@@ -39,6 +39,10 @@ class LastingBroker(Broker):
                 self._offered(entry.peer, entry.interest)
             elif type(entry) is Left:
                 self._books.left(entry.peer)
+            elif type(entry) is TurnedAway:
+                for turned in entry.turned:
+                    if turned.reason == "late":  # what was too far ahead may come again in its time
+                        self._ingress.seen.add(turned.source, turned.id)
         self.journal.passed(record)
         if not record.stepped:
             return None

@@ -72,8 +72,9 @@ class Peer:
         self._blocks.append((head, block, number))
 
     def forget_progress(self) -> None:
-        """It wants other types from now on, so all of the progress is news to it."""
+        """It wants, or was offered, other types from now on, so all of the progress is news to it."""
         self._told_version = -1
+        self._told_progress = {}
 
     def news_due(self, version: int, clock: int, now: int) -> bool:
         """Whether there is news of progress or clock, and it is time to tell it: with events at once, else each by itself
@@ -129,6 +130,7 @@ class Peer:
     def tell_interest(self, interest: Interest, place: Place) -> None:
         """Send what this node wants and offers, and the place it has reached in the peer's log."""
         self.told_interest = interest.number
+        self.forget_progress()  # what was promised for a type before it was offered again counts no more
         self._interest_frame = self.link.send([encode(replace(interest, line=place[0], position=place[1]))])
 
     def knows(self, interest: Interest) -> bool:

@@ -56,9 +56,10 @@ class Keeper:
         spent = time.monotonic_ns() - start
         if journal.number:
             counts = {name: getattr(self.recovered, name) for name in self.recovered.__struct_fields__}
+            counts["turned"] = len(self.recovered.turned)
             _log.info("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
         self.worked = spent
-        self._core = Core(broker, journal, processor, types)
+        self._core = Core(broker, journal, processor, types, self.recovered.turned)
         self._store, self._journal = store, journal
         self._checkpointed, self._cost, self._logged = start, 0, 0
         broker.publish(correction, time.monotonic_ns())

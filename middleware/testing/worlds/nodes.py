@@ -65,7 +65,7 @@ class DurableNode:
         )
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, self.hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
-        self.core = Core(self.broker, self.journal, self.hierarchy, types)
+        self.core = Core(self.broker, self.journal, self.hierarchy, types, self.recovered.turned)
         self.broker.publish(correction, self._local(simulation.now))
         simulation.add(self)
 

@@ -166,6 +166,7 @@ class World:
                 number = self.sinks.index(killed)
                 node = self.plan.sinks[number][0]
                 self.sinks[number] = Sink(self.simulation, target, node, self.derived, TYPES, resumes=True, before=killed)
+                self.sinks[number].watch.is_blind = self._loss is not None  # who died, too, cannot be told that there is a gap
 
     def _crash(self, name: str) -> None:
         self.simulation.crash(name)
