@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -91,8 +92,12 @@ class Detector:
 def code_of(detector: Detector) -> tuple[int, str]:
     """What stored state depends on: the version, and the fields of all events that are read and published."""
     types = sorted({*detector.subscribes, *detector.publishes}, key=type_name)
-    fields = [f"{type_name(each)}({', '.join(f'{f.name}: {f.type}' for f in msgspec.structs.fields(each))})" for each in types]
-    return detector.version, "; ".join(fields)
+    return detector.version, "; ".join(map(_fields, types))
+
+
+@cache  # at every checkpoint, and it means looking up annotations
+def _fields(event_type: EventType) -> str:
+    return f"{type_name(event_type)}({', '.join(f'{f.name}: {f.type}' for f in msgspec.structs.fields(event_type))})"
 
 
 def migrated(detector: Detector, state: Any, version: int) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pickle
 from io import BytesIO
-from typing import Any
+from types import FunctionType
+from typing import Any, ClassVar
 
 import cloudpickle
 from msgspec.structs import astuple
@@ -50,14 +51,24 @@ def _named_type(name: str) -> EventType:
     raise StateError(f"{name} is for a codec to look up")  # the unpickler puts its registry in the place of this function
 
 
+_BY_VALUE = (type, FunctionType)
+"""What cloudpickle writes down by value where it cannot be imported."""
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    dispatch_table: ClassVar[dict[Any, Any]] = dict(cloudpickle.Pickler.dispatch_table)  # its own is a slow chain of them
+
     def __init__(self, file: BytesIO, types: EventTypes) -> None:
         super().__init__(file, protocol=5)
         self._types = types
 
     def reducer_override(self, item: Any) -> Any:
-        if isinstance(item, Event):
-            return _event, (item.__class__, *astuple(item))
+        """Called for all but the plainest things, so the commonest come first."""
+        kind = item.__class__
+        if issubclass(kind, Event):
+            return _event, (kind, *astuple(item))
+        if not issubclass(kind, _BY_VALUE):
+            return NotImplemented
         if isinstance(item, type) and issubclass(item, Event):
             name = type_name(item)
             if name in self._types and self._types[name] is item:

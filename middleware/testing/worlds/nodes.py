@@ -45,7 +45,7 @@ class DurableNode:
         self.closed: list[Closed] = []
         self.turned: list[Identity] = []
         """Raw events that it did not let in, because they came after what was promised for sources that were silent."""
-        self._types, self._random = types, rng
+        self._codec, self._random = EventCodec(types), rng
         self._born, self._rate, self._checkpoint_every = simulation.now, rate, checkpoint_every
         self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
         self.hierarchy = hierarchy()
@@ -107,7 +107,7 @@ class DurableNode:
 
     def _show(self, record: Record) -> None:
         """Let the watch see what a stored record has made."""
-        codec, drops = EventCodec(self._types), Drops()
+        drops = Drops()
         for entry in record.entries:
             if type(entry) is Made:
-                self.watch.take({entry.head.type: codec.decode(entry.head, entry.block, drops)}, {})
+                self.watch.take({entry.head.type: self._codec.decode(entry.head, entry.block, drops)}, {})

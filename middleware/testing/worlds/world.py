@@ -113,13 +113,13 @@ class World:
                 self._endings.append((passed + incident.duration, incident))
 
     def _overlaps(self, incident: Incident) -> bool:
-        """Whether its target is in trouble already: one thing at a time."""
+        """Whether its target is in trouble already: one thing at a time. Disks are lost while all nodes are up."""
+        if incident.kind == "lose disk" and len(self.nodes) < len(self.plan.nodes):
+            return True
         return any({other.target, other.other} & {incident.target} for _, other in self._endings)
 
     def _begin(self, incident: Incident) -> None:
         if incident.kind == "kill sink" and not self._sink(incident.target).resumes:
-            return
-        if incident.kind == "lose disk" and len(self.nodes) < len(self.plan.nodes):
             return
         self.troubles[incident.kind] += 1
         target = incident.target
@@ -129,7 +129,8 @@ class World:
                 self._crash(target)
                 self.disks[target] = Disk(len(self.plan.nodes) + 1, self._random)
                 self.disks[target].latency = self.plan.latency
-                self.watches[target].is_blind = True  # what was wanted of the node is forgotten: for a while it logs too little
+                for watch in self.watches.values():  # it forgets what it wants of others, and what others want of it,
+                    watch.is_blind = True  # so that for a while too little is logged
             case "clock step":
                 self.nodes[target].leap(incident.duration)
             case "crash":
