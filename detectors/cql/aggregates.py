@@ -86,6 +86,21 @@ def _arg(choose: Callable[..., Any]) -> Fold:
     return lambda pairs: choose(pairs, key=lambda pair: pair[1])[0]
 
 
+def _least(values: Sequence[Any]) -> Any:
+    """As the monoid has it, whatever the order of arrival: -0.0 before 0.0."""
+    least = min(values)
+    if least == 0 and isinstance(least, float):
+        return next((value for value in values if value == 0 and math.copysign(1, value) < 0), least)
+    return least
+
+
+def _most(values: Sequence[Any]) -> Any:
+    most = max(values)
+    if most == 0 and isinstance(most, float):
+        return next((value for value in values if value == 0 and math.copysign(1, value) > 0), most)
+    return most
+
+
 def _spread(values: Sequence[Any]) -> Any:
     return max(values) - min(values)
 
@@ -115,8 +130,8 @@ _COUNTS: dict[str, Fold] = {
     "max_count": lambda values: values.count(max(values)) if values else 0,
 }
 _CHOICE: dict[str, Fold] = {
-    "min": min,
-    "max": max,
+    "min": _least,
+    "max": _most,
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
 }

@@ -51,11 +51,13 @@ class _Join(Operation):
         self.plan = plan
         origin = Origin(name, level)
         self._stamp = repr(name), str(level)
-        hashes = {"left_": SourceHashes(origin, "left"), "right_": SourceHashes(origin, "right")}
-        more = {**hashes, "zip": zip, "range": range, "max": max, "min": min}
-        self._results: Callable[[list[Event], list[Event]], list[Event]] = plan.frame.define(self._code(), more)
-        self._sides = [(is_left, side.source.event_type, plan.frame.define(_entering(side, variable)))
-                       for is_left, side, variable in ((True, plan.left, "e"), (False, plan.right, "f"))]  # fmt: skip
+        more = {"zip": zip, "range": range, "max": max, "min": min}
+        self._results: Callable[[list[Event], list[Event], list[int]], list[Event]] = plan.frame.define(self._code(), more)
+        self._sides = [
+            (True, plan.left.source.event_type, plan.frame.define(_entering(plan.left, "e"))),
+            (False, plan.right.source.event_type, plan.frame.define(_entering(plan.right, "f"))),
+        ]
+        self._marking = [(factor, SourceHashes(origin, role)) for factor, role in zip(FACTORS, ("left", "right"), strict=False)]
         self._is_one_type = plan.left.source.event_type is plan.right.source.event_type
         self._pairs = self._new()
         self._emitted = NEVER
@@ -63,7 +65,7 @@ class _Join(Operation):
 
     def _new(self) -> PlainPairs:
         sizes = [side.window.size.amount if side.window.size is not None else 0 for side in (self.plan.left, self.plan.right)]
-        pairs: PlainPairs = Pairs(*sizes)
+        pairs: PlainPairs = Pairs(*sizes, *self._marking)
         return pairs
 
     def _code(self) -> str:
@@ -87,9 +89,9 @@ class _Join(Operation):
         for is_left, event_type, entering in self._sides:
             own = events if self._is_one_type else [event for event in events if event.__class__ is event_type]
             keys, own = entering(own)
-            left, right = change(is_left, keys, own)
+            left, right, identities = change(is_left, keys, own)
             if left:
-                results += self._results(left, right)
+                results += self._results(left, right, identities)
         return results
 
     def _take_back(self, results: list[Event]) -> list[Event]:
@@ -128,8 +130,8 @@ class PairJoin(_Join):
     def _code(self) -> str:
         plan = self.plan
         test = f" if {plan.condition.holds}" if plan.condition is not None else ""
-        result = plan.constructor("e.ts if e.ts > f.ts else f.ts", pair_id(), *self._stamp)
-        return f"def made(left, right):\n    return [{result} for e, f in zip(left, right){test}]\n"
+        result = plan.constructor("e.ts if e.ts > f.ts else f.ts", "pair", *self._stamp)
+        return f"def made(left, right, pairs):\n    return [{result} for e, f, pair in zip(left, right, pairs){test}]\n"
 
 
 class MomentJoin(_Join):
@@ -149,8 +151,9 @@ class MomentJoin(_Join):
             first = f"max({window.start}, {first})"
         test = f" if {plan.condition.holds}" if plan.condition is not None else ""
         moments = f"range({first}, min(e.ts + {left}, f.ts + {right}), {slide})"
-        result = plan.constructor("ts", pair_id("ts"), *self._stamp)
-        return f"def made(left, right):\n    return [{result} for e, f in zip(left, right){test} for ts in {moments}]\n"
+        identity = f"((pair + ts * {FACTORS[2]} + {2**63}) & {2**64 - 1}) - {2**63}"
+        each = f"for e, f, pair in zip(left, right, pairs){test} for ts in {moments}"
+        return f"def made(left, right, pairs):\n    return [{plan.constructor('ts', identity, *self._stamp)} {each}]\n"
 
     def _take_back(self, results: list[Event]) -> list[Event]:
         """Those that were published; the others are waiting, and are dropped."""
@@ -191,18 +194,13 @@ class MomentJoin(_Join):
         assert not self._hold_back(Unpacker(self.plan.target.event_type)(waiting)), "a result waits that is due"
 
 
-def pair_id(*more: str) -> str:
-    """Code for the identity of a pair. O(1), without a call.
-
-    A sum modulo 2^64 of both ids (and the moment), each times a constant, and of hashes of the sources. For two pairs of the
-    same sources to collide, their differences would have to be a vector of the lattice of these constants, and its shortest
-    is longer than 2^31 (a test reduces it): so ids that are sequence numbers never do, and hashes do as hashes do.
-    """
-    terms = [f"e.id * {FACTORS[0]}", f"f.id * {FACTORS[1]}", *(f"{name} * {FACTORS[2]}" for name in more)]
-    return f"(({' + '.join(terms)} + left_[e.source] + right_[f.source]) & {2**64 - 1}) - {2**63}"
-
-
 FACTORS = (0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB, 0x165667B19E3779F9)
+"""What left ids, right ids and moments are multiplied by in the identity of a pair.
+
+The rest of it is a hash of each source. For two pairs of the same sources to have one identity, their differences would have
+to be a vector of the lattice of these constants, and its shortest is longer than 2^31 (a test reduces it): so ids that are
+sequence numbers never do, and hashes do as hashes do.
+"""
 
 
 def _entering(side: Side, variable: str) -> str:

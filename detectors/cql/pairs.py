@@ -6,16 +6,27 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping
 from typing import Any
 
 from middleware import native
-from middleware.event import TS, Event
+from middleware.event import IDENTITY, Event
 
-Met = tuple[list[Event], list[Event]]
-"""Pairs as two columns: the left tuples, and the right ones."""
+Met = tuple[list[Event], list[Event], list[int]]
+"""Pairs as three columns: the left tuples, the right ones, and identities: the sums of the marks of both."""
+
+Marking = tuple[int, Mapping[str, int]]
+"""What gives tuples of a side their marks, modulo 2^64: their id times a factor, and a hash of their source."""
+
+Held = tuple[Event, int]
+"""A tuple and its mark."""
 
 _SCANNED = 24
 """Up to so many tuples of a key are looked at one by one, which is faster than to search."""
+
+
+def _ts(held: Held) -> int:
+    return held[0].ts
 
 
 class PlainPairs:
@@ -23,11 +34,14 @@ class PlainPairs:
 
     ``left``, ``right``
         how long a tuple of that side stays in its window (ns).
+    ``of_left``, ``of_right``
+        how tuples of that side are marked.
     """
 
-    def __init__(self, left: int, right: int) -> None:
+    def __init__(self, left: int, right: int, of_left: Marking, of_right: Marking) -> None:
         self._sizes = left, right
-        self._sides: tuple[dict[Any, list[Event]], dict[Any, list[Event]]] = ({}, {})
+        self._marking = of_left, of_right
+        self._sides: tuple[dict[Any, list[Held]], dict[Any, list[Held]]] = ({}, {})
         self.held = 0
 
     @property
@@ -37,63 +51,70 @@ class PlainPairs:
 
     def insert(self, is_left: bool, keys: list[Any], events: list[Event]) -> Met:
         """Put tuples of one side in; returns the pairs they make. O(log n) each, and what they meet."""
-        met: Met = [], []
+        met: Met = ([], [], [])
         own = self._sides[not is_left]
         for key, event in zip(keys, events, strict=True):
+            mark = self._mark(is_left, event)
             there = own.get(key)
             if there is None:
-                own[key] = [event]
-            elif there[-1].ts <= event.ts:
-                there.append(event)
+                own[key] = [(event, mark)]
+            elif there[-1][0].ts <= event.ts:
+                there.append((event, mark))
             else:
-                insort(there, event, key=TS)
-            self._meet(is_left, key, event, met)
+                insort(there, (event, mark), key=_ts)
+            self._meet(is_left, key, event, mark, met)
         self.held += len(events)
         return met
 
     def remove(self, is_left: bool, keys: list[Any], events: list[Event]) -> Met:
         """Take tuples of one side out; returns the pairs they made. O(log n) each, and what they meet."""
-        met: Met = [], []
+        met: Met = ([], [], [])
         own = self._sides[not is_left]
         for key, event in zip(keys, events, strict=True):
             there = own[key]
-            at = bisect_left(there, event.ts, key=TS)
-            while (there[at].source, there[at].id) != (event.source, event.id):
+            at = bisect_left(there, event.ts, key=_ts)
+            while IDENTITY(there[at][0]) != IDENTITY(event):
                 at += 1
             del there[at]
             if not there:
                 del own[key]
-            self._meet(is_left, key, event, met)
+            self._meet(is_left, key, event, self._mark(is_left, event), met)
         self.held -= len(events)
         return met
 
-    def _meet(self, is_left: bool, key: Any, event: Event, met: Met) -> None:
+    def _mark(self, is_left: bool, event: Event) -> int:
+        factor, hashes = self._marking[not is_left]
+        return event.id * factor + hashes[event.source]
+
+    def _meet(self, is_left: bool, key: Any, event: Event, mark: int, met: Met) -> None:
         others = self._sides[is_left].get(key)
         if others is None:
             return
         ahead, behind = self._sizes if is_left else self._sizes[::-1]
         low, high = event.ts - behind, event.ts + ahead
         if len(others) > _SCANNED:
-            near = others[bisect_right(others, low, key=TS) : bisect_left(others, high, key=TS)]
+            near = others[bisect_right(others, low, key=_ts) : bisect_left(others, high, key=_ts)]
         else:
-            near = [other for other in others if low < other.ts < high]
-        met[not is_left].extend([event] * len(near))
-        met[is_left].extend(near)
+            near = [other for other in others if low < other[0].ts < high]
+        left, right, identities = met
+        (left if is_left else right).extend([event] * len(near))
+        (right if is_left else left).extend(other for other, _ in near)
+        identities.extend(((mark + theirs) & 2**64 - 1) - 2**63 for _, theirs in near)
 
     def forget(self, until: int) -> None:
         """Forget the tuples that can meet none later than ``until``. O(keys + what is forgotten)."""
         self.held = 0
         for side, size in zip(self._sides, self._sizes, strict=True):
             for key, events in list(side.items()):
-                if events[0].ts <= until - size:
-                    del events[: bisect_right(events, until - size, key=TS)]
+                if events[0][0].ts <= until - size:
+                    del events[: bisect_right(events, until - size, key=_ts)]
                     if not events:
                         del side[key]
                 self.held += len(events)
 
     def content(self, is_left: bool) -> list[tuple[Any, list[Event]]]:
         """The tuples of one side by key, each in order of time."""
-        return [(key, list(events)) for key, events in self._sides[not is_left].items()]
+        return [(key, [event for event, _ in events]) for key, events in self._sides[not is_left].items()]
 
 
 Pairs: Any = native.Pairs if native.AVAILABLE else PlainPairs

@@ -160,7 +160,7 @@ class Analysis:
         if target is None:
             raise QueryError(f"{what} cannot bring {one.type} and {other.type} together: CAST one of them", span)
         if {one.type, other.type} <= NUMBERS:  # Python compares numbers of any kind
-            return one, other
+            return _as_real(one, at, other.type), _as_real(other, at_other, one.type)
         return converted(self.frame, one, target), converted(self.frame, other, target)
 
     def _adapted(self, code: Code, node: Node, target: Type) -> Code:
@@ -361,6 +361,14 @@ class Analysis:
     @staticmethod
     def _no_common(codes: list[Code], span: Span) -> NoReturn:
         raise QueryError(f"the values of CASE must be of one type, not {listed(str(c.type) for c in codes)}: CAST them", span)
+
+
+def _as_real(code: Code, node: Node, other: Type) -> Code:
+    """A whole number that is compared with a real one is written as one: Python compares two floats faster, and alike."""
+    value = node.value if isinstance(node, tree.Literal) else None
+    if other not in (Type.FLOAT, Type.DOUBLE) or type(value) is not int or abs(value) > 2**53:
+        return code
+    return Code(repr(float(value)), code.kind, constant=True)
 
 
 def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:

@@ -87,26 +87,66 @@ impl Hasher for Multiply {
     }
 }
 
+/// A tuple, when it is, and its mark.
+struct Held {
+    ts: i64,
+    mark: u64,
+    event: Py<PyAny>,
+}
+
 /// Tuples of one key in order of time.
-type Run = Vec<(i64, Py<PyAny>)>;
+type Run = Vec<Held>;
+
+/// Left tuples, right tuples, identities.
+type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
+
+/// Gives tuples their marks: the id times a factor, and the hash of the source.
+struct Marks {
+    factor: u64,
+    /// By source; a mapping that knows what it is asked.
+    hashes: Py<PyAny>,
+    last: Option<(Py<PyAny>, u64)>,
+}
+
+impl Marks {
+    fn new((factor, hashes): (u64, Py<PyAny>)) -> Self {
+        Self { factor, hashes, last: None }
+    }
+
+    fn of(&mut self, event: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let py = event.py();
+        let id: i64 = event.getattr(intern!(py, "id"))?.extract()?;
+        let source = event.getattr(intern!(py, "source"))?;
+        let hash = match &self.last {
+            Some((last, hash)) if source.is(last) => *hash,
+            _ => {
+                let hash = self.hashes.bind(py).get_item(&source)?.extract::<i64>()? as u64;
+                self.last = Some((source.unbind(), hash));
+                hash
+            }
+        };
+        Ok((id as u64).wrapping_mul(self.factor).wrapping_add(hash))
+    }
+}
 
 struct Side {
     size: i64,
+    marks: Marks,
     runs: HashMap<Key, Run, BuildHasherDefault<Multiply>>,
 }
 
 impl Side {
-    fn new(size: i64) -> Self {
-        Self { size, runs: HashMap::default() }
+    fn new(size: i64, marks: Marks) -> Self {
+        Self { size, marks, runs: HashMap::default() }
     }
 
-    fn insert(&mut self, key: Key, ts: i64, event: Py<PyAny>) {
+    fn insert(&mut self, key: Key, held: Held) {
         let run = self.runs.entry(key).or_default();
-        if run.last().is_none_or(|last| last.0 <= ts) {
-            run.push((ts, event));
+        if run.last().is_none_or(|last| last.ts <= held.ts) {
+            run.push(held);
         } else {
-            let at = run.partition_point(|there| there.0 <= ts);
-            run.insert(at, (ts, event));
+            let at = run.partition_point(|there| there.ts <= held.ts);
+            run.insert(at, held);
         }
     }
 
@@ -116,9 +156,9 @@ impl Side {
         };
         let run = entry.get_mut();
         let (source, id) = (event.getattr(intern!(py, "source"))?, event.getattr(intern!(py, "id"))?);
-        let mut at = run.partition_point(|there| there.0 < ts);
+        let mut at = run.partition_point(|there| there.ts < ts);
         while at < run.len() {
-            let there = run[at].1.bind(py);
+            let there = run[at].event.bind(py);
             if there.getattr(intern!(py, "source"))?.eq(&source)? && there.getattr(intern!(py, "id"))?.eq(&id)? {
                 run.remove(at);
                 if run.is_empty() {
@@ -136,7 +176,7 @@ impl Side {
     fn forget(&mut self, until: i64) -> usize {
         let mut left = 0;
         self.runs.retain(|_, run| {
-            let count = run.partition_point(|there| there.0 <= until);
+            let count = run.partition_point(|there| there.ts <= until);
             run.drain(..count);
             left += run.len();
             !run.is_empty()
@@ -156,8 +196,8 @@ pub struct Pairs {
 #[pymethods]
 impl Pairs {
     #[new]
-    fn new(left: i64, right: i64) -> Self {
-        Self { left: Side::new(left), right: Side::new(right), held: 0 }
+    fn new(left: i64, right: i64, of_left: (u64, Py<PyAny>), of_right: (u64, Py<PyAny>)) -> Self {
+        Self { left: Side::new(left, Marks::new(of_left)), right: Side::new(right, Marks::new(of_right)), held: 0 }
     }
 
     #[getter]
@@ -171,13 +211,15 @@ impl Pairs {
         is_left: bool,
         keys: &Bound<'py, PyList>,
         events: &Bound<'py, PyList>,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    ) -> PyResult<Columns<'py>> {
         let mut met = Met::default();
         for (key, event) in keys.iter().zip(events.iter()) {
+            let mark = self.side(is_left).marks.of(&event)?;
             let ts = event.getattr(intern!(py, "ts"))?.extract()?;
             let key = Key::new(&key)?;
-            self.meet(py, is_left, &key, ts, &event, &mut met);
-            self.side(is_left).insert(key, ts, event.unbind());
+            let held = Held { ts, mark, event: event.unbind() };
+            self.meet(py, is_left, &key, &held, &mut met);
+            self.side(is_left).insert(key, held);
         }
         self.held += events.len();
         met.columns(py, is_left)
@@ -189,12 +231,13 @@ impl Pairs {
         is_left: bool,
         keys: &Bound<'py, PyList>,
         events: &Bound<'py, PyList>,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    ) -> PyResult<Columns<'py>> {
         let mut met = Met::default();
         for (key, event) in keys.iter().zip(events.iter()) {
+            let mark = self.side(is_left).marks.of(&event)?;
             let ts = event.getattr(intern!(py, "ts"))?.extract()?;
             let key = self.side(is_left).remove(py, Key::new(&key)?, ts, &event)?;
-            self.meet(py, is_left, &key, ts, &event, &mut met);
+            self.meet(py, is_left, &key, &Held { ts, mark, event: event.unbind() }, &mut met);
         }
         self.held -= events.len();
         met.columns(py, is_left)
@@ -209,7 +252,7 @@ impl Pairs {
         let side = if is_left { &self.left } else { &self.right };
         let content = PyList::empty(py);
         for (key, run) in &side.runs {
-            let events = PyList::new(py, run.iter().map(|there| there.1.bind(py)))?;
+            let events = PyList::new(py, run.iter().map(|there| there.event.bind(py)))?;
             content.append((key.object(py)?, events))?;
         }
         Ok(content)
@@ -222,32 +265,34 @@ impl Pairs {
     }
 
     /// Adds the pairs that a tuple makes with the other side.
-    fn meet<'py>(&self, py: Python<'py>, is_left: bool, key: &Key, ts: i64, event: &Bound<'py, PyAny>, met: &mut Met<'py>) {
+    fn meet<'py>(&self, py: Python<'py>, is_left: bool, key: &Key, held: &Held, met: &mut Met<'py>) {
         let (own, other) = if is_left { (&self.left, &self.right) } else { (&self.right, &self.left) };
         let Some(run) = other.runs.get(key) else { return };
-        let (low, high) = (ts.saturating_sub(other.size), ts.saturating_add(own.size));
-        let start = run.partition_point(|there| there.0 <= low);
+        let (low, high) = (held.ts.saturating_sub(other.size), held.ts.saturating_add(own.size));
+        let start = run.partition_point(|there| there.ts <= low);
         for there in &run[start..] {
-            if there.0 >= high {
+            if there.ts >= high {
                 break;
             }
-            met.own.push(event.clone());
-            met.other.push(there.1.bind(py).clone());
+            met.own.push(held.event.bind(py).clone());
+            met.other.push(there.event.bind(py).clone());
+            met.identities.push((held.mark.wrapping_add(there.mark) ^ (1 << 63)) as i64);
         }
     }
 }
 
-/// Pairs as two columns: tuples of the side that changes, and of the other.
+/// Pairs as columns: tuples of the side that changes, those of the other, and identities.
 #[derive(Default)]
 struct Met<'py> {
     own: Vec<Bound<'py, PyAny>>,
     other: Vec<Bound<'py, PyAny>>,
+    identities: Vec<i64>,
 }
 
 impl<'py> Met<'py> {
-    /// Left tuples, right tuples.
-    fn columns(self, py: Python<'py>, is_left: bool) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    fn columns(self, py: Python<'py>, is_left: bool) -> PyResult<Columns<'py>> {
         let (own, other) = (PyList::new(py, self.own)?, PyList::new(py, self.other)?);
-        Ok(if is_left { (own, other) } else { (other, own) })
+        let identities = PyList::new(py, self.identities)?;
+        Ok(if is_left { (own, other, identities) } else { (other, own, identities) })
     }
 }

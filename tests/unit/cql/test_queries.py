@@ -162,7 +162,8 @@ def test_identities_of_pairs_do_not_collide_for_sequence_numbers():
 def test_the_index_of_pairs_and_its_plain_twin_agree():
     generator = random.Random(6)
     make = compile_cql(TICK).types["Tick"]
-    one, other = Pairs(5, 3), PlainPairs(5, 3)
+    marking = ((FACTORS[0], {"x": 2**63 - 1}), (FACTORS[1], {"x": -(2**63)}))
+    one, other = Pairs(5, 3, *marking), PlainPairs(5, 3, *marking)
     there = {True: [], False: []}
     for round_number in range(300):
         is_left = generator.random() < 0.5
@@ -174,7 +175,7 @@ def test_the_index_of_pairs_and_its_plain_twin_agree():
             event = make("s", 1.0, 1, "c", 0, ts=generator.randrange(40), id=round_number, source="x")
             there[is_left].append((key, event))
             met = [index.insert(is_left, [key], [event]) for index in (one, other)]
-        pairs = [sorted(zip(map(ORDER, left), map(ORDER, right), strict=True)) for left, right in met]
+        pairs = [sorted(zip(map(ORDER, left), map(ORDER, right), ids, strict=True)) for left, right, ids in met]
         assert pairs[0] == pairs[1]
         assert (one.held, one.keys) == (other.held, other.keys)
     one.forget(20)
