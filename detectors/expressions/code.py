@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -99,7 +100,9 @@ class Frame:
     def define(self, source: str, more: Mapping[str, Any] | None = None) -> Callable[..., Any]:
         """The function ``made`` that the source defines. Its globals are this frame's and ``more``, and no builtins."""
         local: dict[str, Any] = {}
-        exec(compile(source, "<query>", "exec"), {**self.globals, **(more or {})}, local)
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, and no mistake
+            code = compile(source, "<query>", "exec")
+        exec(code, {**self.globals, **(more or {})}, local)
         made: Callable[..., Any] = local["made"]
         return made
 

@@ -15,7 +15,7 @@ from middleware.pubsub.lasting import LastingBroker
 from middleware.runtime.store import Store
 
 TARGET = 10 * SECOND
-"""How long a recovery may take: a checkpoint is due when the detectors have worked for so long since the last one."""
+"""How long a recovery may take: a checkpoint is due when the node has worked for so long since the last one."""
 
 _LOGGED = 64 * 2**20
 """Bytes of log since the last checkpoint after which another one is due."""
@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 
 class Keeper:
-    """See the module. ``worked``: how long the detectors have worked since the last checkpoint (ns); the node adds to it."""
+    """See the module. ``worked``: how long the node has worked since the last checkpoint (ns); the node adds to it."""
 
     def __init__(
         self,

@@ -176,12 +176,14 @@ class Node:
         return {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def _step(self, timeout: float) -> None:
-        self._receive(timeout)
+        start = time.monotonic_ns() + self._receive(timeout)
         self._process()
         if self._broker.questions:
             processor = self._processor
             self._broker.answer(self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else []))
         self._settle()
+        if self._keeper is not None:
+            self._keeper.worked += time.monotonic_ns() - start
 
     def _settle(self) -> None:
         """End the step; with a log, what was stored in the meantime releases what earlier steps have to send."""
@@ -192,8 +194,11 @@ class Node:
         for doings in self._keeper.settle(now):
             self._carry_out(doings)
 
-    def _receive(self, timeout: float) -> None:
-        """Everything that has arrived, so that batches grow with the load, up to what makes a step long."""
+    def _receive(self, timeout: float) -> int:
+        """Take everything that has arrived, so that batches grow with the load, up to what makes a step long.
+
+        Returns for how long it waited (ns).
+        """
         broker = self._broker
         start = time.monotonic_ns()
         sockets = self._transport.poll(timeout)
@@ -204,6 +209,7 @@ class Node:
                 broker.receive(channel, parts, now)
                 if broker.pending >= _EVENTS_A_STEP:
                     break
+        return now - start
 
     def _process(self) -> None:
         processor = self._processor
@@ -215,8 +221,6 @@ class Node:
             results = processor.process(batch)
             end = time.monotonic_ns()
             self._busy_ns += end - start
-            if self._keeper is not None:
-                self._keeper.worked += end - start
             for result in results:
                 self._broker.publish(result, end)
             start = end
