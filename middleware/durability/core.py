@@ -108,6 +108,11 @@ class Core:
     def stalled(self) -> bool:
         return bool(self._held)
 
+    @property
+    def unlisted(self) -> list[Turned]:
+        """Raw events that were turned away, and that the owner has not been given to list yet."""
+        return self._owed + [each for _, effects in self._held for each in effects.turned]
+
     def settle(self, now: int) -> Doings:
         """End a step: its record is to be written; what it sends is released at once only if nothing is to be stored before."""
         self._now = now
@@ -149,6 +154,5 @@ class Core:
     def _checkpoint(self) -> bytes:
         """The state as bytes; to be called before the next step."""
         units = self.processor.state() if self.processor is not None else {}
-        turned = self._owed + [each for _, effects in self._held for each in effects.turned]
-        state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": turned}
+        state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
         return encode_state(state, self._types)

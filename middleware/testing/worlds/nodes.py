@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable
 from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings
 from middleware.durability.recovery import Recovered, recover
-from middleware.event import EventTypes, Identity
+from middleware.event import IDENTITY, EventTypes, Identity
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub.codec import Drops, EventCodec
 from middleware.pubsub.effects import Closed
@@ -68,6 +68,12 @@ class DurableNode:
         self.core = Core(self.broker, self.journal, self.hierarchy, types, self.recovered.turned)
         self.broker.publish(correction, self._local(simulation.now))
         simulation.add(self)
+
+    def waiting(self) -> set[Identity]:
+        """What has come in, and was not given to the detectors yet."""
+        blocks = [block for blocks in self.broker._inbox._blocks.values() for block in blocks]
+        deltas = [delta or self._codec.decode(head, block, Drops()) for head, block, delta in blocks]
+        return {IDENTITY(event) for delta in deltas for event in delta.inserts}
 
     def leap(self, duration: int) -> None:
         """Its clock steps ahead."""

@@ -277,10 +277,13 @@ class Loss:
         self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
         all_seen = []
         for each in world.nodes.values():
-            world.turned.update(each.turned)
+            world.turned.update(each.turned, ((turned.source, turned.id) for turned in each.core.unlisted))
             all_seen.append(SeenIds())
             all_seen[-1].restore(each.broker.state()["seen"])
-        new = {event for event in world.raw if not any(IDENTITY(event) in seen for seen in all_seen)}
+        waiting = {identity for each in world.nodes.values() for identity in each.waiting()}
+        new = {
+            event for event in world.raw if IDENTITY(event) in waiting or not any(IDENTITY(event) in seen for seen in all_seen)
+        }
         self._expected = world.expected(without=new)  # those that come from now on may yet be listed as late
         self._readers = [
             sink.name
