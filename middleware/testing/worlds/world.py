@@ -193,7 +193,7 @@ class World:
 
         assert simulation.run_until(lambda: self.over, LONGEST, step), "progress never came to the end"
         assert simulation.run_until(lambda: self.quiet, LONGEST), "something is never acknowledged"
-        simulation.run(SECOND)
+        simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost word of a gap is said again
         for node in self.nodes.values():
             self._count(node)
 
