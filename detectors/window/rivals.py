@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from detectors.window.monoid import Monoid
 from detectors.window.monoids import SUM
 from detectors.window.workload import FAR, columns, cost, values_for
 
@@ -22,7 +23,11 @@ Rival = Callable[[Any, Any, Any, Any, Any], Any]
 
 def available(n: int) -> list[tuple[str, Rival, int, int]]:
     """Name, rival, size of the window (n if it can cope with it) and rounds, of those whose libraries are there."""
-    found: list[tuple[str, Rival, int, int]] = [("heap", heap, n, 50_000), ("sorted_array", sorted_array, n, 500)]
+    found: list[tuple[str, Rival, int, int]] = [
+        ("heap", heap, n, 50_000),
+        ("two_stacks_sorted", two_stacks_sorted, n, 50_000),
+        ("sorted_array", sorted_array, n, 500),
+    ]
     if all(map(find_spec, ("river", "narwhals", "scipy"))):
         found.append(("river_sorted", river_sorted, 1 << 10, 1_000))  # O(n) a round
     if find_spec("polars"):
@@ -53,6 +58,56 @@ def heap(times: Any, values: Any, evicted: Any, inserted: Any, new: Any) -> Call
                 total -= heapq.heappop(entries)[1]
             heapq.heappush(entries, (ts, value))
             total += value
+
+    return work
+
+
+class TwoStacks:
+    """A window that is first in, first out, for any monoid: aggregates from the middle to the front, and one of all behind it.
+
+    When the front is used up, it is made anew of what came since: O(1) amortised, O(n) at worst. The fastest of the
+    aggregators that know nothing of disorder, for most sizes (VLDB 2019, section 5.5), and as short as they come.
+    """
+
+    def __init__(self, monoid: Monoid) -> None:
+        self._monoid = monoid
+        self._front: list[Any] = []
+        self._back: list[Any] = []
+        self._behind = monoid.identity
+
+    def insert(self, value: Any) -> None:
+        """Add the newest."""
+        lifted = self._monoid.lift(value)
+        self._back.append(lifted)
+        self._behind = self._monoid.combine(self._behind, lifted)
+
+    def evict(self) -> None:
+        """Drop the oldest. Raises IndexError if there is none."""
+        if not self._front:
+            combined = self._behind = self._monoid.identity
+            while self._back:
+                combined = self._monoid.combine(self._back.pop(), combined)
+                self._front.append(combined)
+        self._front.pop()
+
+    def query(self) -> Any:
+        """The aggregate of all."""
+        front = self._front[-1] if self._front else self._monoid.identity
+        return self._monoid.lower(self._monoid.combine(front, self._behind))
+
+
+def two_stacks_sorted(times: Any, values: Any, evicted: Any, inserted: Any, new: Any) -> Callable[[], None]:
+    """Two stacks, in order: evict, insert, query."""
+    window = TwoStacks(SUM.of(int))
+    for value in values.tolist():
+        window.insert(value)
+    numbers = new.tolist()
+
+    def work() -> None:
+        for value in numbers:
+            window.evict()
+            window.insert(value)
+            window.query()
 
     return work
 

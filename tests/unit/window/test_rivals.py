@@ -1,0 +1,27 @@
+"""What FiBA is measured against is right itself."""
+
+import random
+from functools import reduce
+
+import pytest
+
+from detectors.window.monoids import CONCAT, MAX, SUM
+from detectors.window.rivals import TwoStacks
+
+
+@pytest.mark.parametrize("monoid", [SUM.of(int), MAX.of(int), CONCAT], ids=lambda monoid: monoid.name)
+def test_two_stacks_have_the_aggregate_of_what_is_there(monoid):
+    generator, window, there = random.Random(3), TwoStacks(monoid), []
+    for number in range(400):
+        if there and generator.random() < 0.48:
+            window.evict()
+            del there[0]
+        else:
+            there.append(str(number) if monoid is CONCAT else generator.randrange(100))
+            window.insert(there[-1])
+        wanted = monoid.lower(reduce(monoid.combine, map(monoid.lift, there), monoid.identity))
+        assert window.query() == wanted
+    for _ in there:
+        window.evict()
+    with pytest.raises(IndexError):
+        window.evict()
