@@ -101,6 +101,8 @@ class Core:
         self._types = types
         self._held: deque[tuple[int, Effects]] = deque()
         self._owed = list(turned)
+        self._given: list[Turned] = []
+        self._is_over = False
         self._stored = journal.number
         self._now = self._free_at = 0
 
@@ -110,11 +112,17 @@ class Core:
 
     @property
     def unlisted(self) -> list[Turned]:
-        """Raw events that were turned away, and that the owner has not been given to list yet."""
-        return self._owed + [each for _, effects in self._held for each in effects.turned]
+        """Raw events that were turned away, and that the owner may not have listed yet."""
+        return self._owed + self._given + [each for _, effects in self._held for each in effects.turned]
+
+    def _begin(self) -> None:
+        """A step begins: what the one before gave has been listed."""
+        if self._is_over:
+            self._given, self._is_over = [], False
 
     def settle(self, now: int) -> Doings:
         """End a step: its record is to be written; what it sends is released at once only if nothing is to be stored before."""
+        self._begin()
         self._now = now
         if not self._held:
             self._free_at = now
@@ -135,10 +143,13 @@ class Core:
         elif effects.sends or effects.closed or effects.turned:
             self._held.append((self.journal.number, effects))
         doings.turned, self._owed = self._owed + doings.turned, []
+        self._given += doings.turned
+        self._is_over = True
         return doings
 
     def stored(self, number: int, oldest: int = 0) -> Doings:
         """All records up to this one are safe: what waited for them may leave. The log begins behind position ``oldest``."""
+        self._begin()
         self.journal.oldest = max(oldest, self.journal.oldest)
         self._stored = max(number, self._stored)
         self.journal.kept(number)
@@ -149,6 +160,7 @@ class Core:
             doings.sends += effects.sends
             doings.closed += effects.closed
             doings.turned += effects.turned
+        self._given += doings.turned
         return doings
 
     def _checkpoint(self) -> bytes:

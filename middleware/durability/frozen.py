@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from io import BytesIO
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import Any
 
 import cloudpickle
 from msgspec.structs import astuple
@@ -56,10 +56,9 @@ _BY_VALUE = (type, FunctionType)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table: ClassVar[dict[Any, Any]] = dict(cloudpickle.Pickler.dispatch_table)  # its own is a slow chain of them
-
     def __init__(self, file: BytesIO, types: EventTypes) -> None:
-        super().__init__(file, protocol=5)
+        self.dispatch_table = dict(cloudpickle.Pickler.dispatch_table)  # its own is a chain of them in Python: slow
+        super().__init__(file, protocol=5)  # which takes the table, so that comes first
         self._types = types
 
     def reducer_override(self, item: Any) -> Any:

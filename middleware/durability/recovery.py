@@ -58,7 +58,7 @@ def recover(
         state = decode_state(checkpoint, types)
         journal.restore(state["journal"])
         broker.restore(state["broker"])
-        result.turned += state["turned"]
+        result.turned += state.get("turned", ())
         if hierarchy is not None:
             hierarchy.restore(state["units"])
     logged = frozenset(name for name in broker.publications if journal.is_wanted(name))

@@ -41,7 +41,7 @@ from middleware.pubsub.effects import BrokerStatistics, Closed, Effects
 from middleware.pubsub.gate import Gate
 from middleware.pubsub.inbox import Inbox
 from middleware.pubsub.ingress import Admitted, Ingress
-from middleware.pubsub.journal import MOST_NAMES, Journal, PeerKey
+from middleware.pubsub.journal import BREAK, MOST_NAMES, Journal, PeerKey
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer
@@ -92,6 +92,7 @@ class Broker:
         self._codec = EventCodec(self._types)
         self._ingress = Ingress(self._types, self._codec, self.drops)
         self._epoch, self._now, self._born, self._settled_at = epoch, now, now, now
+        self._excused = False
         self._peers: dict[PeerKey, Peer] = {}
         self._channels: dict[Channel, Peer] = {}
         self._table: RoutingTable[Peer] = RoutingTable()
@@ -305,6 +306,8 @@ class Broker:
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
             raise WireError("changes from a subscriber: only publishers and nodes send events")
+        if any(head.type == BREAK for head in changes.blocks):
+            raise WireError("a reserved type")
         self._events_in += sum(head.count for head in changes.blocks)
         admitted: list[Admitted] = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)]
         logged = changes
@@ -398,12 +401,15 @@ class Broker:
     def settle(self, now: int) -> Effects:
         """End a step, or let time pass: post what waits, acknowledge, hold or release publishers. O(peers)."""
         self._now = now
-        if now - self._settled_at > ABSENCE:
+        is_away = now - self._settled_at > ABSENCE
+        if is_away and not self._excused:  # what came meanwhile has been received by now: once is enough
             self._was_away(now - self._settled_at, now)
-        self._settled_at = now
+        self._settled_at, self._excused = now, is_away
         if not self._missing:
             publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
-            self._gate.stand_in(self._books.clock, publishers, now)
+            promised = self._gate.stand_in(self._books.clock, publishers, now)
+            if self.journal is not None:
+                self.journal.stood_in(promised)
         if self._missing and now - self._born >= GATHER and self.journal is None:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()

@@ -6,13 +6,14 @@ The rules are those of ``sources``; this is how a broker applies them to its pro
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import cast
 
 import msgspec
 
 from middleware.event import END, NEVER, EventTypes
 from middleware.pubsub.codec import MOST_TYPES, BlockHead, Changes
 from middleware.pubsub.ingress import Admitted, Bounds, Ingress
-from middleware.pubsub.journal import PeerKey
+from middleware.pubsub.journal import PeerKey, StoodIn
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.sources import SourcePolicy, Sources
@@ -83,21 +84,33 @@ class Gate:
         everywhere, here, elsewhere = self._views
         return max(everywhere.floor(name), here.floor(name), elsewhere.floor(name))
 
-    def stand_in(self, clock: int | None, publishers: Collection[Peer], now: int) -> None:
-        """Promise in the place of publishers that have fallen silent. O(publishers)."""
+    def stand_in(self, clock: int | None, publishers: Collection[Peer], now: int) -> list[StoodIn]:
+        """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers)."""
+        promised: list[StoodIn] = []
         silent, is_quiet = self.sources.tick(clock, now, [peer.key for peer in publishers if peer.link.held])
         if clock is None or not (silent or is_quiet):
             self.sources.is_quiet = False
-            return
+            return promised
         offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in publishers}
         for key in silent:
             source = self.sources[key]
             if source.stood_in != clock or is_quiet != self.sources.is_quiet:
                 source.stood_in = clock
                 types = offered[key] if is_quiet else source.promised
-                for promises in self._views if types else ():  # to promise nothing would open what it has ended before
-                    promises.promise(key, {name: max(clock, source.promised.get(name, NEVER)) for name in types})
+                if types:  # to promise nothing would open what it has ended before
+                    progress = {name: max(clock, source.promised.get(name, NEVER)) for name in types}
+                    promised.append(StoodIn(cast(PeerKey, key), progress))
         if is_quiet and not self.sources.is_quiet:
-            for promises in self._views:
-                promises.rest(self.sources.types, clock)
+            promised.append(StoodIn(None, dict.fromkeys(self.sources.types, clock)))
         self.sources.is_quiet = is_quiet
+        for each in promised:
+            self.again(each)
+        return promised
+
+    def again(self, promised: StoodIn) -> None:
+        """Promise it, for the first time or after a crash."""
+        for promises in self._views:
+            if promised.peer is not None:
+                promises.promise(promised.peer, promised.progress)
+            else:
+                promises.rest(promised.progress, max(promised.progress.values(), default=NEVER))

@@ -78,7 +78,14 @@ class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
     turned: list[Turned]
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway
+class StoodIn(msgspec.Struct, array_like=True, tag=8, gc=False):
+    """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left."""
+
+    peer: PeerKey | None
+    progress: dict[str, int]
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -194,6 +201,10 @@ class Journal:
         """Note events that were turned away."""
         self._entries.append(TurnedAway(turned))
 
+    def stood_in(self, promised: Iterable[StoodIn]) -> None:
+        """Note what is promised in the place of others: this node keeps its word through a crash."""
+        self._entries += promised
+
     def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""
         reader = self.readers.get(peer)
@@ -268,7 +279,8 @@ class Journal:
 
     def has_place_for(self, peer: PeerKey) -> bool:
         """Whether this log can keep the place of a subscription with a name. O(readers)."""
-        return peer in self.readers or sum(reader.named for reader in self.readers.values()) < MOST_NAMES
+        known = self.readers.get(peer)
+        return (known is not None and known.named) or sum(each.named for each in self.readers.values()) < MOST_NAMES
 
     def _remember(self, peer: PeerKey, interest: Interest) -> None:
         if peer[0] != "publisher":
@@ -325,10 +337,13 @@ class Journal:
 
     def passed(self, record: Record) -> None:
         """A stored record was taken again."""
-        for number, *_ in record.blocks():
-            self.position = number
+        self.position = record.first
         for entry in record.entries:
-            if type(entry) is Told:
+            if type(entry) is Taken:
+                self.position += len(entry.blocks)
+            elif type(entry) is Made or type(entry) is Broken:
+                self.position += 1
+            elif type(entry) is Told:  # where the log was then
                 self._remember(entry.peer, entry.interest)
             elif type(entry) is Met:
                 self.gathers = False

@@ -7,7 +7,7 @@ from typing import Any
 
 from middleware.change import Batch
 from middleware.pubsub.broker import Broker
-from middleware.pubsub.journal import Left, Record, Taken, Told, TurnedAway
+from middleware.pubsub.journal import Left, Record, StoodIn, Taken, Told, TurnedAway
 from middleware.pubsub.link import SILENCE
 
 
@@ -28,13 +28,7 @@ class LastingBroker(Broker):
         assert self.journal is not None
         for entry in record.entries:
             if type(entry) is Taken:
-                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
-                    reads = head.type in self.subscriptions
-                    is_raw = entry.peer[0] == "publisher"
-                    for admitted in self._ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
-                        if reads:
-                            self._inbox.put(*admitted)
-                self._books.noted(entry.peer, entry.changes)
+                self._take_again(entry)
             elif type(entry) is Told and entry.peer[0] != "subscriber":
                 self._offered(entry.peer, entry.interest)
             elif type(entry) is Left:
@@ -44,10 +38,23 @@ class LastingBroker(Broker):
                     if turned.reason == "late":  # what was too far ahead may come again in its time
                         self._ingress.seen.add(turned.source, turned.id)
         self.journal.passed(record)
-        if not record.stepped:
-            return None
-        batch = self._inbox.take(self._books.elsewhere, record.clock, ()) or Batch()
-        return Batch(batch.deltas, batch.progress, record.clock)
+        batch = None
+        if record.stepped:
+            taken = self._inbox.take(self._books.elsewhere, record.clock, ()) or Batch()
+            batch = Batch(taken.deltas, taken.progress, record.clock)
+        for entry in record.entries:
+            if type(entry) is StoodIn:  # at the end of the step, as then
+                self._gate.again(entry)
+        return batch
+
+    def _take_again(self, taken: Taken) -> None:
+        for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
+            reads = head.type in self.subscriptions
+            is_raw = taken.peer[0] == "publisher"
+            for admitted in self._ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
+                if reads:
+                    self._inbox.put(*admitted)
+        self._books.noted(taken.peer, taken.changes)
 
     def resumed(self, progress: dict[str, int]) -> None:
         """All that was stored has been taken again, with these promises of the local detectors: await who was there."""

@@ -62,7 +62,7 @@ class Peer:
         self._under_way: deque[Place] = deque()
         self._interest_frame = 0
         self._blocks: list[Numbered] = []
-        self._told_progress: dict[str, int] = {}
+        self._told_progress: dict[str, int] | None = None
         self._told_version = -1
         self._told_clock = NEVER
         self._progress_at = self._clock_at = -SPREAD
@@ -74,7 +74,7 @@ class Peer:
     def forget_progress(self) -> None:
         """It wants, or was offered, other types from now on, so all of the progress is news to it."""
         self._told_version = -1
-        self._told_progress = {}
+        self._told_progress = None
 
     def news_due(self, version: int, clock: int, now: int) -> bool:
         """Whether there is news of progress or clock, and it is time to tell it: with events at once, else each by itself

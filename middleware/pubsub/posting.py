@@ -51,7 +51,7 @@ def pass_on(names: Sequence[str], peers: Iterable[Peer], place: Place, now: int)
 
 def _tell(peer: Peer, names: Sequence[str], place: Place, now: int) -> None:
     if peer.role == "subscriber" and any(wanted(peer.patterns, name) for name in names):
-        peer.post(None, -1, NEVER, now, place)
+        peer.post(None, -1, NEVER, now, (place[0], max(place[1] - 1, 0)))  # who has only that is to be told again
         peer.link.send([encode(Gap(*place))])
 
 
