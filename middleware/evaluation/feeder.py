@@ -15,6 +15,7 @@ import msgspec
 from middleware.clock import MILLISECOND
 from middleware.errors import RunError
 from middleware.event import END
+from middleware.runtime.interrupts import uninterrupted
 from middleware.spark.publishing import PACED_WINDOW, Pace, earliest, publish
 from middleware.spark.rows import RowStream
 from middleware.spark.traces import load_trace
@@ -64,34 +65,42 @@ def feed(trace: Path, address: str, speed: float) -> Fed:
 
 
 class Feeder:
-    """The process, seen from the one who starts it."""
+    """The process, seen from the one who starts it, by entering; it is left when it has ended, if need be by force."""
 
     def __init__(self, trace: Path, address: str, speed: float) -> None:
+        self._command = [sys.executable, "-m", "middleware.evaluation.feeder", str(trace), address, repr(speed)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Feeder:
         # A session of its own: Ctrl-C in the terminal reaches the one who started it, who ends it in order.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "middleware.evaluation.feeder", str(trace), address, repr(speed)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        pipe = subprocess.PIPE
+        try:
+            with uninterrupted():
+                self._process = subprocess.Popen(
+                    self._command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+                )
+        except KeyboardInterrupt:
+            self.__exit__()
+            raise
+        return self
 
     def result(self, timeout: float) -> Fed:
         """Wait for the end. Raises RunError if the feed failed or takes longer than ``timeout`` seconds."""
+        process = self._process
+        assert process is not None, "enter it first"
         try:
-            out, said = self._process.communicate(timeout=timeout)
+            out, said = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             raise RunError(f"the feed has not ended after {timeout:.0f} s: the nodes are too slow, or stuck") from None
-        if self._process.returncode:
+        if process.returncode:
             last = said.decode(errors="replace").strip().rpartition("\n")[2]
-            raise RunError(f"the feed ended with exit code {self._process.returncode}: {last}")
+            raise RunError(f"the feed ended with exit code {process.returncode}: {last}")
         return msgspec.json.decode(out, type=Fed)
 
-    def close(self) -> None:
-        """End the process if it still runs."""
-        if self._process.poll() is None:
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
             self._process.kill()
-        self._process.communicate()
+            self._process.communicate()
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def replay(scenario: Scenario, trace: Path, mode: Mode, seconds: float) -> Repla
         collector = Collector(cluster.addresses[NODE], wanted, plan.types, ())
         with closing(collector):
             cluster.await_ready(collector.start)
-            with closing(Feeder(trace, cluster.addresses[NODE], mode.speed)) as feeder:
+            with Feeder(trace, cluster.addresses[NODE], mode.speed) as feeder:
                 fed = feeder.result(limit)
             ended = collector.join(limit)
         dead = cluster.dead()

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.errors import NetworkError, RunError
+from middleware.runtime.interrupts import uninterrupted
 from middleware.runtime.report import NodeReport, read_report
 from middleware.runtime.scenario import Scenario
 
@@ -54,8 +55,13 @@ class Cluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Cluster:
-        for name in self.scenario.places:
-            self.start(name)
+        try:
+            for name in self.scenario.places:
+                self.start(name)
+        except BaseException:  # such as Ctrl-C: those that have started are not left behind
+            self.end()
+            self._folder.cleanup()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -72,7 +78,7 @@ class Cluster:
         if self._alpha is not None:
             command += ["--alpha", str(self._alpha)]
         command += ["--report", str(self._report(name)), "--state", str(Path(self._folder.name, "state", name))]
-        with self.log(name).open("ab") as log:
+        with self.log(name).open("ab") as log, uninterrupted():
             # A session of its own: Ctrl-C in the terminal reaches the one who started the cluster, who ends it in order.
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -1,7 +1,5 @@
 """The feeding process, where it fails; that it feeds is shown by the evaluation itself."""
 
-from contextlib import closing
-
 import pytest
 
 from middleware.errors import RunError
@@ -9,13 +7,13 @@ from middleware.evaluation.feeder import Feeder
 
 
 def test_a_feed_that_fails_says_why(tmp_path):
-    with closing(Feeder(tmp_path / "none", "tcp://127.0.0.1:9", 1.0)) as feeder:
+    with Feeder(tmp_path / "none", "tcp://127.0.0.1:9", 1.0) as feeder:
         with pytest.raises(RunError, match=r"is no trace: there is no such folder"):
             feeder.result(60)
         assert feeder._process.poll() is not None
 
 
 def test_a_feed_that_is_left_ends(tmp_path):
-    with closing(Feeder(tmp_path / "none", "tcp://127.0.0.1:9", 1.0)) as feeder:
+    with Feeder(tmp_path / "none", "tcp://127.0.0.1:9", 1.0) as feeder:
         process = feeder._process
     assert process.poll() is not None
