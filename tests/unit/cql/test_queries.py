@@ -219,3 +219,14 @@ def test_further_aggregates():
     assert (e.kinds, e.about, e.most, e.half, e.middle, e.best, e.least, e.known) == (3, 3, 1, 2.0, 2.0, "A", "A", 3)
     assert e.geo == pytest.approx(6 ** (1 / 3))
     assert e.sd == pytest.approx((2 / 3) ** 0.5)
+
+
+def test_a_result_whose_zero_changes_its_sign_is_revised():
+    script = compile_cql(
+        "CREATE STREAM Tick (price Double);SELECT last(price) AS price FROM Tick [SIZE 10 seconds EVERY 10 seconds] INTO Last"
+    )
+    make = script.types["Tick"]
+    operation = script.operators[0].start("Last", 1)
+    first, second = (make(price, ts=n, id=n, source="x") for n, price in ((1, 0.0), (2, -0.0)))
+    assert [repr(each.price) for each in operation.apply(Delta([first]), 20 * SECOND, 0).inserts] == ["0.0"]
+    assert [repr(new.price) for _, new in operation.apply(Delta([second]), 20 * SECOND, 0).revises] == ["-0.0"]
