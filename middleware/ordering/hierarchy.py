@@ -97,11 +97,20 @@ class Hierarchy:
         self._promised: dict[str, int] = dict.fromkeys(self._publishers, NEVER)
         self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
         self.publications = frozenset(self._publishers)
+        self.derivations = {name: self._resting_on(name) for name in self.subscriptions}
+        """By type read, the publications of this node that rest on it, at whatever level."""
 
     @property
     def units(self) -> list[Unit]:
         """The units of this node, lowest level first."""
         return [placed.unit for placed in self._placed]
+
+    def _resting_on(self, name: str) -> frozenset[str]:
+        found = {name}
+        for placed in self._placed:  # lowest level first
+            if not found.isdisjoint(placed.reads):
+                found.update(placed.publishes)
+        return frozenset(found - {name})
 
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         """Take what arrived at this node; return what its detectors publish, in sequence.

@@ -13,7 +13,7 @@ from middleware.pubsub.progress import Promises
 LOCAL: Final = "local detectors"
 """The local detectors as an origin of promises."""
 
-_PLAIN = ("clock", "clock_here", "places", "lasting", "_progress")
+_PLAIN = ("clock", "clock_here", "places", "lasting", "ever", "_progress")
 
 
 class Books:
@@ -28,6 +28,8 @@ class Books:
         what has been taken from the logs of other nodes, by name.
     ``lasting``
         nodes with a log of their own: they come back as what they were.
+    ``ever``
+        all that a node has ever offered, also what it has not offered again since it came back.
     """
 
     def __init__(self, publications: Iterable[str]) -> None:
@@ -36,6 +38,7 @@ class Books:
         self.clock_here = NEVER
         self.places: dict[str, Place] = {}
         self.lasting: set[PeerKey] = set()
+        self.ever: dict[PeerKey, set[str]] = {}
         self._progress: dict[str, int] = {}
         self._views: dict[str, tuple[Promises, ...]] = {
             "publisher": (self.everywhere, self.here, self.elsewhere),
@@ -51,11 +54,18 @@ class Books:
         """The promises in which publishers count, first those that hold for everyone."""
         return self._views["publisher"]
 
+    def gather(self, is_on: bool) -> None:
+        """Nodes of the configuration are missing, or are not any more: until then promises may still go back."""
+        for promises in (self.everywhere, self.here, self.elsewhere):
+            promises.gather(is_on)
+
     def offered(self, key: PeerKey, interest: Interest) -> None:
         """A peer may send these types from now on."""
         if interest.keeps and key[0] == "node":
             self.lasting.add(key)
         derived = interest.derived if key[0] == "node" else ()
+        if key[0] == "node":
+            self.ever.setdefault(key, set()).update(interest.raw, derived)
         for promises in self._views[key[0]]:
             promises.offer(key, interest.raw, derived)
 

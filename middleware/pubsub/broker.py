@@ -9,7 +9,7 @@ local detectors, ``publish`` what they made of it, ``settle``, and do what the e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -61,6 +61,8 @@ One with a log waits as long as it takes, and once in its life: what is final wi
 ABSENCE = 2 * SECOND
 """A broker that was not called for longer was away itself."""
 
+_RESUME_ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
+
 _TURNED = {"late": "late for what was promised", "ahead": "too far ahead"}
 
 
@@ -68,7 +70,8 @@ class Broker:
     """See the module.
 
     ``peers``: names of the nodes to dial; the channel to each is its name. ``owner``: whose key is behind a channel, if
-    there are keys: only its owner can be the node of a name, so only nodes can send derived events.
+    there are keys: only its owner can be the node of a name, so only nodes can send derived events. ``derivations``: by type
+    read, the publications that rest on it: what may be wrong where it is missing.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Broker:
         types: EventTypes | None = None,
         subscriptions: Collection[str] = (),
         publications: Collection[str] = (),
+        derivations: Mapping[str, Collection[str]] | None = None,
         peers: Iterable[str] = (),
         owner: Callable[[Channel], str | None] = lambda channel: None,
         journal: Journal | None = None,
@@ -88,6 +92,7 @@ class Broker:
     ) -> None:
         self.name, self.subscriptions, self.publications = name, frozenset(subscriptions), frozenset(publications)
         self.drops: Drops = Counter()
+        self._derivations = derivations if derivations is not None else {}
         self._types = types if types is not None else EventTypes()
         self._codec = EventCodec(self._types)
         self._ingress = Ingress(self._types, self._codec, self.drops)
@@ -116,6 +121,7 @@ class Broker:
         self._owner = owner
         self._dialled = frozenset(peers) - {name}
         self._missing = set(self._dialled)
+        self._books.gather(bool(self._missing))
         self._early: list[tuple[BlockHead, bytes]] = []
         """What the local detectors made while peers were missing: those may want it, and have had no chance to say so."""
         for peer in sorted(self._dialled):
@@ -160,7 +166,8 @@ class Broker:
     def _attach(self, peer: Peer) -> None:
         self._peers[peer.key] = self._channels[peer.channel] = peer
         self.questions.pop(peer.key, None)
-        self._awaited.pop(peer.key, None)
+        if not peer.link.dials:
+            self._awaited.pop(peer.key, None)
 
     def _refuse(self, channel: Channel, reason: str, final: bool, epoch: int = 0) -> None:
         self._effects.sends.append((channel, [encode_frame(Refusal(reason, final, epoch))]))
@@ -251,34 +258,44 @@ class Broker:
             elif type(payload) is Passed and self.journal is not None and payload.line == self.journal.line:
                 self.journal.moved(peer.key, payload.position, payload.mark)
             elif type(payload) is Gap and peer.role == "node":
-                self.drops["gap in what a node sends"] += 1
-                self._broken(peer.key)
+                self._broken(peer.key, payload.types)
         except WireError as error:
             self.drops[str(error).split(":", 1)[0]] += 1
 
-    def _broken(self, key: PeerKey) -> None:
-        names = self._books.everywhere.offered_by(key)
+    def _broken(self, key: PeerKey, types: Collection[str] = ()) -> None:
+        """Changes from a node are missing: of these types, or of all it ever had; and so of all that rests on them here."""
+        missing = set(types) or self._books.ever.get(key, set())
+        here = set().union(*(self._derivations.get(name, ()) for name in missing))
+        if not missing:
+            return
+        self.drops["gap in what a node sends"] += 1
         place = (0, 0)
         if self.journal is not None:
-            self.journal.broken(key, names)
+            self.journal.broken(key, sorted(missing), sorted(here))
             place = (self.journal.line, self.journal.position)
-        pass_on(names, self._peers.values(), place, self._now)
+        pass_on(missing, here, self._peers.values(), place, self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:
         try:
             patterns = frozenset(map(check_pattern, interest.subscriptions))
         except Exception as error:
             raise WireError(f"malformed subscription: {error}") from None
+        if interest.resumes and self.journal is None:
+            peer.link.refuse(f"node {self.name} keeps no log, so nobody can go on there under a name: {_RESUME_ADVICE}")
+            raise WireError("a named subscription without a log")
         if interest.resumes and self.journal is not None and not self.journal.has_place_for(peer.key):
             peer.link.refuse(f"node {self.name} keeps the places of {MOST_NAMES} named subscriptions, which is all it takes")
             raise WireError("one named subscription too many")
         self._interest_stale = True
+        self._awaited.pop(peer.key, None)
+        is_back = False
         peer.forget_progress()
         peer.patterns, peer.on_slow, peer.paused = patterns, interest.on_slow, frozenset(interest.paused)
         if peer.role != "publisher":
             self._table.subscribe(peer, patterns)
-            was_lost = self._lost.pop(peer.key, None) is not None and self.journal is None
-            if not peer.begun and begin(peer, self.journal, interest, was_lost):
+            self._lost.pop(peer.key, None)
+            is_back = not peer.begun and peer.key in self._books.ever
+            if not peer.begun and begin(peer, self.journal, interest):
                 self.drops["gap for a reader"] += 1
         if self.journal is not None:
             self.journal.told(peer.key, interest)
@@ -287,6 +304,8 @@ class Broker:
             return
         peer.offered = self._gate.known(interest.raw)
         self._offered(peer.key, interest)
+        if is_back and not interest.keeps:  # without a log, whatever it had not handed on is gone
+            self._broken(peer.key)
         if peer.role == "node" and peer.name in self._missing:
             self._missing.discard(peer.name)
             for head, block in self._early:
@@ -294,7 +313,12 @@ class Broker:
                     peer.take(head, block, 0)
                     self._events_out += head.count
             if not self._missing:
-                self._early.clear()
+                self._gathered()
+
+    def _gathered(self) -> None:
+        """No peer is missing any more."""
+        self._early.clear()
+        self._books.gather(False)
 
     def _leave(self, key: PeerKey) -> None:
         """What it promised, and what it may still send, holds nothing back any more."""
@@ -413,7 +437,7 @@ class Broker:
         if self._missing and now - self._born >= GATHER and self.journal is None:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()
-            self._early.clear()
+            self._gathered()
         if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing)):
             self._interest_stale = True
         for key in [key for key, until in self._awaited.items() if now >= until]:

@@ -120,10 +120,11 @@ class Resumed(msgspec.Struct, array_like=True, tag=7):
 
 
 class Gap(msgspec.Struct, array_like=True, tag=4):
-    """The place that the receiver had reached is not in the sender's log (any more): changes are missing."""
+    """Changes are missing behind the place that the receiver had reached: of these types, or of all that the sender has."""
 
     line: Count
     position: Count
+    types: list[str] = []
 
 
 class Question(msgspec.Struct, array_like=True, tag=5):

@@ -66,10 +66,11 @@ class Met(msgspec.Struct, array_like=True, tag=5, gc=False):
 
 
 class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
-    """A node whose log does not reach back to where this one was: changes of these types are missing from here on."""
+    """Changes of these types from a peer are missing from here on, and so of those made ``here`` of them."""
 
     peer: PeerKey
     names: list[str]
+    here: list[str] = []
 
 
 class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
@@ -122,7 +123,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
                 yield number, True, entry.head, entry.block
             elif type(entry) is Broken:
                 number += 1
-                yield number, False, BlockHead(BREAK, 0), encode(entry.names)
+                yield number, False, BlockHead(BREAK, 0), encode((entry.names, entry.here))
 
 
 MOST_NAMES = 1_000
@@ -192,10 +193,10 @@ class Journal:
         self.position += 1
         self._entries.append(Made(head, block))
 
-    def broken(self, peer: PeerKey, names: list[str]) -> None:
+    def broken(self, peer: PeerKey, names: list[str], here: list[str]) -> None:
         """Note that changes of these types are missing."""
         self.position += 1
-        self._entries.append(Broken(peer, names))
+        self._entries.append(Broken(peer, names, here))
 
     def turned(self, turned: list[Turned]) -> None:
         """Note events that were turned away."""

@@ -26,6 +26,7 @@ class LastingBroker(Broker):
     def replay(self, record: Record) -> Batch | None:
         """Take a step again: the books as it left them, and the batch that the detectors were given, if they were."""
         assert self.journal is not None
+        self._books.gather(self.journal.gathers and bool(self._dialled))
         for entry in record.entries:
             if type(entry) is Taken:
                 self._take_again(entry)
@@ -62,10 +63,13 @@ class LastingBroker(Broker):
         here = self._books.here
         self._gate.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
         self._missing -= {name for _, name in self._books.lasting}
+        self._books.gather(bool(self._missing))
         assert self.journal is not None
         readers = {peer for peer, reader in self.journal.readers.items() if not reader.named}
         for key in (self._books.origins() | readers) - self._books.lasting:
             self._awaited[key] = self._now + SILENCE  # type: ignore[index]
+            if key[0] == "node":  # type: ignore[index]
+                self._lost[key] = self._now  # type: ignore[index]
 
     def wait_longer(self, now: int) -> None:
         """This node cannot answer at the moment: those it awaits have as long as ever once it can."""

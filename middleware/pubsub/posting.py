@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -14,19 +14,17 @@ from middleware.pubsub.journal import BREAK, Journal, Place
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.routing import RoutingTable, wanted
 
-_names = msgspec.msgpack.Decoder(list[str]).decode
+_missing = msgspec.msgpack.Decoder(tuple[list[str], list[str]]).decode
 
 
-def begin(peer: Peer, journal: Journal | None, interest: Interest, was_lost: bool) -> bool:
-    """A reader has attached: it goes on where it was, if there is a log. Whether there is a gap.
+def begin(peer: Peer, journal: Journal | None, interest: Interest) -> bool:
+    """A reader has attached: it goes on where it was, if there is a log. Whether there is a gap, of which it is told first.
 
-    Without a log there is one if it ``was_lost``: what was made meanwhile is gone, and it is told so first of all.
+    Without a log there is one, too, for a reader that was here before: it sees so by itself.
     """
     peer.begun = True
     if journal is None:
-        if was_lost:
-            peer.link.send([encode(Gap(0, 0))])
-        return was_lost
+        return False
     peer.begun_in_log = True
     start, is_gap = journal.start_of(peer.key, interest)
     if is_gap:
@@ -39,20 +37,23 @@ def begin(peer: Peer, journal: Journal | None, interest: Interest, was_lost: boo
     return is_gap
 
 
-def pass_on(names: Sequence[str], peers: Iterable[Peer], place: Place, now: int) -> None:
-    """Changes of these types are missing: tell the subscribers that read them, behind all that came before.
+def pass_on(names: Iterable[str], here: Iterable[str], peers: Iterable[Peer], place: Place, now: int) -> None:
+    """Changes of these types are missing, and of those made ``here`` of them: tell those who read them, behind all that came
+    before. Other nodes hear from whom the changes came by themselves, and here of the rest.
 
     ``place``: of the break in this node's log; those that are served from there come to it in their time.
     """
     for peer in peers:
         if peer.behind is None:
-            _tell(peer, names, place, now)
+            _tell(peer, names, here, place, now)
 
 
-def _tell(peer: Peer, names: Sequence[str], place: Place, now: int) -> None:
-    if peer.role == "subscriber" and any(wanted(peer.patterns, name) for name in names):
+def _tell(peer: Peer, names: Iterable[str], here: Iterable[str], place: Place, now: int) -> None:
+    missing = {*here} if peer.role == "node" else {*names, *here}
+    types = sorted(name for name in missing if wanted(peer.patterns, name))
+    if types:
         peer.post(None, -1, NEVER, now, (place[0], max(place[1] - 1, 0)))  # who has only that is to be told again
-        peer.link.send([encode(Gap(*place))])
+        peer.link.send([encode(Gap(*place, types))])
 
 
 def post_news(
@@ -92,7 +93,7 @@ def serve(peer: Peer, journal: Journal, now: int) -> int:
         blocks, reached = journal.blocks_after(peer.behind)
         for number, local, head, block in blocks:
             if head.type == BREAK:
-                _tell(peer, _names(block), (journal.line, number), now)
+                _tell(peer, *_missing(block), (journal.line, number), now)
             elif (local or peer.role == "subscriber") and wanted(peer.patterns, head.type):
                 peer.take(replace(head, runs=None), block, number)
                 served += head.count

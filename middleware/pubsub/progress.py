@@ -33,21 +33,22 @@ class _TypeProgress:
         self.rests = rests
         """Whether, though its origins left without an end, nothing is expected any more up to ``floor``."""
 
-    def value(self) -> int | None:
-        """The combined promise, or None while the type is open."""
+    def value(self, lasts: bool = True) -> int | None:
+        """The combined promise, or None while the type is open; it ``lasts`` if it is never to go back."""
         if not self.promises:
-            if self.ended or self.floor == END:
-                self.floor = END
-            elif not self.derived and not self.rests:
+            if not self.ended and self.floor != END and not self.derived and not self.rests:
                 return None
-            return self.floor
-        least = END
-        for promise in self.promises.values():
-            if promise is None:
-                return None
-            least = min(least, promise)
-        self.floor = max(self.floor, least)
-        return self.floor
+            least = END if self.ended else self.floor
+        else:
+            least = END
+            for promise in self.promises.values():
+                if promise is None:
+                    return None
+                least = min(least, promise)
+        value = max(self.floor, least)
+        if lasts:
+            self.floor = value
+        return value
 
 
 class Promises:
@@ -59,12 +60,15 @@ class Promises:
         the types that are open.
     ``version``
         grows with every change of ``values`` or ``open``.
+    ``gathering``
+        while set, origins may be missing: nothing that is combined is promised to anyone, and it may still go back.
     """
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
         self.open: frozenset[str] = frozenset()
         self.version = 0
+        self.gathering = False
         self._types: dict[str, _TypeProgress] = {}
         self._offers: dict[Hashable, dict[str, None]] = {}
 
@@ -76,7 +80,13 @@ class Promises:
     def origins(self, name: str) -> tuple[int | None, dict[Hashable, int | None]]:
         """The combined promise for a known type (None: open), and what each origin promises."""
         progress = self._types[name]
-        return progress.value(), dict(progress.promises)
+        return progress.value(not self.gathering), dict(progress.promises)
+
+    def gather(self, is_on: bool) -> None:
+        """Origins may be missing from now on, or are not any more. O(types)."""
+        if self.gathering != is_on:
+            self.gathering = is_on
+            self._combine(self._types)
 
     def offered_by(self, origin: Hashable) -> list[str]:
         """The types that an origin offers."""
@@ -165,7 +175,7 @@ class Promises:
     def _combine(self, names: Iterable[str]) -> None:
         changed, opened, closed = False, set[str](), set[str]()
         for name in names:
-            value = self._types[name].value()
+            value = self._types[name].value(not self.gathering)
             if value is None:
                 changed |= self.values.pop(name, None) is not None or name not in self.open
                 opened.add(name)

@@ -49,6 +49,11 @@ class Processor(Protocol):
         """Names of the event types it derives."""
         ...
 
+    @property
+    def derivations(self) -> Mapping[str, Collection[str]]:
+        """By type read, the publications that rest on it."""
+        ...
+
     def process(self, batch: Batch) -> list[Batch]:
         """Take what has arrived; give what comes of it, in order."""
         ...
@@ -127,6 +132,7 @@ class Node:
             types=types,
             subscriptions=processor.subscriptions if processor is not None else (),
             publications=processor.publications if processor is not None else (),
+            derivations=processor.derivations if processor is not None else None,
             peers=peers or (),
             owner=self._transport.owner,
             sources=sources,

@@ -90,6 +90,7 @@ class Reporter:
         self._intervals, self._spacing = 0, 1
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
+        self.derivations = hierarchy.derivations
         self._process = psutil.Process()
         self._started = self._adapted = time.monotonic()
         self._cpu = self._processor_time()

@@ -17,7 +17,18 @@ from middleware.change import Batch, Delta
 from middleware.clock import MILLISECOND
 from middleware.event import Event, EventTypes, type_name
 from middleware.pubsub.broker import Broker
-from middleware.pubsub.codec import Changes, Drops, EventCodec, Interest, OnSlow, Ready, decode_payload, encode, encode_delta
+from middleware.pubsub.codec import (
+    Changes,
+    Drops,
+    EventCodec,
+    Gap,
+    Interest,
+    OnSlow,
+    Ready,
+    decode_payload,
+    encode,
+    encode_delta,
+)
 from middleware.pubsub.effects import Closed
 from middleware.pubsub.link import Link
 from middleware.pubsub.wire import Parts, Role, decode_frame, payload_size
@@ -27,6 +38,9 @@ TICK = 10 * MILLISECOND
 
 _UP = "node"
 """The channel of a client to its node."""
+
+_MISSED = [encode(Gap(0, 0))]
+"""Stands where a subscriber sees for itself that changes are missing."""
 
 
 class Faults(msgspec.Struct):
@@ -246,7 +260,10 @@ class SimulatedPublisher(_SimulatedClient):
 
 
 class SimulatedSubscriber(_SimulatedClient):
-    """Keeps what it gets. While ``reading`` is off it takes nothing, like a program that hangs but whose system does not."""
+    """Keeps what it gets. While ``reading`` is off it takes nothing, like a program that hangs but whose system does not.
+
+    ``gaps``: how often it was told, or had to see for itself, that changes are missing.
+    """
 
     def __init__(
         self,
@@ -263,6 +280,7 @@ class SimulatedSubscriber(_SimulatedClient):
         self.progress: dict[str, int] = {}
         self.drops: Drops = Drops()
         self.ready = False
+        self.gaps = self._restarts = 0
         self.reading = True
         self._codec = EventCodec(types)
         self._inbox: list[Parts] = []
@@ -270,6 +288,10 @@ class SimulatedSubscriber(_SimulatedClient):
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
+        if self._restarts != self.link.restarts:
+            self._restarts = self.link.restarts
+            if not self._interest.line:  # the node keeps no log, or has forgotten this subscriber: it cannot go on where it was
+                self._inbox.append(_MISSED)
         while self.reading and self._inbox:
             self._read(self._inbox.pop(0))
         return super().step(now)
@@ -285,8 +307,11 @@ class SimulatedSubscriber(_SimulatedClient):
         payload = decode_payload(parts)
         if isinstance(payload, Ready):
             self.ready = True
+        elif isinstance(payload, Gap):
+            self.gaps += 1
         elif isinstance(payload, Changes):
             for head, block in zip(payload.blocks, parts[1:], strict=True):
                 self.events += self._codec.decode(head, block, self.drops).inserts
             self.progress = payload.progress if payload.progress is not None else self.progress
-        self.link.consume(payload_size(parts))
+        if parts is not _MISSED:
+            self.link.consume(payload_size(parts))

@@ -48,6 +48,10 @@ class Echoes:
     subscriptions = frozenset({"Hit"})
     publications = frozenset({"Echo"})
 
+    @property
+    def derivations(self) -> dict[str, frozenset[str]]:
+        return {"Hit": self.publications}
+
     def process(self, batch: Batch) -> list[Batch]:
         hits = batch.deltas.get("Hit", Delta())
         echoes = Delta([Echo(e.peak, ts=e.ts, id=e.id, source="echoes", level=1) for e in hits.inserts])

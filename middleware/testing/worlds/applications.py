@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
+from typing import Any
 
+from middleware.change import Delta
 from middleware.detector import Detector
 from middleware.event import Event, EventTypes
+from middleware.operator import Operation, Operator, Origin
 
 
 class Reading(Event, frozen=True):
@@ -43,7 +46,16 @@ class Echoed(Event, frozen=True):
     count: int
 
 
-TYPES = EventTypes([Reading, Probe, Low, High, Pair, Summary, Echoed])
+class Span(Event, frozen=True):
+    sensor: int
+    count: int
+
+
+class Crest(Event, frozen=True):
+    order: str
+
+
+TYPES = EventTypes([Reading, Probe, Low, High, Pair, Summary, Echoed, Span, Crest])
 
 
 class Level(Detector):
@@ -118,7 +130,83 @@ class Echo(Detector):
         return Echoed(self.count, ts=event.ts + self.count % 4) if isinstance(event, Summary) else None
 
 
+class Spans(Operator):
+    """Counts by sensor in windows of five: what a window holds is seen as soon as it has begun, and corrected."""
+
+    subscribes, publishes, name = (Low, Probe), (Span,), "Spans"
+    is_open = True
+
+    def start(self, name: str, level: int) -> Operation:
+        return Spanning(Origin(name, level), self.is_open)
+
+
+class ClosedSpans(Spans):
+    """The same, but published once time has passed the window."""
+
+    is_open = False
+
+
+class Spanning(Operation):
+    """The running state of both."""
+
+    def __init__(self, origin: Origin, is_open: bool) -> None:
+        super().__init__()
+        self.origin, self.is_open = origin, is_open
+        self.counts: Counter[tuple[int, int]] = Counter()
+        self.published: dict[tuple[int, int], Span] = {}
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        for sign, events in ((-1, delta.retracts), (1, delta.inserts)):
+            for event in events:
+                assert isinstance(event, Low | Probe)
+                self.counts[-(-event.ts // 5) * 5, event.sensor] += sign
+        out = Delta()
+        for (end, sensor), count in list(self.counts.items()):
+            was = self.published.pop((end, sensor), None)
+            now = self.result(sensor, count, end) if count and (self.is_open or end <= emitted) else None
+            if was and now and was != now:
+                out.revises.append((was, now))
+            elif was and not now:
+                out.retracts.append(was)
+            elif now and not was:
+                out.inserts.append(now)
+            if end <= final:
+                del self.counts[end, sensor]
+            elif now:
+                self.published[end, sensor] = now
+        return out
+
+    def result(self, sensor: int, count: int, end: int) -> Span:
+        origin = self.origin
+        return Span(sensor, count, ts=end, id=origin.id(sensor, end), source=origin.source, level=origin.level)
+
+    def snapshot(self) -> Any:
+        return dict(self.counts), dict(self.published)
+
+    def restore(self, state: Any) -> None:
+        self.counts, self.published = Counter(state[0]), dict(state[1])
+
+
+class Crests(Detector):
+    """Reads what an operator derives, and raw events."""
+
+    subscribes, publishes = (Span, Reading), (Crest,)
+
+    def __init__(self) -> None:
+        self.order = ""
+
+    def on_event(self, event: Span | Reading) -> Event | None:
+        if isinstance(event, Span):
+            self.order = (self.order + str(event.count))[-5:]
+            return Crest(self.order, ts=event.ts)
+        self.order = (self.order + "r")[-5:]
+        return None
+
+
 APPLICATIONS: list[list[type[Detector]]] = [
+    [Level, Spans, Crests],
+    [Level, ClosedSpans, Crests],
+    [Totals, Spans, Crests],
     [Level],
     [Level, Totals, Pairs, Summaries],
     [Totals, Pairs, Summaries],

@@ -1,17 +1,19 @@
-"""Simulated nodes with detectors: one that keeps a log on a simulated disk, and comes back from it."""
+"""Simulated nodes with detectors: one that keeps a log on a simulated disk and comes back from it, and one that keeps none."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 
+from middleware.change import Batch
 from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings
 from middleware.durability.recovery import Recovered, recover
 from middleware.event import IDENTITY, EventTypes, Identity
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.codec import Drops, EventCodec
-from middleware.pubsub.effects import Closed
+from middleware.pubsub.broker import Broker
+from middleware.pubsub.codec import BlockHead, Drops, EventCodec
+from middleware.pubsub.effects import Closed, Effects
 from middleware.pubsub.journal import Journal, Made, Record
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.wire import Parts
@@ -20,60 +22,49 @@ from middleware.testing.worlds.disk import Disk
 from middleware.testing.worlds.watch import Watch
 
 
-class DurableNode:
-    """One life of a node with a log. ``watch`` sees what it publishes over all its lives, once that is stored.
+class _Running:
+    """One life of a node: its clock, its detectors, and what was seen of it.
 
-    ``rate``
-        how fast its clock goes, 1 being right. ``checkpoint_every``: records between checkpoints.
+    ``watch``
+        sees what it publishes over all its lives. ``rate``: how fast its clock goes, 1 being right.
     """
+
+    broker: Broker
 
     def __init__(
         self,
         simulation: Simulation,
         name: str,
-        peers: Collection[str],
         types: EventTypes,
-        hierarchy: Callable[[], Hierarchy],
-        disk: Disk,
+        hierarchy: Hierarchy,
         watch: Watch,
         rng: random.Random,
-        *,
-        rate: float = 1.0,
-        checkpoint_every: int = 10,
+        rate: float,
     ) -> None:
-        self.name, self.disk, self.watch = name, disk, watch
+        self.name, self.hierarchy, self.watch = name, hierarchy, watch
         self.closed: list[Closed] = []
         self.turned: list[Identity] = []
         """Raw events that it did not let in, because they came after what was promised for sources that were silent."""
         self._codec, self._random = EventCodec(types), rng
-        self._born, self._rate, self._checkpoint_every = simulation.now, rate, checkpoint_every
+        self._born, self._rate = simulation.now, rate
         self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
-        self.hierarchy = hierarchy()
-        self.journal = Journal(disk.line, disk.read)
-        self.journal.oldest = disk.oldest
-        calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
-        disk.epoch = max(disk.epoch + 2**20, calendar)
-        self.broker = LastingBroker(
-            name,
-            disk.epoch,
-            self._local(simulation.now),
-            types=types,
-            subscriptions=self.hierarchy.subscriptions,
-            publications=self.hierarchy.publications,
-            peers=peers,
-            journal=self.journal,
-        )
-        self.recovered: Recovered
-        self.recovered, correction = recover(self.broker, self.hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
-        self.core = Core(self.broker, self.journal, self.hierarchy, types, self.recovered.turned)
-        self.broker.publish(correction, self._local(simulation.now))
-        simulation.add(self)
+        self._calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
 
-    def waiting(self) -> set[Identity]:
-        """What has come in, and was not given to the detectors yet."""
-        blocks = [block for blocks in self.broker._inbox._blocks.values() for block in blocks]
-        deltas = [delta or self._codec.decode(head, block, Drops()) for head, block, delta in blocks]
-        return {IDENTITY(event) for delta in deltas for event in delta.inserts}
+    @property
+    def unlisted(self) -> set[Identity]:
+        """Raw events that were turned away, and that it may not have listed yet."""
+        return set()
+
+    def given(self) -> set[Identity]:
+        """The events that its detectors were given, in all its lives."""
+        return self._decoded(self.watch.given)
+
+    def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Identity]:
+        return {IDENTITY(event) for head, block in blocks for event in self._codec.decode(head, block, Drops()).inserts}
+
+    def _inbox(self) -> list[tuple[BlockHead, bytes]]:
+        """What has come in for its detectors since they last ran."""
+        return [(head, block) for blocks in self.broker._inbox._blocks.values() for head, block, _ in blocks]
 
     def leap(self, duration: int) -> None:
         """Its clock steps ahead."""
@@ -83,27 +74,25 @@ class DurableNode:
         """See Endpoint."""
         self.broker.receive(channel, parts, self._local(now))
 
-    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
-        """See Endpoint."""
-        local = self._local(now)
-        sends: list[tuple[Hashable, Parts]] = []
-        for record in self.disk.stored(now):
-            self._show(record)
-            sends += self._done(self.core.stored(record.number, self.disk.oldest))
+    def _work(self, local: int) -> list[Batch]:
+        """Let the detectors take what has arrived; what they have published."""
+        inbox = self._inbox()
         batch = self.broker.take(local)
         if batch is not None:
-            for result in self.hierarchy.process(batch):
-                self.broker.publish(result, local)
+            self._took(inbox)
+        results = self.hierarchy.process(batch) if batch is not None else []
+        for result in results:
+            self.broker.publish(result, local)
         if self._random.random() < 0.02:
             for unit in self.hierarchy.units:
                 unit.alpha = self._random.choice([0.0, 0.5, 1.0])
-        self.core.checkpoint_due |= self.journal.number % self._checkpoint_every == self._checkpoint_every - 1
-        doings = self.core.settle(local)
-        for write in doings.writes:
-            self.disk.write(write, now)
-        return sends + self._done(doings)
+        return results
 
-    def _done(self, doings: Doings) -> list[tuple[Hashable, Parts]]:
+    def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
+        """These were given to the detectors."""
+        self.watch.given += blocks
+
+    def _done(self, doings: Doings | Effects) -> list[tuple[Hashable, Parts]]:
         self.closed += doings.closed
         self.turned += [(turned.source, turned.id) for turned in doings.turned]
         return doings.sends
@@ -111,8 +100,113 @@ class DurableNode:
     def _local(self, now: int) -> int:
         return self._clock_at_birth + int((now - self._born) * self._rate)
 
+
+class MemoryNode(_Running):
+    """One life of a node that keeps no log: the next one knows nothing of it."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        peers: Collection[str],
+        types: EventTypes,
+        hierarchy: Hierarchy,
+        watch: Watch,
+        rng: random.Random,
+        *,
+        rate: float = 1.0,
+    ) -> None:
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate)
+        self.broker = Broker(
+            name,
+            self._calendar,
+            self._local(simulation.now),
+            types=types,
+            subscriptions=hierarchy.subscriptions,
+            publications=hierarchy.publications,
+            derivations=hierarchy.derivations,
+            peers=peers,
+        )
+        simulation.add(self)
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        local = self._local(now)
+        for result in self._work(local):
+            self.watch.take(result.deltas, result.progress)
+        return self._done(self.broker.settle(local))
+
+
+class DurableNode(_Running):
+    """One life of a node with a log; its watch sees what is stored. ``checkpoint_every``: records between checkpoints."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        peers: Collection[str],
+        types: EventTypes,
+        hierarchy: Hierarchy,
+        watch: Watch,
+        rng: random.Random,
+        disk: Disk,
+        *,
+        rate: float = 1.0,
+        checkpoint_every: int = 10,
+    ) -> None:
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate)
+        self.disk, self._checkpoint_every = disk, checkpoint_every
+        self.journal = Journal(disk.line, disk.read)
+        self.journal.oldest = disk.oldest
+        disk.epoch = max(disk.epoch + 2**20, self._calendar)
+        self.broker: LastingBroker = LastingBroker(
+            name,
+            disk.epoch,
+            self._local(simulation.now),
+            types=types,
+            subscriptions=hierarchy.subscriptions,
+            publications=hierarchy.publications,
+            derivations=hierarchy.derivations,
+            peers=peers,
+            journal=self.journal,
+        )
+        self.recovered: Recovered
+        self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
+        self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.journal.number]
+        self.core = Core(self.broker, self.journal, hierarchy, types, self.recovered.turned)
+        self.broker.publish(correction, self._local(simulation.now))
+        simulation.add(self)
+
+    @property
+    def unlisted(self) -> set[Identity]:
+        """See above."""
+        return {(turned.source, turned.id) for turned in self.core.unlisted}
+
+    def given(self) -> set[Identity]:
+        """See above; also what is not stored yet."""
+        return super().given() | self._decoded(block for _, blocks in self.watch.unstored for block in blocks)
+
+    def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
+        self.watch.unstored.append((self.journal.number + 1, blocks))  # the record that this step is to be
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        local = self._local(now)
+        sends: list[tuple[Hashable, Parts]] = []
+        for record in self.disk.stored(now):
+            self._show(record)
+            sends += self._done(self.core.stored(record.number, self.disk.oldest))
+        self._work(local)
+        self.core.checkpoint_due |= self.journal.number % self._checkpoint_every == self._checkpoint_every - 1
+        doings = self.core.settle(local)
+        for write in doings.writes:
+            self.disk.write(write, now)
+        return sends + self._done(doings)
+
     def _show(self, record: Record) -> None:
-        """Let the watch see what a stored record has made."""
+        """Let the watch see what a stored record has taken and made."""
+        while self.watch.unstored and self.watch.unstored[0][0] <= record.number:
+            self.watch.given += self.watch.unstored.pop(0)[1]
         drops = Drops()
         for entry in record.entries:
             if type(entry) is Made:

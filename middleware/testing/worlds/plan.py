@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from middleware.clock import MILLISECOND, SECOND
 from middleware.derivation import named
@@ -17,8 +19,9 @@ from middleware.testing.simulation import Faults
 from middleware.testing.worlds.applications import APPLICATIONS, Probe, Reading, a_stream
 
 _WHEN = 8 * SECOND
-"""Incidents begin within so long after the first event."""
+"""Incidents begin within so long after the first event, or after the second in which all learn what may come from where."""
 
+_PASSING = ("partition", "partition", "pause", "stop reading", "clock step")
 _KINDS = ("crash", "crash", "crash", "partition", "pause", "full", "slow disk", "stop reading", "kill sink", "clock step")
 
 
@@ -63,6 +66,8 @@ class SourcePlan(msgspec.Struct):
 class WorldPlan(msgspec.Struct):
     """All of a world. ``place``: detector -> node. ``rates``: how fast each node's clock goes.
 
+    ``forgetful``
+        nodes that keep no log.
     ``sinks``
         the node of each, and whether it has a name to come back under.
     ``pace``
@@ -74,6 +79,7 @@ class WorldPlan(msgspec.Struct):
     seed: int
     detectors: list[Detector]
     nodes: list[str]
+    forgetful: list[str]
     place: dict[str, str]
     policies: dict[str, Policies]
     network: Faults
@@ -88,23 +94,30 @@ class WorldPlan(msgspec.Struct):
 
 
 def draw(seed: int, crashes: bool = True) -> WorldPlan:
-    """The plan that a seed stands for; without ``crashes`` nothing ever stops for good and nodes need no disk."""
+    """The plan that a seed stands for; without ``crashes`` nobody is ever given up, so that no node needs a disk."""
     rng = random.Random(seed)
     detectors = [cls() for cls in rng.choice(APPLICATIONS)]
     nodes = list("abc"[: rng.randint(1, 3)])
+    forgetful = _forgetful(rng, nodes) if crashes else nodes
     names = list(named(detectors))
-    sinks = [(rng.choice(nodes), rng.random() < 0.5) for _ in range(rng.choice([1, 1, 2]))]
+    acquainted = SECOND if forgetful and crashes else 0
+    places = [rng.choice(nodes) for _ in range(rng.choice([1, 1, 2]))]
+    sinks = [(node, rng.random() < 0.5 and node not in forgetful) for node in places]
     return WorldPlan(
         seed=seed,
         detectors=detectors,
         nodes=nodes,
+        forgetful=forgetful,
         policies={name: a_policy(rng) for name in names},
         place={name: rng.choice(nodes) for name in names},
         network=Faults(rng.choice([0, 0.02, 0.1]), rng.choice([0, 0.2]), MILLISECOND, rng.choice([1, 40, 80]) * MILLISECOND),
-        sources=_sources(rng, nodes),
+        sources=_sources(rng, nodes, forgetful),
         sinks=sinks,
         rates={node: rng.choice([1.0, 1.0, 0.9, 1.1]) for node in nodes},
-        incidents=_incidents(rng, nodes, len(sinks)) if crashes else [],
+        incidents=[
+            replace(each, at=each.at + acquainted)
+            for each in _incidents(rng, nodes, len(sinks), _KINDS if crashes else _PASSING, 12_000 if crashes else 5_000)
+        ],
         pace=rng.choice([0.1, 0.5, 1.0]),
         burst=rng.choice([1, 4, 16]),
         latency=rng.choice([0, 5, 40]) * MILLISECOND,
@@ -123,17 +136,18 @@ def a_policy(rng: random.Random) -> Policies:
     )
 
 
-def _sources(rng: random.Random, nodes: list[str]) -> list[SourcePlan]:
+def _sources(rng: random.Random, nodes: list[str], forgetful: list[str]) -> list[SourcePlan]:
+    """Sources at nodes without a log say beforehand what they will send, so that others know what a crash may have taken."""
     sources = []
     for number in range(rng.randint(1, 4)):
         kind: type[Reading] | type[Probe] = Reading if number == 0 or rng.random() < 0.5 else Probe
-        name = f"p{number}"
+        name, node = f"p{number}", rng.choice(nodes)
         sources.append(
             SourcePlan(
                 name=name,
-                node=rng.choice(nodes),
+                node=node,
                 kind=kind,
-                offers=rng.random() < 0.8,
+                offers=rng.random() < 0.8 or node in forgetful,
                 arrivals=a_stream(rng, kind, name),
                 leaves=number > 1 and rng.random() < 0.4,
                 promises=rng.random() < 0.5,
@@ -145,12 +159,17 @@ def _sources(rng: random.Random, nodes: list[str]) -> list[SourcePlan]:
     return sources
 
 
-def _incidents(rng: random.Random, nodes: list[str], sinks: int) -> list[Incident]:
+def _forgetful(rng: random.Random, nodes: list[str]) -> list[str]:
+    """In one world of ten, some nodes keep no log; if one is lost, less is promised from then on."""
+    return sorted(rng.sample(nodes, rng.randint(1, len(nodes)))) if rng.random() < 0.1 else []
+
+
+def _incidents(rng: random.Random, nodes: list[str], sinks: int, kinds: Sequence[str], longest: int) -> list[Incident]:
     incidents = []
     for _ in range(rng.choice([1, 2, 4, 8])):
-        kind = rng.choice(_KINDS)
+        kind = rng.choice(kinds)
         at = int(rng.random() ** 2 * _WHEN)  # more of them while much is under way
-        duration = rng.choice([0, 20, 300, 2_000, 12_000]) * MILLISECOND
+        duration = rng.choice([0, 20, 300, 2_000, longest]) * MILLISECOND
         if kind == "partition":
             if len(nodes) > 1:
                 one, other = rng.sample(nodes, 2)
@@ -158,7 +177,8 @@ def _incidents(rng: random.Random, nodes: list[str], sinks: int) -> list[Inciden
         else:
             target = f"sink{rng.randrange(sinks)}" if "sink" in kind or "read" in kind else rng.choice(nodes)
             incidents.append(Incident(at, kind, target, duration))
-    return sorted(incidents + _loss(rng, nodes), key=lambda incident: incident.at)
+    lost = _loss(rng, nodes) if "crash" in kinds else []
+    return sorted(incidents + lost, key=lambda incident: incident.at)
 
 
 def _loss(rng: random.Random, nodes: list[str]) -> list[Incident]:
@@ -171,7 +191,8 @@ def _loss(rng: random.Random, nodes: list[str]) -> list[Incident]:
 
 def describe(plan: WorldPlan) -> list[str]:
     """The plan in lines for people."""
-    lines = [f"nodes: {', '.join(f'{node} (clock x{plan.rates[node]})' for node in plan.nodes)}"]
+    nodes = [f"{node} (clock x{plan.rates[node]}{', no log' if node in plan.forgetful else ''})" for node in plan.nodes]
+    lines = [f"nodes: {', '.join(nodes)}"]
     lines += [f"{name} on {node}: {plan.policies[name]}" for name, node in plan.place.items()]
     lines += [
         f"source {each.name} at {each.node}: {len(each.arrivals)} {type_name(each.kind)}"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from middleware.change import Batch, Delta
 from middleware.event import IDENTITY, NEVER, Event, EventTypes, Identity
 from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import Changes, Gap, Passed, decode_payload, encode
+from middleware.pubsub.codec import BlockHead, Changes, Gap, Passed, decode_payload, encode
 from middleware.pubsub.cursor import Cursor
 from middleware.pubsub.merge import merged
 from middleware.pubsub.wire import Parts, payload_size
@@ -21,12 +21,16 @@ class PromiseError(AssertionError):
 class Watch:
     """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by type and identity.
 
-    ``is_blind``: it was told that changes are missing, and cannot judge those that follow.
+    ``is_blind``
+        it was told that changes are missing, and cannot judge those that follow. ``given``: what a node's detectors
+        were given. ``unstored``: the same in steps that are not stored, with the number of their record.
     """
 
     def __init__(self, who: str) -> None:
         self.who = who
         self.is_blind = False
+        self.given: list[tuple[BlockHead, bytes]] = []
+        self.unstored: list[tuple[int, list[tuple[BlockHead, bytes]]]] = []
         self.now: dict[tuple[str, Identity], Event] = {}
         self.progress: dict[str, int] = {}
 
@@ -66,7 +70,7 @@ class Watch:
 class Sink(SimulatedSubscriber):
     """A subscriber that takes each payload by itself: nets the early changes, and holds the final ones behind a barrier.
 
-    ``gaps``: how often it was told that changes are missing. ``history``: all that it was told, as text.
+    ``history``: all that it was told, as text.
     ``before``: its former life, if it was killed and goes on under its name: what that one has stored is there, all else that
     it knew is not.
     """
@@ -89,12 +93,10 @@ class Sink(SimulatedSubscriber):
         self.cursor: Cursor = Cursor(before.cursor.mark if before is not None else None)
         self.finals: list[Event] = before.finals if before is not None else []
         self.history: list[str] = []
-        self.gaps = 0
 
     def _read(self, parts: Parts) -> None:
         payload = decode_payload(parts)
         if isinstance(payload, Gap):  # what stands may have been withdrawn, so none of it is called final any more
-            self.gaps += 1
             self.barrier.forget()
             self.cursor.forget()
             self.watch.is_blind = True

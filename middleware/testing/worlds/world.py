@@ -5,24 +5,27 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Mapping
 from itertools import pairwise
 
 from middleware.clock import MILLISECOND, SECOND
 from middleware.event import END, IDENTITY, ORDER, Event, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.seen import SeenIds
 from middleware.testing.oracle import oracle
 from middleware.testing.simulation import SimulatedPublisher, Simulation
 from middleware.testing.worlds.applications import TYPES
 from middleware.testing.worlds.disk import Disk
-from middleware.testing.worlds.nodes import DurableNode
+from middleware.testing.worlds.nodes import DurableNode, MemoryNode
 from middleware.testing.worlds.plan import Incident, SourcePlan, WorldPlan
 from middleware.testing.worlds.watch import Sink, Watch
 
 LONGEST = 600 * SECOND
 """Virtual time within which a world must have come to its end."""
 
+
+_CUTTING = ("partition", "pause", "full")
+_PATIENCE = 8 * SECOND
+"""Who does not answer for longer may be given up."""
 
 _HARMLESS = {"duplicate", "frame of an unknown link", "Hello of an old epoch", "late for what was promised"}
 """Drops that lose nothing, and those that are listed."""
@@ -65,7 +68,7 @@ class World:
         self._random = random.Random(plan.seed + 1)
         self.disks = {name: Disk(number + 1, self._random) for number, name in enumerate(plan.nodes)}
         self.watches = {name: Watch(name) for name in plan.nodes}
-        self.nodes: dict[str, DurableNode] = {}
+        self.nodes: dict[str, DurableNode | MemoryNode] = {}
         for name in plan.nodes:
             self.disks[name].latency = plan.latency
             self._start(name)
@@ -76,6 +79,8 @@ class World:
         ]
         self.sources = [Source(self.simulation, source) for source in plan.sources]
         self._loss: Loss | None = None
+        self._lines = 1
+        self._listed: dict[str, set[Identity]] = {}
         self._begun = 0
         self._ahead = list(plan.incidents)
         self._endings: list[tuple[int, Incident]] = []
@@ -84,20 +89,16 @@ class World:
         """A life of a node begins."""
         plan = self.plan
         here = [detector for detector, node in plan.place.items() if node == name]
-        self.nodes[name] = DurableNode(
-            self.simulation,
-            name,
-            plan.nodes,
-            TYPES,
-            lambda: Hierarchy(plan.detectors, here, plan.policies),
-            self.disks[name],
-            self.watches[name],
-            self._random,
-            rate=plan.rates[name],
-            checkpoint_every=plan.checkpoint_every,
-        )
-        recovered = self.nodes[name].recovered
-        assert not recovered.withheld, f"node {name} does not come to the finals that it had"
+        hierarchy = Hierarchy(plan.detectors, here, plan.policies)
+        what = (self.simulation, name, plan.nodes, TYPES, hierarchy, self.watches[name], self._random)
+        if name in plan.forgetful:
+            self.nodes[name] = MemoryNode(*what, rate=plan.rates[name])
+            return
+        node = DurableNode(*what, self.disks[name], rate=plan.rates[name], checkpoint_every=plan.checkpoint_every)
+        self.nodes[name] = node
+        recovered = node.recovered
+        held = not recovered.withheld or self._loss is not None  # after a loss the same identities may come again
+        assert held, f"node {name} does not come to the finals that it had"
         self.troubles += Counter(records=recovered.records, again=recovered.events, corrected=recovered.corrected)
 
     # -- incidents ----------------------------------------------------------------------------------------------------
@@ -113,9 +114,17 @@ class World:
                 self._begin(incident)
                 self._endings.append((passed + incident.duration, incident))
 
+    def _is_loss(self, incident: Incident) -> bool:
+        """Whether it takes away what no one else has: a disk, or a peer that a node without a log gives up."""
+        if incident.kind == "lose disk":
+            return True
+        return bool(self.plan.forgetful) and (
+            incident.kind == "crash" or (incident.kind in _CUTTING and incident.duration > _PATIENCE)
+        )
+
     def _overlaps(self, incident: Incident) -> bool:
-        """Whether its target is in trouble already: one thing at a time. Disks are lost while all nodes are up."""
-        if incident.kind == "lose disk" and len(self.nodes) < len(self.plan.nodes):
+        """Whether its target is in trouble already: one thing at a time. The first loss comes while all nodes are up."""
+        if self._is_loss(incident) and self._loss is None and len(self.nodes) < len(self.plan.nodes):
             return True
         return any({other.target, other.other} & {incident.target} for _, other in self._endings)
 
@@ -124,14 +133,16 @@ class World:
             return
         self.troubles[incident.kind] += 1
         target = incident.target
+        if self._is_loss(incident) and self._loss is None:
+            self._loss = Loss(self, f"{incident.kind} {target}")
+            for watch in self.watches.values():  # a node forgets what it wants of others, and what others want of it,
+                watch.is_blind = True  # so that for a while too little is logged
         match incident.kind:
             case "lose disk":
-                self._loss = Loss(self, target)
                 self._crash(target)
-                self.disks[target] = Disk(len(self.plan.nodes) + 1, self._random)
+                self.disks[target] = Disk(len(self.plan.nodes) + self._lines, self._random)
+                self._lines += 1
                 self.disks[target].latency = self.plan.latency
-                for watch in self.watches.values():  # it forgets what it wants of others, and what others want of it,
-                    watch.is_blind = True  # so that for a while too little is logged
             case "clock step":
                 self.nodes[target].leap(incident.duration)
             case "crash":
@@ -213,8 +224,10 @@ class World:
         brokers = [node.broker for node in self.nodes.values()]
         return all(not p.link.queued_bytes and not p.link.unacked_bytes for b in brokers for p in b.statistics().peers)
 
-    def _count(self, node: DurableNode) -> None:
+    def _count(self, node: DurableNode | MemoryNode) -> None:
         self.turned.update(node.turned)
+        for unit in node.hierarchy.units if node.name in self.plan.forgetful else ():
+            self._listed.setdefault(unit.name, set()).update(IDENTITY(entry.event) for entry in unit.ledger)
         for record in node.hierarchy.statistics():
             self.troubles += Counter(rollbacks=record.rollbacks, failures=record.failures, revised=record.revised)
 
@@ -226,17 +239,18 @@ class World:
         return [event for source in self.plan.sources for event in source.arrivals]
 
     def late(self) -> dict[str, set[Identity]]:
-        """By detector, the raw events that are listed as late."""
-        return {
-            unit.name: {IDENTITY(entry.event) for entry in unit.ledger}
-            for node in self.nodes.values()
-            for unit in node.hierarchy.units
-        }
+        """By detector, the raw events that are listed as late, also those that a node without a log listed in former lives."""
+        late = {name: set(listed) for name, listed in self._listed.items()}
+        for node in self.nodes.values():
+            for unit in node.hierarchy.units:
+                late.setdefault(unit.name, set()).update(IDENTITY(entry.event) for entry in unit.ledger)
+        return late
 
-    def expected(self, without: Container[Event] = ()) -> list[Event]:
-        """What the oracle has, leaving out what is listed by now."""
-        late = {name: listed | self.turned for name, listed in self.late().items()}
-        results = oracle([event for event in self.raw if event not in without], self.plan.detectors, late)
+    def expected(self, without: Mapping[str, set[Identity]] | None = None) -> list[Event]:
+        """What the oracle has, leaving out what is listed by now, and by detector what it is to do ``without``."""
+        without = without if without is not None else {}
+        late = {name: listed | self.turned | without.get(name, set()) for name, listed in self.late().items()}
+        results = oracle(self.raw, self.plan.detectors, late)
         return sorted([event for events in results.values() for event in events], key=ORDER)
 
     def check(self) -> None:
@@ -270,38 +284,29 @@ class World:
 
 
 class Loss:
-    """What is still promised of a world in which a node has lost its disk: what was final by then was right and stays so, no
-    final comes twice, readers are told that changes are missing, and all streams come to their end."""
+    """What is still promised once something is lost for good: what was final by then was right and stays so, no final comes
+    twice, readers are told that changes are missing unless all that they have is right, and all streams come to their end.
+    """
 
-    def __init__(self, world: World, node: str) -> None:
-        self._node = node
+    def __init__(self, world: World, what: str) -> None:
+        self._what = what
         self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
-        all_seen = []
         for each in world.nodes.values():
-            world.turned.update(each.turned, ((turned.source, turned.id) for turned in each.core.unlisted))
-            all_seen.append(SeenIds())
-            all_seen[-1].restore(each.broker.state()["seen"])
-        waiting = {identity for each in world.nodes.values() for identity in each.waiting()}
-        new = {
-            event for event in world.raw if IDENTITY(event) in waiting or not any(IDENTITY(event) in seen for seen in all_seen)
-        }
-        self._expected = world.expected(without=new)  # those that come from now on may yet be listed as late
-        self._readers = [
-            sink.name
-            for sink, (at, _) in zip(world.sinks, world.plan.sinks, strict=True)
-            if at == node and sink.cursor.place[0]
-        ]
+            world.turned.update(each.turned, each.unlisted)
+        raw = {IDENTITY(event) for event in world.raw}
+        to_come = {name: raw - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
+        self._expected = world.expected({name: to_come[node] for name, node in world.plan.place.items()})
 
     def check(self, world: World) -> None:
         """Hold the run to it. Raises AssertionError."""
         for sink in world.sinks:
             before = self._finals[sink.name]
-            _same(before, self._expected[: len(before)], f"finals of {sink.name} before node {self._node} lost its disk")
+            _same(before, self._expected[: len(before)], f"finals of {sink.name} before {self._what}")
             assert sink.finals[: len(before)] == before, f"{sink.name} changed what was final"
             in_order = all(ORDER(one) < ORDER(other) for one, other in pairwise(sink.finals))
             assert in_order, f"{sink.name} has a final twice, or out of order"
-            told = sink.gaps or sink.name not in self._readers
-            assert told or sink.before is not None, f"{sink.name} was not told that changes are missing"
+            if not sink.watch.is_blind:
+                _same(sink.finals, world.expected(), f"{sink.name} was not told that changes are missing: its finals")
 
 
 def _same(got: list[Event], expected: list[Event], what: str) -> None:

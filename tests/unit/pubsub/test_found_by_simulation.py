@@ -7,7 +7,7 @@ from middleware.durability.core import Core
 from middleware.durability.recovery import recover
 from middleware.event import END, NEVER, EventTypes
 from middleware.pubsub.books import Books
-from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Interest, decode_payload
+from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, decode_payload, encode
 from middleware.pubsub.gate import Gate
 from middleware.pubsub.inbox import Inbox
 from middleware.pubsub.ingress import Turned
@@ -17,9 +17,9 @@ from middleware.pubsub.link import Link
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.seen import SeenIds
-from middleware.pubsub.wire import VERSION, Hello, Refusal
+from middleware.pubsub.wire import VERSION, Hello, Refusal, decode_frame
 from middleware.testing.simulation import SimulatedNode, SimulatedSubscriber, Simulation
-from middleware.testing.worlds.applications import Reading
+from middleware.testing.worlds.applications import High, Low, Reading
 
 
 def test_nothing_is_final_while_a_peer_is_missing_even_if_another_promises_the_type() -> None:
@@ -130,3 +130,88 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
         assert recovered.turned == [late]
         again = Core(broker, journal, None, EventTypes([Reading]), recovered.turned)
         assert again.settle(2).turned == [late] and again.settle(3).turned == []
+
+
+def test_what_is_combined_while_a_peer_is_missing_may_still_go_back() -> None:
+    promises = Promises()
+    promises.gather(True)
+    promises.offer("c", (), ["Low"])
+    promises.promise("c", {"Low": 89})
+    promises.offer("b", (), ["Low"])  # the peer that was missing derives it, too
+    promises.gather(False)
+    assert promises.values["Low"] == NEVER
+    promises.promise("b", {"Low": 5})
+    assert promises.values["Low"] == 5
+    promises.offer("late", (), ["Low"])
+    assert promises.values["Low"] == 5, "from then on it stands"
+
+
+def interest_from(simulation: Simulation, node: SimulatedNode, name: str, epoch: int, interest: Interest) -> Link:
+    """A node of this name says Hello and tells its Interest, by hand."""
+    link = Link(name, "node", epoch, simulation.now, dials=True)
+    link.greeting = [encode(interest)]
+    for _ in range(4):
+        link.tick(simulation.now)
+        link.settle(simulation.now)
+        for parts in link.outbox:
+            node.broker.receive(name, parts, simulation.now)
+        link.outbox.clear()
+        for channel, parts in node.broker.settle(simulation.now).sends:
+            if channel == name:
+                link.receive(decode_frame(parts[0]), parts[1:], simulation.now)
+    return link
+
+
+def test_who_reads_what_rests_on_a_node_without_a_log_hears_of_its_restart() -> None:
+    simulation = Simulation(2)
+    node = SimulatedNode(simulation, "z", types=EventTypes([Reading, Low, High]), reads=["Low"], derives=["High"])
+    node.broker._derivations = {"Low": frozenset({"High"})}
+    readers = {
+        name: SimulatedSubscriber(simulation, name, "z", [name], EventTypes([Low, High])) for name in ("Low", "High", "X")
+    }
+    interest_from(simulation, node, "b", 10, Interest(1, derived=["Low"]))
+    simulation.run(SECOND)
+    assert not any(reader.gaps for reader in readers.values())
+    interest_from(simulation, node, "b", 20, Interest(1, derived=["Low"]))
+    simulation.run(SECOND)
+    assert {name: reader.gaps for name, reader in readers.items()} == {"Low": 1, "High": 1, "X": 0}
+    interest_from(simulation, node, "b", 30, Interest(1, derived=["Low"], keeps=True))
+    simulation.run(SECOND)
+    assert readers["Low"].gaps == 1, "a node with a log goes on where it was"
+
+
+def test_a_gap_of_a_node_that_lost_its_disk_covers_what_it_has_not_offered_again() -> None:
+    simulation = Simulation(3)
+    node = SimulatedNode(simulation, "z", types=EventTypes([Reading]))
+    reader = SimulatedSubscriber(simulation, "reader", "z", ["Reading"], EventTypes([Reading]))
+    simulation.run(SECOND)
+    interest_from(simulation, node, "b", 10, Interest(1, raw=["Reading"], keeps=True))
+    link = interest_from(simulation, node, "b", 20, Interest(1, keeps=True))  # its publisher has not come back yet
+    link.send([encode(Gap(7, 0))])
+    link.settle(simulation.now)
+    for parts in link.outbox:
+        node.broker.receive("b", parts, simulation.now)
+    simulation.run(SECOND)
+    assert reader.gaps == 1
+
+
+def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
+    simulation = Simulation(4)
+    SimulatedNode(simulation, "a", types=EventTypes([Reading]))
+    named = SimulatedSubscriber(simulation, "named", "a", ["Reading"], EventTypes([Reading]), resumes=True)
+    simulation.run(SECOND)
+    assert "keeps no log" in str(named.link.closed) and 'durability = "disk"' in str(named.link.closed)
+
+
+def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once_it_has_spoken() -> None:
+    journal = Journal(1, lambda position, size: [])
+    broker = LastingBroker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], journal=journal)
+    key = ("node", "a")
+    journal.told(key, Interest(1, ["Low"]))  # a former life knew it
+    broker._offered(key, Interest(1, ["Low"]))
+    broker.resumed({})
+    assert key in broker._awaited
+    broker._interested(broker._peers[key], Interest(1, ["Low"]))
+    broker.settle(60 * SECOND)
+    assert journal.is_wanted("Low")
+    assert key in journal.readers
