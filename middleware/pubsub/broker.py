@@ -36,6 +36,7 @@ from middleware.pubsub.codec import (
     decode_payload,
     encode,
     encode_delta,
+    sendable,
 )
 from middleware.pubsub.effects import BrokerStatistics, Closed, Effects
 from middleware.pubsub.gate import Gate
@@ -150,6 +151,10 @@ class Broker:
         payload = peer.link.receive(frame, parts[1:], now)
         if payload is not None:
             self._received(peer, payload)
+
+    def wall_is(self, wall: int, now: int) -> None:
+        """Unix time at ``now``, to tell what lies in the future; to be told again from time to time, as it may be set."""
+        self._gate.sources.wall_is(wall, now)
 
     def disconnected(self, channel: Channel, now: int) -> None:
         """The runtime has noticed that a channel broke."""
@@ -409,7 +414,7 @@ class Broker:
         for name, delta in retractions_first(batch.deltas):
             wanted_by = self.journal.is_wanted(name) if self.journal is not None else self._missing or self._table.route(name)
             if delta and wanted_by:
-                for head, block in encode_delta(name, delta):
+                for head, block in self._encoded(name, delta):
                     if len(block) <= LARGEST_BLOCK:
                         if self.journal is not None:
                             self.journal.made(head, block)
@@ -419,6 +424,12 @@ class Broker:
                     else:
                         self.drops["oversized event"] += head.count
         self._books.promised_here(batch.progress)
+
+    def _encoded(self, name: str, delta: Delta) -> list[tuple[BlockHead, bytes]]:
+        try:
+            return encode_delta(name, delta)
+        except (OverflowError, ValueError, TypeError):  # some result has no form on the wire: the others do
+            return encode_delta(name, kept) if (kept := sendable(delta, self.drops)) else []
 
     # -- the end of a step --------------------------------------------------------------------------------------------
 

@@ -297,6 +297,35 @@ def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | N
     return [part for half in _halves(delta) for part in encode_delta(name, half, raw)]
 
 
+def sendable(delta: Delta, drops: Drops) -> Delta:
+    """Without the events that have no form on the wire (whole numbers beyond 64 bits, lone surrogates, foreign objects), each
+    counted: as none of their changes is ever sent, consumers see what they would if those had not been published. O(bytes).
+    """
+
+    def good(event: Event) -> bool:
+        try:
+            encode(event)
+        except (OverflowError, ValueError, TypeError):
+            drops["event that cannot be encoded"] += 1
+            return False
+        return True
+
+    kept = Delta(retracts=[event for event in delta.retracts if good(event)])
+    k_plus = delta.k_plus if delta.k_plus is not None else [0] * len(delta.inserts)
+    inserts = [(event, early) for event, early in zip(delta.inserts, k_plus, strict=True) if good(event)]
+    for old, new in delta.revises:
+        was, comes = good(old), good(new)
+        if was and comes:
+            kept.revises.append((old, new))
+        elif was:
+            kept.retracts.append(old)
+        elif comes:
+            inserts.append((new, 0))
+    kept.inserts = [event for event, _ in inserts]
+    kept.k_plus = [early for _, early in inserts] if delta.k_plus is not None else None
+    return kept
+
+
 def _halves(delta: Delta) -> tuple[Delta, Delta]:
     """Retractions before revisions before inserts, as consumers take them within one delta."""
 

@@ -10,6 +10,7 @@ import msgspec
 
 from middleware.change import Delta
 from middleware.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes
+from middleware.pubsub.changed import ChangedEvents
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode, encode_delta, length_of, name_of
 from middleware.pubsub.seen import Run, SeenIds
 
@@ -64,6 +65,7 @@ class Ingress:
 
     def __init__(self, types: EventTypes, codec: EventCodec, drops: Drops) -> None:
         self.seen = SeenIds()
+        self.changed = ChangedEvents()
         self.turned: list[Turned] = []
         self._types, self._codec, self._drops = types, codec, drops
 
@@ -79,7 +81,8 @@ class Ingress:
             return self._admit_unknown(head, block, bounds)
         dropped, turned = self._drops.total(), len(self.turned)
         delta = self._codec.decode(head, block, self._drops)
-        fresh = self._timely(self._fresh(self._credible(delta, bounds.high)), bounds.low)
+        fresh = self._timely(self._fresh(head.type, self._credible(delta, bounds.high)), bounds.low)
+        self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
         if self._drops.total() == dropped and len(self.turned) == turned:
@@ -136,7 +139,7 @@ class Ingress:
             [event for event in delta.retracts if event.ts > low],
         )
 
-    def _fresh(self, delta: Delta) -> Delta:
+    def _fresh(self, name: str, delta: Delta) -> Delta:
         """Without repeats, and without changes to events that never came. O(changes)."""
         seen, drops = self.seen, self._drops
         new = [event for event in delta.inserts if event.source and seen.add(event.source, event.id)]
@@ -148,10 +151,15 @@ class Ingress:
                 drops["duplicate"] += repeats
         if not delta.revises and not delta.retracts:
             return Delta(new)
-        revises = [pair for pair in delta.revises if _identities(pair[0]) == _identities(pair[1]) in seen]
-        retracts = [event for event in delta.retracts if _identities(event) in seen]
-        if strays := len(delta.revises) - len(revises) + len(delta.retracts) - len(retracts):
+        known = [pair for pair in delta.revises if _identities(pair[0]) == _identities(pair[1]) in seen]
+        gone = [event for event in delta.retracts if _identities(event) in seen]
+        if strays := len(delta) - len(delta.inserts) - len(known) - len(gone):
             drops["change to an event never seen"] += strays
+        changed = self.changed
+        retracts = [event for event in gone if changed.withdraw(name, event)]
+        revises = [pair for pair in known if changed.revise(name, *pair)]
+        if repeats := len(known) + len(gone) - len(revises) - len(retracts):
+            drops["change made before"] += repeats
         return Delta(new, revises, retracts)
 
     def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from middleware.change import Batch
 from middleware.pubsub.broker import Broker
+from middleware.pubsub.effects import Closed
 from middleware.pubsub.journal import Left, Record, StoodIn, Taken, Told, TurnedAway
 from middleware.pubsub.link import SILENCE
 
@@ -16,11 +17,13 @@ class LastingBroker(Broker):
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of the books, at a step's end, as plain values."""
-        return {"seen": self._ingress.seen.state(), "books": self._books.state()}
+        ingress = self._ingress
+        return {"seen": ingress.seen.state(), "changed": ingress.changed.state(), "books": self._books.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken; only a broker that was just made can."""
         self._ingress.seen.restore(state["seen"])
+        self._ingress.changed.restore(state.get("changed", {}))
         self._books.restore(state["books"])
 
     def replay(self, record: Record) -> Batch | None:
@@ -62,6 +65,11 @@ class LastingBroker(Broker):
         self._books.promised_here(progress)
         here = self._books.here
         self._gate.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
+        for gone in [key for key in self._books.lasting if key[1] not in self._dialled]:
+            self._books.lasting.discard(gone)
+            self._leave(gone)
+            self._effects.closed.append(Closed("node", gone[1], "is not in the configuration any more", 0))
+        self._lost |= dict.fromkeys(self._books.lasting, self._now)
         self._missing -= {name for _, name in self._books.lasting}
         self._books.gather(bool(self._missing))
         assert self.journal is not None

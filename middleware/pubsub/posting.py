@@ -91,12 +91,16 @@ def serve(peer: Peer, journal: Journal, now: int) -> int:
     served = 0
     while peer.behind is not None and peer.link.queued_bytes < BLOCK_TARGET:
         blocks, reached = journal.blocks_after(peer.behind)
+        first = blocks[0][0] if blocks else journal.oldest + 1
+        if first > peer.behind + 1:  # what it was still to get was cut off the log meanwhile
+            peer.link.send([encode(Gap(journal.line, first - 1))])
         for number, local, head, block in blocks:
             if head.type == BREAK:
                 _tell(peer, *_missing(block), (journal.line, number), now)
             elif (local or peer.role == "subscriber") and wanted(peer.patterns, head.type):
                 peer.take(replace(head, runs=None), block, number)
                 served += head.count
+        reached = max(reached, first - 1)
         peer.behind = reached if reached < journal.position else None
         if peer.behind is not None:
             peer.post(None, -1, NEVER, now, (journal.line, reached))

@@ -68,6 +68,10 @@ class Sources:
         self._stirred_at = now
         self._leaders: tuple[int, Hashable, int] | None = None
 
+    def wall_is(self, wall: int, now: int) -> None:
+        """Unix time at ``now``: whoever keeps the wall clock may correct it, and the other may stand still while asleep."""
+        self._wall = wall - now
+
     def __getitem__(self, key: Hashable) -> Source:
         return self._known[key]
 

@@ -209,6 +209,7 @@ class Node:
         start = time.monotonic_ns()
         sockets = self._transport.poll(timeout)
         now = time.monotonic_ns()
+        broker.wall_is(time.time_ns(), now)
         self._idle_ns += now - start
         for socket in sockets:
             for channel, parts in self._transport.messages(socket):

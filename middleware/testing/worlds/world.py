@@ -27,7 +27,13 @@ _CUTTING = ("partition", "pause", "full")
 _PATIENCE = 8 * SECOND
 """Who does not answer for longer may be given up."""
 
-_HARMLESS = {"duplicate", "frame of an unknown link", "Hello of an old epoch", "late for what was promised"}
+_HARMLESS = {
+    "duplicate",
+    "change made before",
+    "frame of an unknown link",
+    "Hello of an old epoch",
+    "late for what was promised",
+}
 """Drops that lose nothing, and those that are listed."""
 
 
