@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from middleware.errors import DetectorError
-from middleware.event import Event, EventType, type_name
+from middleware.event import Event, EventType, check_event_type, type_name
 from middleware.state import copy_state, restored_state
 
 Result = Event | Iterable[Event] | None
@@ -138,6 +138,8 @@ def check_declaration(detector: Detector) -> None:
         types = getattr(detector, attribute)
         if not isinstance(types, tuple) or not all(isinstance(t, type) and issubclass(t, Event) for t in types):
             raise DetectorError(f"{name}.{attribute} must be a tuple of event types, not {types!r}")
+        for event_type in types:
+            check_event_type(event_type)
     if not detector.subscribes:
         raise DetectorError(f"{name} subscribes to nothing: set subscribes = (SomeEvent,)")
     if stray := set(detector.clock) - set(detector.subscribes):

@@ -72,6 +72,14 @@ def type_name(event_type: EventType) -> str:
     return f"{event_type.namespace}.{event_type.__name__}" if event_type.namespace else event_type.__name__
 
 
+def check_event_type(event_type: EventType) -> None:
+    """Raise EventError if it is none, or one that cannot be stamped and sent: fields of its own come first, by position."""
+    if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+        raise EventError(f"{event_type!r} is not an event type: declare it as 'class Name(Event): ...'")
+    if event_type.__struct_fields__[-4:] != Event.__struct_fields__:
+        raise EventError(f"event type {event_type.__name__} has keyword-only fields: declare it without kw_only=True")
+
+
 class EventTypes:
     """The event types a process knows, by name: what bytes from outside are decoded against."""
 
@@ -82,8 +90,7 @@ class EventTypes:
 
     def add(self, event_type: EventType) -> None:
         """Register a type. Raises EventError if it is no event type, or if another type has its name."""
-        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
-            raise EventError(f"{event_type!r} is not an event type: declare it as 'class Name(Event): ...'")
+        check_event_type(event_type)
         name = type_name(event_type)
         known = self._types.setdefault(name, event_type)
         if known is not event_type:

@@ -83,6 +83,9 @@ class Operator(Detector):
     ``subscribes``, ``publishes``
         as of any detector, but they may differ from instance to instance: a query makes its own.
 
+    ``plan``
+        what it computes, as text: stored state of another plan is not taken up. Operators made of data (a query, a window)
+        say it; of code, ``version`` speaks.
     ``prompt``
         whether, at alpha = 0, it is given what has come even before the node's clock has got there, as what other nodes derive
         may: right where no result waits for time to pass, so that nothing is held back for the clock's sake.
@@ -92,6 +95,7 @@ class Operator(Detector):
 
     key: ClassVar[None] = None
     name: str = ""
+    plan: str = ""
     prompt: ClassVar[bool] = False
 
     def start(self, name: str, level: int) -> Operation:

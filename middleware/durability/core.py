@@ -21,7 +21,7 @@ from middleware.pubsub.ingress import Turned
 from middleware.pubsub.journal import Journal, Record
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.peer import Channel
-from middleware.pubsub.wire import Parts
+from middleware.pubsub.wire import Bye, Data, Parts, decode_frame
 
 _STALLED = SECOND
 """A disk that has not stored anything for so long holds the node up."""
@@ -77,6 +77,16 @@ class Doings(msgspec.Struct):
     sends: list[tuple[Channel, Parts]] = []
     closed: list[Closed] = []
     turned: list[Turned] = []
+
+
+def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
+    """Without frames that a later one on the same channel replaces: greetings, acknowledgements, and what is sent again."""
+    kept: dict[Any, tuple[Channel, Parts]] = {}
+    for channel, parts in sends:
+        frame = decode_frame(parts[0])
+        number = (frame.epoch, frame.seq) if isinstance(frame, Data | Bye) else ()
+        kept[channel, type(frame), number] = (channel, parts)
+    return list(kept.values())
 
 
 class Core:
@@ -141,11 +151,22 @@ class Core:
         if self.journal.number <= self._stored:
             doings.sends, doings.closed, doings.turned = effects.sends, effects.closed, effects.turned
         elif effects.sends or effects.closed or effects.turned:
-            self._held.append((self.journal.number, effects))
+            self._hold(effects, now)
         doings.turned, self._owed = self._owed + doings.turned, []
         self._given += doings.turned
         self._is_over = True
         return doings
+
+    def _hold(self, effects: Effects, now: int) -> None:
+        """Keep what a step sends until all is stored; of what is said again while the disk stands still, only the last."""
+        number = self.journal.number
+        if self._held and self._held[-1][0] == number and now - self._free_at > _STALLED:
+            last = self._held[-1][1]
+            last.sends = latest(last.sends + effects.sends)
+            last.closed += effects.closed
+            last.turned += effects.turned
+        else:
+            self._held.append((number, effects))
 
     def stored(self, number: int, oldest: int = 0) -> Doings:
         """All records up to this one are safe: what waited for them may leave. The log begins behind position ``oldest``."""

@@ -42,7 +42,7 @@ from middleware.pubsub.effects import BrokerStatistics, Closed, Effects
 from middleware.pubsub.gate import Gate
 from middleware.pubsub.inbox import Inbox
 from middleware.pubsub.ingress import Admitted, Ingress
-from middleware.pubsub.journal import BREAK, MOST_NAMES, Journal, PeerKey
+from middleware.pubsub.journal import BREAK, Journal, PeerKey
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer
@@ -285,12 +285,10 @@ class Broker:
             patterns = frozenset(map(check_pattern, interest.subscriptions))
         except Exception as error:
             raise WireError(f"malformed subscription: {error}") from None
-        if interest.resumes and self.journal is None:
-            peer.link.refuse(f"node {self.name} keeps no log, so nobody can go on there under a name: {_RESUME_ADVICE}")
-            raise WireError("a named subscription without a log")
-        if interest.resumes and self.journal is not None and not self.journal.has_place_for(peer.key):
-            peer.link.refuse(f"node {self.name} keeps the places of {MOST_NAMES} named subscriptions, which is all it takes")
-            raise WireError("one named subscription too many")
+        against = self._objection(peer, interest) if peer.role == "subscriber" else None
+        if against is not None:
+            peer.link.refuse(f"node {self.name}: {against}")
+            raise WireError("a name that cannot be had")
         self._interest_stale = True
         self._awaited.pop(peer.key, None)
         is_back = False
@@ -303,7 +301,7 @@ class Broker:
             if not peer.begun and begin(peer, self.journal, interest):
                 self.drops["gap for a reader"] += 1
         if self.journal is not None:
-            self.journal.told(peer.key, interest)
+            self.journal.told(peer.key, interest, peer.owner)
         if peer.role == "subscriber":
             peer.ready_number = interest.number
             return
@@ -319,6 +317,12 @@ class Broker:
                     self._events_out += head.count
             if not self._missing:
                 self._gathered()
+
+    def _objection(self, peer: Peer, interest: Interest) -> str | None:
+        """Why a subscriber cannot have its name here, if so."""
+        if self.journal is not None:
+            return self.journal.objection(peer.key, interest, peer.owner)
+        return f"it keeps no log, so nobody can go on there under a name: {_RESUME_ADVICE}" if interest.resumes else None
 
     def _gathered(self) -> None:
         """No peer is missing any more."""

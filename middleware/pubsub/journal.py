@@ -34,10 +34,11 @@ class Taken(msgspec.Struct, array_like=True, tag=0, gc=False):
 
 
 class Told(msgspec.Struct, array_like=True, tag=1, gc=False):
-    """What a peer wants and offers from now on."""
+    """What a peer wants and offers from now on; ``owner``: whose key it has shown."""
 
     peer: PeerKey
     interest: Interest
+    owner: str | None = None
 
 
 class Left(msgspec.Struct, array_like=True, tag=2, gc=False):
@@ -136,12 +137,13 @@ Stored = Callable[[int, int], Iterable[Record]]
 
 class Reader(msgspec.Struct):
     """Someone the log is kept for, attached or not: the position it needs nothing up to, and whether it finds its place again
-    under its name after a life of its own has ended."""
+    under its name after a life of its own has ended. ``owner``: the key that the name belongs to, if there are keys."""
 
     patterns: frozenset[str]
     position: int
     named: bool
     mark: Mark | None = None
+    owner: str | None = None
 
 
 class Journal:
@@ -178,10 +180,10 @@ class Journal:
         """Note an admitted payload, before any of its blocks is handed on; the blocks get the next numbers."""
         self._entries.append(Taken(peer, changes, blocks))
 
-    def told(self, peer: PeerKey, interest: Interest) -> None:
+    def told(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None:
         """Note what a peer wants and offers; nodes and subscribers are readers from then on."""
-        self._entries.append(Told(peer, interest))
-        self._remember(peer, interest)
+        self._entries.append(Told(peer, interest, owner))
+        self._remember(peer, interest, owner)
 
     def left(self, peer: PeerKey) -> None:
         """Note that a peer is gone for good; a subscriber with a name stays a reader."""
@@ -278,17 +280,24 @@ class Journal:
 
     # -- readers ------------------------------------------------------------------------------------------------------
 
-    def has_place_for(self, peer: PeerKey) -> bool:
-        """Whether this log can keep the place of a subscription with a name. O(readers)."""
+    def objection(self, peer: PeerKey, interest: Interest, owner: str | None) -> str | None:
+        """What this log has against a reader, if anything. O(readers) for a new name."""
         known = self.readers.get(peer)
-        return (known is not None and known.named) or sum(each.named for each in self.readers.values()) < MOST_NAMES
+        if known is not None and known.named:
+            if known.owner != owner:
+                return f"the place of subscription {peer[1]!r} belongs to another key"
+            if not interest.resumes:
+                return f"{peer[1]!r} is the name of a subscription that goes on where it was: resume it, or take another name"
+        elif interest.resumes and sum(each.named for each in self.readers.values()) >= MOST_NAMES:
+            return f"the places of {MOST_NAMES} named subscriptions are kept here, which is all this node takes"
+        return None
 
-    def _remember(self, peer: PeerKey, interest: Interest) -> None:
+    def _remember(self, peer: PeerKey, interest: Interest, owner: str | None) -> None:
         if peer[0] != "publisher":
             known = self.readers.get(peer)
             position = known.position if known is not None else self.start_of(peer, interest)[0]
             mark = known.mark if known is not None else None
-            self._keep(peer, Reader(frozenset(interest.subscriptions), position, interest.resumes, mark))
+            self._keep(peer, Reader(frozenset(interest.subscriptions), position, interest.resumes, mark, owner))
 
     def _keep(self, peer: PeerKey, reader: Reader) -> None:
         self.readers[peer] = reader
@@ -345,7 +354,7 @@ class Journal:
             elif type(entry) is Made or type(entry) is Broken:
                 self.position += 1
             elif type(entry) is Told:  # where the log was then
-                self._remember(entry.peer, entry.interest)
+                self._remember(entry.peer, entry.interest, entry.owner)
             elif type(entry) is Met:
                 self.gathers = False
             elif type(entry) is Left:

@@ -71,7 +71,8 @@ class Subscriber(Connection):
         a name that lasts: a node with a log keeps its place while this program is away, so that the next one of that name
         goes on behind what was taken: what ``receive`` gave counts as taken when it is called again, or at ``commit``.
     ``after``
-        order key of the last final that is known to be taken, where a sink has written it down; overrides the node's.
+        order key of the last final that is known to be taken, where a sink with that name has written it down; counts more
+        than what the node knows. A sink that has less than was committed (an old copy, say) has a gap, and is told so.
     """
 
     def __init__(
@@ -89,6 +90,10 @@ class Subscriber(Connection):
         node: str | None = None,
         patience: float = PATIENCE,
     ) -> None:
+        if after is not None and resume is None:
+            raise ValueError(
+                "after= tells where a sink has got to, so it needs resume=, under which the node keeps what follows"
+            )
         each = [types] if isinstance(types, str | type) else list(types)
         patterns = [check_pattern(one) if isinstance(one, str) else type_name(one) for one in each]
         known = event_types if event_types is not None else EventTypes(one for one in each if not isinstance(one, str))
@@ -283,8 +288,16 @@ class Subscriber(Connection):
         self._link.consume(payload_size(parts))
         if type(payload) is Ready:
             self._is_ready = True
-        elif type(payload) is Resumed and self._after is None and self._cursor.mark is None:
-            self._cursor.mark = payload.mark
+        elif type(payload) is Resumed:
+            self._resumed(payload.mark)
+
+    def _resumed(self, mark: Mark | None) -> None:
+        """The node tells up to where finals were committed under this name."""
+        if self._after is None:
+            self._cursor.mark = mark if self._cursor.mark is None else self._cursor.mark
+        elif mark is not None and self._cursor.mark == self._after < mark:
+            _log.error("this sink has less than was committed under its name", name=self.name, has=self._after, committed=mark)
+            self._inbox.append((Gap(0, 0), []))
 
     def _link_restarted(self) -> None:
         """The node started anew, or had given this program up: if it keeps a log, it goes on where this program is."""

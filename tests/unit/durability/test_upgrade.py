@@ -11,6 +11,7 @@ from middleware.detector import Detector
 from middleware.durability.frozen import decode_state, encode_state
 from middleware.errors import DetectorError
 from middleware.event import Event, EventTypes
+from middleware.operator import Operation, Operator
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Policies
 
@@ -106,3 +107,34 @@ def test_changed_events_are_refused() -> None:
     state["code"]["Sums"] = (1, state["code"]["Sums"][1].replace("price", "cost"))
     with pytest.raises(DetectorError, match="have changed since its state was stored"):
         Hierarchy({"Sums": Sums()}).restore(state)
+
+
+class Planned(Operator):
+    """An operator that is made of data."""
+
+    subscribes, publishes, name = (Tick,), (Sum,), "Sums"
+
+    def __init__(self, window: int) -> None:
+        self.plan = f"window of {window}"
+
+    def start(self, name: str, level: int) -> Operation:
+        return Idle()
+
+
+class Idle(Operation):
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        return Delta()
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        assert state is None
+
+
+def test_state_of_another_plan_is_refused() -> None:
+    hierarchy = Hierarchy({"Sums": Planned(10)})
+    state = hierarchy.state()
+    Hierarchy({"Sums": Planned(10)}).restore(state)
+    with pytest.raises(DetectorError, match=r"Sums computes something else.*was window of 10; is window of 8.*--rebuild"):
+        Hierarchy({"Sums": Planned(8)}).restore(state)

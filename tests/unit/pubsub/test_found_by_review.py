@@ -9,18 +9,31 @@ from typing import Any
 
 import pytest
 
-from middleware.change import Delta
+from middleware.change import Batch, Delta, Retract
 from middleware.clock import MILLISECOND, SECOND
+from middleware.durability.core import Core
 from middleware.durability.frozen import decode_state, encode_state
 from middleware.durability.recovery import recover
 from middleware.event import NEVER, Event, EventTypes
 from middleware.pubsub import journal as journals
 from middleware.pubsub.broker import Broker
-from middleware.pubsub.codec import BlockHead, Changes, Gap, Interest, Resumed, decode_payload, encode, encode_delta
-from middleware.pubsub.journal import BREAK, Journal, Record
+from middleware.pubsub.codec import (
+    BlockHead,
+    Changes,
+    Drops,
+    EventCodec,
+    Gap,
+    Interest,
+    Resumed,
+    decode_payload,
+    encode,
+    encode_delta,
+)
+from middleware.pubsub.journal import BREAK, Journal, Record, decode_record, encode_record
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.link import Link
 from middleware.pubsub.peer import Peer
+from middleware.pubsub.posting import serve
 from middleware.pubsub.wire import Role, decode_frame
 
 
@@ -39,6 +52,7 @@ class Client:
         self.channel = f"to {name}"
         self.link = Link(name, role, epoch, talk.now, dials=True)
         self.got: list[Any] = []
+        self.blocks: list[tuple[Changes, list[bytes]]] = []
         if greeting is not None:
             self.say(greeting)
         talk.clients.append(self)
@@ -59,6 +73,8 @@ class Client:
                 payload = self.link.receive(decode_frame(parts[0]), parts[1:], now)
                 if payload is not None:
                     self.got.append(decode_payload(payload))
+                    if type(self.got[-1]) is Changes:
+                        self.blocks.append((self.got[-1], payload[1:]))
                     self.link.consume()
 
 
@@ -205,3 +221,116 @@ def test_reducers_that_are_registered_late_are_used_in_checkpoints():
         assert type(decode_state(encode_state({"handle": Handle()}, TYPES), TYPES)["handle"]) is Handle
     finally:
         del copyreg.dispatch_table[Handle]
+
+
+class Odd(Event, frozen=True):
+    value: Any = None
+
+
+@pytest.mark.parametrize("bad", [2**64, "\ud800", object()])
+def test_a_result_without_a_form_on_the_wire_is_left_out_and_the_others_are_sent(bad):
+    types = EventTypes([Odd])
+    talk = Talk(Broker("b", 1, 0, types=types, publications=["Odd"]))
+    reader = Client(talk, "subscriber", "s", Interest(1, ["Odd"]))
+    talk.go(6)
+
+    def odd(value: Any, number: int) -> Odd:
+        return Odd(value, ts=number, id=number, source="d", level=1)
+
+    talk.broker.publish(Batch({"Odd": Delta([odd(1, 1), odd(bad, 2), odd(3, 3)])}), talk.now)
+    talk.broker.publish(Batch({"Odd": Delta(revises=[(odd(1, 1), odd(bad, 1)), (odd(bad, 2), odd(2, 2))])}), talk.now)
+    talk.broker.publish(Batch({"Odd": Delta(retracts=[odd(bad, 1), odd(3, 3)])}), talk.now)
+    talk.go(4)
+    codec, stands = EventCodec(types), dict[int, Any]()
+    for payload, blocks in reader.blocks:
+        for head, block in zip(payload.blocks, blocks, strict=True):
+            for change in codec.decode(head, block, Drops()).changes():
+                if isinstance(change, Retract):
+                    assert stands.pop(change.event.id) == change.event.value
+                else:
+                    stands[change.event.id] = change.event.value
+    assert stands == {2: 2}
+    assert talk.broker.drops["event that cannot be encoded"] == 4
+
+
+def test_the_wall_clock_may_be_set_right_while_a_node_runs():
+    hour = 3_600 * SECOND
+    talk = Talk(Broker("b", 1, 0, types=TYPES, wall=10 * hour))
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(6)
+    publisher.publish(Ping(ts=20 * hour, id=1, source="p"))
+    talk.go(2)
+    assert talk.broker.drops["too far ahead"] == 1
+    talk.broker.wall_is(20 * hour, talk.now)
+    publisher.publish(Ping(ts=20 * hour, id=1, source="p"))
+    talk.go(2)
+    assert talk.broker.drops["too far ahead"] == 1
+
+
+def test_a_node_that_was_taken_out_of_the_configuration_is_waited_for_no_longer():
+    talk = Talk(lasting(peers=("z",)))
+    node = Client(talk, "node", "z", Interest(1, derived=["Ping"], keeps=True))
+    talk.go(12)
+    node.say(Changes(None, {"Ping": 5}, []))
+    talk.go(4)
+    stays, goes = lasting(peers=("z",)), lasting()
+    for broker in (stays, goes):
+        recover(broker, None, TYPES, None, talk.records)
+    assert [closed.reason for closed in goes.settle(talk.now).closed] == ["is not in the configuration any more"]
+    assert goes._books.everywhere.offered_by(("node", "z")) == []
+    assert stays._books.everywhere.offered_by(("node", "z")) == ["Ping"]
+
+
+def test_a_reader_is_told_when_the_log_is_cut_off_under_it():
+    talk = Talk(lasting())
+    assert talk.broker.journal is not None
+    talk.broker.journal._stored = lambda position, size: (r for r in talk.records if r.first >= talk.broker.journal.oldest)
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(6)
+    for number in range(1, 9):
+        publisher.publish(Ping(ts=number, id=number, source="p"), clock=number)
+        talk.go(1)
+        talk.broker.journal.kept(talk.broker.journal.number)
+    peer = Peer("subscriber", "s", Link("b", "node", 9, 0, dials=False), "s")
+    peer.patterns, peer.behind = frozenset({"Ping"}), 2
+    sent: list[Any] = []
+    peer.link.send = lambda parts: sent.append(decode_payload(parts)) or 1  # type: ignore[method-assign, func-returns-value]
+    talk.broker.journal.oldest = 5  # retention, at its limit, before it was served
+    serve(peer, talk.broker.journal, talk.now)
+    peer.post(None, -1, NEVER, talk.now)
+    assert [type(each) for each in sent][:1] == [Gap] and sent[0].position == 5
+    assert sum(head.inserts for each in sent if type(each) is Changes for head in each.blocks) + len(peer._blocks) == 3
+
+
+def test_the_place_of_a_subscription_belongs_to_the_key_that_took_it():
+    journal = Journal(77, lambda position, size: [])
+    key = ("subscriber", "billing")
+    journal.told(key, Interest(1, ["Ping"], resumes=True), "alice")
+    assert journal.objection(key, Interest(1, ["Ping"], resumes=True), "alice") is None
+    assert "belongs to another key" in str(journal.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
+    assert "take another name" in str(journal.objection(key, Interest(1, ["Ping"]), "alice"))
+    again = Journal(77, lambda position, size: [])
+    again.restore(journal.state())
+    assert "belongs to another key" in str(again.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
+    record = journal.close({})
+    assert record is not None
+    replayed = Journal(77, lambda position, size: [])
+    replayed.passed(decode_record(encode_record(record)))
+    assert "belongs to another key" in str(replayed.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
+
+
+def test_while_the_disk_stands_still_what_is_said_again_is_held_once():
+    broker = lasting()
+    assert broker.journal is not None
+    core, now = Core(broker, broker.journal, None, TYPES), 0
+    broker.journal.told(("subscriber", "s"), Interest(1, ["Ping"]))  # to be stored, which it never is
+    publisher = Link("p", "publisher", 1, 0, dials=True, lasting=True)
+    publisher.greeting = [encode(Interest(1, raw=["Ping"]))]
+    for _ in range(2_000):  # it says Hello again and again, and nothing of what it is answered leaves
+        now += STEP
+        publisher.tick(now)
+        for parts in publisher.outbox:
+            broker.receive("p", parts, now)
+        publisher.outbox.clear()
+        assert not core.settle(now).sends
+    assert sum(len(effects.sends) for _, effects in core._held) < 100
