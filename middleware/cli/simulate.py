@@ -9,6 +9,9 @@ import typer
 
 from middleware.cli.output import JsonFile, console, write_json
 
+_TOLD_EVERY = 500
+"""Worlds between two lines where nobody sees a bar."""
+
 
 def simulate(
     seeds: Annotated[int, typer.Option(min=1, help="How many worlds.")] = 200,
@@ -53,6 +56,8 @@ def simulate(
                     failures[outcome.seed] = outcome.failure
                     progress.console.print(f"[red]seed {outcome.seed}[/]: {outcome.failure}", highlight=False, markup=True)
                 progress.update(task, advance=1)
+                if not screen.is_terminal and played % _TOLD_EVERY == 0:
+                    screen.print(f"{played} of {seeds} worlds, {len(failures)} failures")
     except KeyboardInterrupt:
         screen.print(f"stopped after {played} of {seeds} worlds")
     screen.print(
