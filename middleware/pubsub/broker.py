@@ -117,6 +117,8 @@ class Broker:
         self._left: Counter[str] = Counter()
         self._lost: dict[PeerKey, int] = {}
         """Nodes of the configuration that were here and are gone, and since when."""
+        self.joined: list[str] = []
+        """Nodes that have come, or come back, since the owner last cleared this."""
         self.questions: dict[PeerKey, int] = {}
         """Who wants to know what streams wait for; the owner answers."""
         self._owner = owner
@@ -298,6 +300,8 @@ class Broker:
             self._table.subscribe(peer, patterns)
             self._lost.pop(peer.key, None)
             is_back = not peer.begun and peer.key in self._books.ever
+            if not peer.begun and peer.role == "node":
+                self.joined.append(peer.name)
             if not peer.begun and begin(peer, self.journal, interest):
                 self.drops["gap for a reader"] += 1
         if self.journal is not None:
@@ -531,6 +535,11 @@ class Broker:
             peer.link.bye(reason)
 
     @property
+    def gathering(self) -> list[str]:
+        """The nodes of the configuration without which nothing is taken from publishers yet."""
+        return sorted(self._missing)
+
+    @property
     def drained(self) -> bool:
         """Whether no one who is attached is still to get anything."""
         return not any(peer.link.up for peer in self._peers.values())
@@ -547,8 +556,7 @@ class Broker:
         peers, sources = self._peers, self._gate.sources
         slow = [f"{peer.role} {peer.name}" for peer in peers.values() if peer.slow]
         streams = status_of(self.name, self._books.everywhere, peers, sources, self._lost, self._now)
-        gathering, paused = sorted(self._missing), sorted(self._pressure.paused)
-        return NodeStatus(self.name, self._books.clock, streams, units, gathering, paused, slow)
+        return NodeStatus(self.name, self._books.clock, streams, units, self.gathering, sorted(self._pressure.paused), slow)
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""
@@ -560,5 +568,5 @@ class Broker:
             self._ingress.seen.gaps(),
             [peer.statistics() for peer in list(self._peers.values())],
             dict(self._left),
-            sorted(self._missing),
+            self.gathering,
         )

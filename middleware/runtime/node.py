@@ -32,6 +32,8 @@ from middleware.runtime.zeromq import Transport
 _IDLE_POLL = 20 * MILLISECOND
 _EVENTS_A_STEP = 8_192
 _DRAIN = 5 * SECOND
+_TELL_FIRST, _TELL_EVERY = 2.0, 30.0
+"""When it is first told, and how often again, which nodes are waited for (s)."""
 
 _log = structlog.get_logger()
 
@@ -140,6 +142,7 @@ class Node:
             journal=journal,
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
+        self._tell_at = time.monotonic() + _TELL_FIRST
         self._keeper: Keeper | None = None
         if store is not None and isinstance(self._broker, LastingBroker):
             if processor is not None and not isinstance(processor, Recoverable):
@@ -188,6 +191,7 @@ class Node:
             processor = self._processor
             self._broker.answer(self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else []))
         self._settle()
+        self._tell_of_nodes()
         if self._keeper is not None:
             self._keeper.worked += time.monotonic_ns() - start
 
@@ -252,8 +256,20 @@ class Node:
             if not self._transport.send(channel, parts):
                 self._broker.disconnected(channel, time.monotonic_ns())
         for closed in effects.closed:
-            log = _log.warning if closed.lost else _log.info
+            is_node_gone = closed.role == "node" and not closed.reason.startswith("said goodbye")
+            log = _log.warning if closed.lost or is_node_gone else _log.info
             log("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
+
+    def _tell_of_nodes(self) -> None:
+        """Log which nodes have come, and from time to time for which ones this one waits."""
+        joined, gathering = self._broker.joined, self._broker.gathering
+        for name in joined:
+            _log.info("node joined", node=self.name, peer=name)
+        joined.clear()
+        now = time.monotonic()
+        if gathering and now >= self._tell_at:
+            self._tell_at = now + _TELL_EVERY
+            _log.warning("waiting for nodes of the configuration; nothing is taken from publishers before", missing=gathering)
 
     def _drain(self) -> None:
         self._process()

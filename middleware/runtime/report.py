@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -11,14 +12,17 @@ from typing import Any
 
 import msgspec
 import psutil
+import structlog
 
 from middleware.change import Batch
-from middleware.event import IDENTITY, Identity, type_name
+from middleware.event import IDENTITY, Event, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Unit, UnitStatistics
 from middleware.pubsub.effects import BrokerStatistics
 from middleware.pubsub.waiting import UnitStatus
 from middleware.runtime.ledger import Ledger
+
+_log = structlog.get_logger()
 
 MOST_REPORTED = 100_000
 """Late events of a detector that a report names."""
@@ -112,7 +116,19 @@ class Reporter:
             if unit.quarantine:
                 failed, unit.quarantine = unit.quarantine, []
                 told = self._failures[unit.name]
+                if not told:
+                    self._warn(unit.name, failed[0].cause, failed[0].failure)
                 told += [_last_line(each.failure) for each in failed[: MOST_FAILURES - len(told)]]
+
+    def _warn(self, detector: str, event: Event, failure: str | None) -> None:
+        """Tell the first failure of a detector, without what event and exception say: no payload gets into logs."""
+        _log.warning(
+            "a detector has raised; the event is left out for it, and listed ('slackline late list')",
+            detector=detector,
+            raised=_last_line(failure).partition(":")[0],
+            at=_last_place(failure),
+            event=f"{type_name(event.__class__)} {event.source}:{event.id} ts={event.ts}",
+        )
 
     def finals(self) -> dict[str, int]:
         return self.hierarchy.finals()
@@ -218,6 +234,12 @@ def read_report(file: Path) -> NodeReport | None:
         return msgspec.json.decode(file.read_bytes(), type=NodeReport)
     except FileNotFoundError:
         return None
+
+
+def _last_place(failure: str | None) -> str:
+    """File and line of the innermost call in a traceback."""
+    places = re.findall(r'File "([^"]+)", line (\d+)', failure or "")
+    return ":".join(places[-1]) if places else ""
 
 
 def _last_line(failure: str | None) -> str:
