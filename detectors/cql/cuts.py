@@ -327,7 +327,14 @@ class DeltaCuts(_Cuts):
         self.measure = measure
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
-        """From the first tuple of the window that is disturbed to the end: each window begins where the last one ended."""
+        """From the first tuple of the window that is disturbed to the end: each window begins where the last one ended.
+
+        Of changes that lie behind the first tuple of the open window, only those count that end it. O(log n) each.
+        """
+        opened = timeline.opened
+        if opened is not None and opened < min(places):
+            low = timeline.place(opened)
+            return [(low, len(timeline))] if self._is_ended(timeline, low, places) else []
         start = timeline.place(min(places))
         first = 0
         for key in reversed(timeline.keys):
@@ -335,6 +342,16 @@ class DeltaCuts(_Cuts):
                 first = timeline.place(key)
                 break
         return [(min(first, start), len(timeline))]
+
+    def _is_ended(self, timeline: Timeline, low: int, places: list[Order]) -> bool:
+        """Whether the window that begins at ``low`` holds one of these tuples no more."""
+        origin = self.measure(timeline.events[low])
+        for order in places:
+            at = timeline.place(order)
+            is_there = at < len(timeline) and timeline.orders[at] == order
+            if is_there and not self._is_near(origin, self.measure(timeline.events[at])):
+                return True
+        return False
 
     def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
         """The windows that begin at ``start`` and after it, and are closed."""
@@ -347,6 +364,8 @@ class DeltaCuts(_Cuts):
             elif not self._is_near(origin, value):
                 yield self._cut(timeline, low, at)
                 low, origin = at, value
+        if end == len(timeline):
+            timeline.opened = timeline.orders[low] if low < end else None
 
     def _is_near(self, origin: float | None, value: float | None) -> bool:
         if origin is None or value is None:

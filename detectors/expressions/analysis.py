@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 from detectors.expressions import tree, values
 from detectors.expressions.builder import check_depth
-from detectors.expressions.code import Code, Frame, constant_value, converted, literal
+from detectors.expressions.code import Code, Frame, constant_value, converted, literal, number_of
 from detectors.expressions.errors import QueryError, Span, listed, nearest
 from detectors.expressions.functions import FUNCTIONS, NUMBER, SAME, SYNONYMS, Function
 from detectors.expressions.tree import Node
@@ -379,7 +379,7 @@ def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
         limit = LIMITS[target]
         to_integer: dict[Type, Callable[[Any], int | None]] = {
             Type.STRING: values.text_integer,
-            Type.CHAR: ord,
+            Type.CHAR: number_of,
             Type.BOOLEAN: int,
             Type.DATETIME: int,
             Type.NULL: int,
@@ -397,7 +397,7 @@ def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
         (Type.DATETIME, Type.STRING): values.datetime_text,
         (Type.BOOLEAN, Type.STRING): lambda value: "true" if value else "false",
         (Type.CHAR, Type.STRING): str,
-        (Type.CHAR, Type.DOUBLE): lambda value: float(ord(value)),
+        (Type.CHAR, Type.DOUBLE): lambda value: None if (number := number_of(value)) is None else float(number),
         (Type.LONG, Type.DATETIME): values.in_calendar,
         (Type.INT, Type.DATETIME): values.in_calendar,
         **{(kind, Type.CHAR): values.character for kind in INTEGERS},

@@ -5,7 +5,8 @@ import pickle
 
 import pytest
 
-from detectors.cql import compile_cql, trees
+from detectors.cql import compile_cql, joining, trees
+from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.windowed import WindowedOperation
 from detectors.expressions.types import Type
 from middleware.change import Delta
@@ -141,3 +142,28 @@ def test_any_double_can_be_a_group(how, odd):
     (operator,), make = queries(f"SELECT x, count(*) AS n FROM A [SIZE 1 seconds{inside}] {behind} INTO R")
     found = results(operator, tuples(make, [1.5, odd, 2.5, odd]))
     assert sorted(result.n for result in found) == [1, 1, 2]
+
+
+BOTH = "CREATE STREAM L (x Double NOT NULL, z Float, c Char, k String); CREATE STREAM R (x Double NOT NULL, l Long, c Char, k String);"
+
+
+@pytest.mark.parametrize("every", ["EVERY 1", "EVERY 1 seconds"])
+@pytest.mark.parametrize(
+    ("test", "wanted"),
+    [
+        ("a.x = b.x", [(1.0, 1.0)]), ("a.z = b.x", []), ("a.x = b.l", [(1.0, 1.0)]), ("a.x = b.x AND a.k = b.k", [(1.0, 1.0)]),
+        ("a.c = b.k", [(1.0, 1.0)]), ("a.k = b.c", [(1.0, 1.0)]), ("a.c = b.l", []),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [PlainPairs, Pairs])
+def test_a_join_pairs_what_is_equal(monkeypatch, test, wanted, every, kind):
+    monkeypatch.setattr(joining, "Pairs", kind)
+    window = f"[SIZE 1 seconds {every}]"
+    script = compile_cql(f"{BOTH} SELECT a.x AS x, b.x AS y FROM L AS a {window} JOIN R AS b {window} ON {test} INTO O")
+    left, right = script.types["L"], script.types["R"]
+    events = [
+        left(NAN, NAN, "longer", "s", ts=1, id=1, source="l"), left(1.0, NAN, "k", "k", ts=1, id=2, source="l"),
+        right(NAN, None, None, None, ts=2, id=1, source="r"), right(1.0, 1, "k", "k", ts=2, id=2, source="r"),
+        left(2.0, None, "", None, ts=3, id=3, source="l"), right(3.0, 5, "", "x", ts=3, id=3, source="r"),
+    ]  # fmt: skip
+    assert sorted((event.x, event.y) for event in results(script.operators[0], events)) == wanted
