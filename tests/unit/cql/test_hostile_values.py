@@ -144,7 +144,8 @@ def test_any_double_can_be_a_group(how, odd):
     assert sorted(result.n for result in found) == [1, 1, 2]
 
 
-BOTH = "CREATE STREAM L (x Double NOT NULL, z Float, c Char, k String); CREATE STREAM R (x Double NOT NULL, l Long, c Char, k String);"
+BOTH = """CREATE STREAM L (x Double NOT NULL, z Float, c Char, k String);
+          CREATE STREAM R (x Double NOT NULL, l Long, c Char, k String);"""
 
 
 @pytest.mark.parametrize("every", ["EVERY 1", "EVERY 1 seconds"])
