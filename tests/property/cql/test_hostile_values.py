@@ -94,7 +94,8 @@ def test_a_condition_is_true_false_or_unknown_wherever_it_stands(test, rows):
     script = compile_cql(STREAM)
     try:
         script.add(f"""SELECT {test} AS r FROM U INTO A;
-            SELECT l FROM U WHERE {test} INTO B; SELECT l FROM U WHERE NOT {test} INTO C; SELECT l FROM U WHERE ({test}) IS NULL INTO D;
+            SELECT l FROM U WHERE {test} INTO B; SELECT l FROM U WHERE NOT {test} INTO C;
+            SELECT l FROM U WHERE ({test}) IS NULL INTO D;
             SELECT CASE WHEN {test} THEN 1 WHEN NOT {test} THEN 2 ELSE 3 END AS r FROM U INTO E""")
     except QueryError:
         return  # Long and Double in one function, and the like
@@ -109,7 +110,7 @@ def test_a_condition_is_true_false_or_unknown_wherever_it_stands(test, rows):
 
 
 def played(operator, moments, restarts):
-    """The results of a history as texts; changes name what was published last, to the sign of a zero. (``play`` knows no NaN.)"""
+    """The results of a history as texts; changes name what was published last, to the sign of a zero."""
     operation, published = operator.start("Q", 1), {}
     for number, moment in enumerate(moments):
         if number in restarts:
