@@ -9,8 +9,8 @@ from middleware.change import Delta
 from middleware.event import END
 
 
-def measured(values, arrival):
-    """The results over values that arrive in that order, one by one, and how often one was measured."""
+def measured(values, arrival, together=1):
+    """The results over values that arrive in that order, so many at once, and how often one was measured."""
     script = compile_cql(
         "CREATE STREAM T (v Double NOT NULL); SELECT count(*) AS n, median(v) AS m FROM T [DELTA 5 ON v] INTO R"
     )
@@ -23,9 +23,10 @@ def measured(values, arrival):
 
     operation._made.measure = counted
     found, latest = {}, 0
-    for place in arrival:
-        latest = max(latest, place)
-        delta = operation.apply(Delta([make(values[place], ts=place, id=place, source="z")]), latest, -1)
+    for start in range(0, len(arrival), together):
+        places = arrival[start : start + together]
+        latest = max(latest, *places)
+        delta = operation.apply(Delta([make(values[place], ts=place, id=place, source="z") for place in places]), latest, -1)
         found |= {event.id: event for event in [*delta.inserts, *(new for _, new in delta.revises)]}
         for event in delta.retracts:
             del found[event.id]
@@ -47,6 +48,16 @@ def test_windows_end_where_they_did():
     results, calls = measured(values, range(3000))
     assert [(ts, n) for ts, n, _ in results] == [(ts, 500) for ts in range(500, 3000, 500)]
     assert calls < 8 * len(values)
+
+
+@pytest.mark.parametrize("together", [1, 7])
+def test_a_late_tuple_costs_no_more_than_the_windows_it_disturbs(together):
+    count = 3000
+    arrival = sorted(range(count), key=lambda place: (place % 30 == 7, place))
+    values = [float(place % 3 + 10 * (place // 20)) for place in range(count)]
+    results, calls = measured(values, arrival, together)
+    assert [(ts, n) for ts, n, _ in results] == [(ts, 20) for ts in range(20, count, 20)]
+    assert calls < 20 * count
 
 
 def test_a_tuple_that_comes_late_ends_the_open_window_and_one_that_goes_opens_it_again():
