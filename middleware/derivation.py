@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -59,7 +60,7 @@ class Derivation:
 def canonical(key: Any) -> Any:
     """A key as something whose ``repr`` is the same wherever the key is equal: 1, 1.0 and True are one key, and so one origin.
 
-    Raises DetectorError for keys of which that cannot be said.
+    It can be a part of an ``Origin.id``. Raises DetectorError for keys of which that cannot be said.
     """
     if isinstance(key, tuple):
         return tuple(map(canonical, key))
@@ -67,6 +68,8 @@ def canonical(key: Any) -> Any:
         return ("frozenset", *sorted(repr(canonical(item)) for item in key))
     if isinstance(key, Enum):
         return (type(key).__name__, key.name)
+    if isinstance(key, int | float) and (key >= 2**63 or key < -(2**63)):
+        return _wide(key)
     if isinstance(key, bool | float) and key == key // 1:
         return int(key)
     if key is None or (isinstance(key, str | int | float | bytes) and key == key):  # noqa: PLR0124 (NaN)
@@ -74,6 +77,17 @@ def canonical(key: Any) -> Any:
     raise DetectorError(
         f"{key!r} cannot be a key: it is made of numbers (not NaN), texts, bytes, None, enums, tuples and frozensets of these"
     )
+
+
+def _wide(key: float) -> Any:
+    """A number that int64 cannot hold: as a float if one is equal to it, else as it is or, beyond uint64, as its digits."""
+    try:
+        near = float(key)
+    except OverflowError:
+        near = math.inf
+    if near == key:
+        return near
+    return key if 0 < key < 2**64 else ("int", hex(int(key)))
 
 
 def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, Detector]:

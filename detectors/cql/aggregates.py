@@ -1,7 +1,8 @@
 """Aggregates: what they take, what they give, and how they fold the values of a window, which come in total order.
 
 Each is a function of the values alone, to the last bit: sums are exact before they are rounded (``math.fsum``), so a result
-does not depend on the history of late and withdrawn tuples behind it.
+does not depend on the history of late and withdrawn tuples behind it. Where there is a NaN, what is least, greatest or in the
+middle is NaN, and all NaNs count as one value.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 
 from detectors.expressions.code import Code
 from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.types import INTEGERS, LIMITS, NUMBERS, Kind, Type
+from detectors.expressions.types import INTEGERS, LIMITS, NUMBERS, REALS, Kind, Type
+from detectors.expressions.values import within
 from detectors.window.monoids import MEAN, SUM
 from detectors.window.sketches import DISTINCT
 
@@ -34,8 +36,7 @@ class Aggregate(NamedTuple):
 
 
 def _total(values: Sequence[int]) -> int | None:
-    total = sum(values)
-    return total if -LIMITS[Type.LONG] <= total < LIMITS[Type.LONG] else None
+    return within(sum(values), LIMITS[Type.LONG])
 
 
 def _exact(values: Sequence[float]) -> float:
@@ -69,16 +70,32 @@ def _root(value: float | None) -> float | None:
     return None if value is None else math.sqrt(value)
 
 
+def _nans(values: Sequence[float]) -> int:
+    """How many are NaN. Quick where none is."""
+    total = sum(values)
+    return sum(map(math.isnan, values)) if total != total else 0  # noqa: PLR0124 (NaN)
+
+
 def _geometric(values: Sequence[float]) -> float | None:
-    if min(values) <= 0:
-        return 0.0 if min(values) == 0 else None
-    return math.exp(_mean([math.log(value) for value in values]))
+    if any(value < 0 for value in values):
+        return None
+    if _nans(values):
+        return math.nan
+    if min(values) == 0:
+        return 0.0
+    try:
+        return math.exp(_mean([math.log(value) for value in values]))
+    except OverflowError:  # of the largest numbers, by the last bit of the exponent
+        return max(values)
 
 
 def _median(values: Sequence[float]) -> float:
+    if _nans(values):
+        return math.nan
     ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    middle = (low + high) / 2
+    return middle if abs(middle) != math.inf else low / 2 + high / 2  # the sum may be too large where its half is not
 
 
 def _arg(choose: Callable[..., Any]) -> Fold:
@@ -86,23 +103,47 @@ def _arg(choose: Callable[..., Any]) -> Fold:
     return lambda pairs: choose(pairs, key=lambda pair: pair[1])[0]
 
 
-def _least(values: Sequence[Any]) -> Any:
-    """As the monoid has it, whatever the order of arrival: -0.0 before 0.0."""
+def _real_arg(choose: Callable[..., Any]) -> Fold:
+    plain = _arg(choose)
+
+    def fold(pairs: Sequence[tuple[Any, float]]) -> Any:
+        if _nans([measure for _, measure in pairs]):
+            return next(value for value, measure in pairs if math.isnan(measure))
+        return plain(pairs)
+
+    return fold
+
+
+def _least(values: Sequence[float]) -> float:
+    """As the monoid has it, whatever the order of arrival: -0.0 before 0.0, and a NaN wins."""
+    if _nans(values):
+        return math.nan
     least = min(values)
-    if least == 0 and isinstance(least, float):
+    if least == 0:
         return next((value for value in values if value == 0 and math.copysign(1, value) < 0), least)
     return least
 
 
-def _most(values: Sequence[Any]) -> Any:
+def _most(values: Sequence[float]) -> float:
+    if _nans(values):
+        return math.nan
     most = max(values)
-    if most == 0 and isinstance(most, float):
+    if most == 0:
         return next((value for value in values if value == 0 and math.copysign(1, value) > 0), most)
     return most
 
 
-def _spread(values: Sequence[Any]) -> Any:
-    return max(values) - min(values)
+def _spread(values: Sequence[float]) -> float:
+    return math.nan if _nans(values) else max(values) - min(values)
+
+
+def _whole_spread(values: Sequence[int]) -> int | None:
+    return within(max(values) - min(values), LIMITS[Type.LONG])
+
+
+def _one_nan(values: Sequence[float]) -> Sequence[float]:
+    """The values with one object for all NaNs: Python tells them apart by identity."""
+    return [math.nan if math.isnan(value) else value for value in values] if _nans(values) else values
 
 
 _REAL: dict[str, Fold] = {
@@ -123,19 +164,45 @@ def _quantile(pairs: Sequence[tuple[Any, float]]) -> Any:
     return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if 0 <= q <= 1 else None
 
 
+def _real_quantile(pairs: Sequence[tuple[float, float]]) -> float | None:
+    is_nan = _nans([value for value, _ in pairs]) and 0 <= pairs[-1][1] <= 1
+    return math.nan if is_nan else _quantile(pairs)
+
+
+def _distinct(values: Sequence[Any]) -> int:
+    return len(set(values))
+
+
+def _estimated(values: Sequence[Any]) -> int:
+    return round(float(DISTINCT.fold(values)))
+
+
 _COUNTS: dict[str, Fold] = {
     "count": len,
-    "count_distinct": lambda values: len(set(values)),
-    "approx_count_distinct": lambda values: round(DISTINCT.fold(values)),
+    "count_distinct": _distinct,
+    "approx_count_distinct": _estimated,
     "max_count": lambda values: values.count(max(values)) if values else 0,
 }
 _CHOICE: dict[str, Fold] = {
-    "min": _least,
-    "max": _most,
+    "min": min,
+    "max": max,
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
 }
 _PAIRS: dict[str, Fold] = {"argmin": _arg(min), "argmax": _arg(max), "quantile": _quantile}
+_FOLDS = _COUNTS | _CHOICE | _PAIRS
+_OF_REALS: dict[str, Fold] = {
+    **_FOLDS,
+    "count_distinct": lambda values: _distinct(_one_nan(values)),
+    "approx_count_distinct": lambda values: _estimated(_one_nan(values)),
+    "max_count": lambda values: (_nans(values) or values.count(max(values))) if values else 0,
+    "min": _least,
+    "max": _most,
+    "argmin": _real_arg(min),
+    "argmax": _real_arg(max),
+    "quantile": _real_quantile,
+}
+"""As ``_FOLDS``, where the argument that decides may be NaN."""
 SYNONYMS = {
     "ave": "avg",
     "mean": "avg",
@@ -156,17 +223,21 @@ def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Ag
         raise QueryError(f"{name}(*) means nothing: name what is to be aggregated", span)
     if len(arguments) != wanted:
         raise QueryError(f"{name} takes {wanted or 'one'} argument{'s' * (wanted == 2)}, not {len(arguments)}", span)
+    decisive = arguments[known in ("argmin", "argmax")].type if arguments else Type.NULL
+    folds = _OF_REALS if decisive in REALS else _FOLDS
     if known in _COUNTS:
-        return Aggregate(known, _COUNTS[known], Kind(Type.LONG))
+        return Aggregate(known, folds[known], Kind(Type.LONG))
     kind = arguments[0].type
     if known == "quantile" and arguments[1].type not in NUMBERS:
         raise QueryError(f"quantile takes a number from 0 to 1, not a {arguments[1].type}: quantile(price, 0.9)", span)
     if known in _CHOICE or known in _PAIRS:
-        return Aggregate(known, (_CHOICE | _PAIRS)[known], Kind(kind, True))
+        return Aggregate(known, folds[known], Kind(kind, True))
     if kind not in NUMBERS:
         raise QueryError(f"{name} aggregates numbers, and this is a {kind}: CAST it", span)
     if known in _REAL:
         return Aggregate(known, _REAL[known], Kind(Type.DOUBLE, True))
     if known == "range":
-        return Aggregate(known, _spread, Kind(Type.LONG if kind in INTEGERS else Type.DOUBLE, True))
+        if kind in INTEGERS:
+            return Aggregate(known, _whole_spread, Kind(Type.LONG, True))
+        return Aggregate(known, _spread, Kind(Type.DOUBLE, True))
     return Aggregate(known, _total if kind in INTEGERS else _exact, Kind(Type.LONG if kind in INTEGERS else Type.DOUBLE, True))

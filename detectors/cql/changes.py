@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ from msgspec.structs import astuple
 from middleware.change import Delta
 from middleware.event import Event, EventType
 from middleware.operator import Origin
+from middleware.state import exactly
 
 
 def difference(before: list[Event], after: list[Event]) -> Delta:
@@ -23,16 +23,10 @@ def difference(before: list[Event], after: list[Event]) -> Delta:
         old = was.pop(event.id, None)
         if old is None:
             delta.inserts.append(event)
-        elif old != event or _signs(old) != _signs(event):
+        elif old != event or not exactly(old, event):
             delta.revises.append((old, event))
     delta.retracts = list(was.values())
     return delta
-
-
-def _signs(event: Event) -> list[float]:
-    """Signs of the zeros among its values: all in which results that are equal can differ."""
-    values = astuple(event)
-    return [math.copysign(1, value) for value in values if value == 0 and isinstance(value, float)] if 0.0 in values else []
 
 
 def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:

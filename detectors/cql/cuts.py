@@ -6,8 +6,9 @@ their own, or by how far they are from the first of their window.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from detectors.cql import statements as s
@@ -327,26 +328,67 @@ class DeltaCuts(_Cuts):
         self.measure = measure
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
-        """From the first tuple of the window that is disturbed to the end: each window begins where the last one ended."""
-        start = timeline.place(min(places))
-        first = 0
-        for key in reversed(timeline.keys):
-            if key < min(places):
-                first = timeline.place(key)
-                break
-        return [(min(first, start), len(timeline))]
+        """From the window that is disturbed to where windows begin again as they did: each begins where the last one ended.
 
-    def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
-        """The windows that begin at ``start`` and after it, and are closed."""
-        low = start
+        Of changes that lie behind the first tuple of the open window, only those count that end it. O(log n) each.
+        """
+        opened = timeline.opened
+        inside = [order for order in places if opened is not None and order > opened]
+        before = places if not inside else [order for order in places if opened is not None and order <= opened]
+        ranges = []
+        if before:
+            start = self._disturbed(timeline, min(before))
+            end = self._undisturbed(timeline, start, max(before))
+            ranges.append((start, end))
+            if end == len(timeline):
+                return ranges
+        if opened is not None and inside:
+            low = timeline.place(opened)
+            if self._is_ended(timeline, low, inside):
+                ranges.append((low, len(timeline)))
+        return ranges
+
+    def _disturbed(self, timeline: Timeline, first: Order) -> int:
+        """Where the window begins that a change at ``first`` may lie in, or end."""
+        at = bisect_left(timeline.keys, first)
+        return timeline.place(timeline.keys[at - 1]) if at else 0
+
+    def _undisturbed(self, timeline: Timeline, start: int, last: Order) -> int:
+        """Where, behind all changes, a window begins that began there before; or the end."""
+        for at in self._starts(timeline, start, len(timeline)):
+            order = timeline.orders[at]
+            if order > last and (order in timeline.published or order == timeline.opened):
+                return at
+        return len(timeline)
+
+    def _is_ended(self, timeline: Timeline, low: int, places: list[Order]) -> bool:
+        """Whether the window that begins at ``low`` holds one of these tuples no more."""
+        origin = self.measure(timeline.events[low])
+        for order in places:
+            at = timeline.place(order)
+            is_there = at < len(timeline) and timeline.orders[at] == order
+            if is_there and not self._is_near(origin, self.measure(timeline.events[at])):
+                return True
+        return False
+
+    def _starts(self, timeline: Timeline, start: int, end: int) -> Iterator[int]:
+        """Where windows begin among the tuples [start, end), the first of them at ``start``."""
         origin: float | None = None
         for at in range(start, end):
             value = self.measure(timeline.events[at])
-            if at == low:
+            if at == start or not self._is_near(origin, value):
                 origin = value
-            elif not self._is_near(origin, value):
-                yield self._cut(timeline, low, at)
-                low, origin = at, value
+                yield at
+
+    def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
+        """The windows that begin with one of the tuples [start, end), and are closed; one begins at each of both bounds."""
+        starts = list(self._starts(timeline, start, end))
+        if end < len(timeline):
+            starts.append(end)
+        else:
+            timeline.opened = timeline.orders[starts[-1]] if starts else None
+        for low, high in pairwise(starts):
+            yield self._cut(timeline, low, high)
 
     def _is_near(self, origin: float | None, value: float | None) -> bool:
         if origin is None or value is None:
@@ -361,8 +403,4 @@ class DeltaCuts(_Cuts):
 
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples no window will need that is not final: all windows closed by a final tuple."""
-        settled = timeline.until(final)
-        needed = 0
-        for cut in self.cuts(timeline, 0, settled):
-            needed = cut.high
-        return needed
+        return max(self._starts(timeline, 0, timeline.until(final)), default=0)

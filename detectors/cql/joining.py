@@ -18,6 +18,7 @@ from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
 from detectors.cql.relation import key_code
 from detectors.cql.windows import Measure
+from detectors.expressions.types import REALS
 from middleware.change import Delta
 from middleware.event import END, NEVER, Event
 from middleware.operator import Operation, Operator, Origin
@@ -204,9 +205,10 @@ sequence numbers never do, and hashes do as hashes do.
 
 
 def _entering(side: Side, variable: str) -> str:
-    """Code for the tuples that join at all (a NULL equals nothing), and their keys: a value, or a tuple of several."""
+    """Code for the tuples that join at all (NULL and NaN equal nothing), and their keys: a value, or a tuple of several."""
     tests = [f"({side.before.holds})"] if side.before is not None else []
     tests += [f"({code.value}) is not None" for code in side.keys if code.nullable]
+    tests += [f"({code.value}) == ({code.value})" for code in side.keys if code.type in REALS]
     code = key_code(side.keys)
     key = code[1:-2] if len(side.keys) == 1 else code
     some = f"    events = [{variable} for {variable} in events if {' and '.join(tests)}]\n" if tests else ""

@@ -111,11 +111,11 @@ def _key(part: Node, scope: StreamScope, left: Source, frame: Frame) -> tuple[Co
 
 
 def _alike(one: Code, other: Code, span: Span, frame: Frame) -> tuple[Code, Code]:
+    if {one.type, other.type} <= NUMBERS or {one.type, other.type} == {Type.CHAR, Type.STRING}:
+        return one, other  # Python compares numbers of any kind, and a Char is a text
     target = common(one.type, other.type)
     if target is None:
         raise QueryError(f"{one.type} and {other.type} are never equal: CAST one of them", span)
-    if {one.type, other.type} <= NUMBERS:
-        return one, other
     return converted(frame, one, target), converted(frame, other, target)
 
 

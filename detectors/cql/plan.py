@@ -83,7 +83,7 @@ class Windowed(Query):
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a join. ``keys`` are what must be equal on both; a tuple with a NULL among them joins nothing."""
+    """One side of a join. ``keys`` are what must be equal on both; a tuple with a NULL or NaN among them joins nothing."""
 
     source: Stream
     window: WindowPlan

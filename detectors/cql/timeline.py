@@ -24,6 +24,8 @@ class Timeline:
         how many tuples came before those, and are forgotten.
     ``anchor``
         the time of the first tuple of all, once it is forgotten.
+    ``opened``
+        the place of the first tuple of a window that ends by what its tuples are (DELTA), while it is open and known.
     ``trees``
         aggregates of all tuples, kept once a window was large.
     ``prefix``
@@ -40,6 +42,7 @@ class Timeline:
         "events",
         "gone",
         "keys",
+        "opened",
         "orders",
         "prefix",
         "published",
@@ -52,6 +55,7 @@ class Timeline:
         self.clocks: list[int] = []
         self.gone = 0
         self.anchor: int | None = None
+        self.opened: Order | None = None
         self.trees: Trees | None = None
         self.prefix: Prefix | None = None
         self.published: dict[WindowKey, list[Event]] = {}
@@ -151,6 +155,8 @@ class Timeline:
                 del self.clocks[:count]
             self.gone += count
             del self.events[:count], self.orders[:count]
+            if not self.events:
+                self.opened = None
         done = [key for key, results in self.published.items() if results[0].ts <= final]
         if done:
             for key in done:

@@ -9,11 +9,11 @@ from typing import Any, NoReturn, Protocol
 
 from detectors.expressions import tree, values
 from detectors.expressions.builder import check_depth
-from detectors.expressions.code import Code, Frame, constant_value, converted, literal
+from detectors.expressions.code import Code, Frame, constant_value, converted, literal, number_of
 from detectors.expressions.errors import QueryError, Span, listed, nearest
 from detectors.expressions.functions import FUNCTIONS, NUMBER, SAME, SYNONYMS, Function
 from detectors.expressions.tree import Node
-from detectors.expressions.types import INTEGERS, LIMITS, NAMES, NUMBERS, Kind, Type, common, converts
+from detectors.expressions.types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Kind, Type, common, converts
 
 
 class Scope(Protocol):
@@ -126,18 +126,19 @@ class Analysis:
         return Code(value, Kind(Type.BOOLEAN, nullable), true, false, all(code.constant for code in codes))
 
     def _comparison(self, operator: str, one: Node, other: Node, span: Span) -> Code:
-        left, right = self._alike(self.visit(one), one, self.visit(other), other, span, operator)
+        codes = [self.frame.sealed(self.visit(each)) for each in (one, other)]
+        left, right = self._alike(codes[0], one, codes[1], other, span, operator)
         if left.type is Type.BOOLEAN and operator not in ("=", "<>"):
             raise QueryError(f"Booleans have no order: {operator} cannot compare them; use = or <>", span)
         python = {"=": "==", "<>": "!="}.get(operator, operator)
-        opposite = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}[python]
         kind = Kind(Type.BOOLEAN, left.nullable or right.nullable)
         value = self.frame.strict([left, right], lambda a, b: f"{a} {python} {b}")
-        true, false = (self._known([left, right], sign) for sign in (python, opposite))
+        test = f"{{}} {python} {{}}"
+        true, false = (self._known([left, right], each) for each in (test, f"not {test}"))
         return Code(value, kind, true, false, left.constant and right.constant)
 
-    def _known(self, operands: list[Code], sign: str) -> str:
-        """A comparison that fails where an operand is NULL."""
+    def _known(self, operands: list[Code], test: str) -> str:
+        """A test of both values that fails where one is NULL."""
         tests, names = [], []
         for operand in operands:
             if operand.nullable:
@@ -146,7 +147,7 @@ class Analysis:
                 names.append(name)
             else:
                 names.append(operand.value)
-        return f"({' and '.join([*tests, f'{names[0]} {sign} {names[1]}'])})"
+        return f"({' and '.join([*tests, test.format(*names)])})"
 
     def _alike(self, one: Code, at: Node, other: Code, at_other: Node, span: Span, what: str) -> tuple[Code, Code]:
         """Both brought to the type they have in common."""
@@ -187,7 +188,8 @@ class Analysis:
             return literal(self.frame, -node.operand.value, node.operand.type)  # type: ignore[operator]
         code = self._number(self.visit(node.operand), node.operator, node.operand.span, node.operator == "~")
         value = self.frame.strict([code], lambda name: f"{node.operator}{name}")
-        return Code(value, code.kind, constant=code.constant, is_loose=node.operator == "-" and code.type in INTEGERS)
+        is_loose = code.is_loose or (node.operator == "-" and code.type in INTEGERS)
+        return Code(value, code.kind, constant=code.constant, is_loose=is_loose)
 
     def _number(self, code: Code, operator: str, span: Span, is_bitwise: bool) -> Code:
         if code.type is Type.CHAR:
@@ -208,19 +210,15 @@ class Analysis:
         target = wider if wider is Type.LONG else Type.INT if wider in INTEGERS else Type.DOUBLE
         if target is Type.DOUBLE:  # one of the two is a float, so Python brings the other to it
             left, right = self.frame.sealed(left), self.frame.sealed(right)
+        is_loose = left.is_loose or right.is_loose or (target is not Type.DOUBLE and operator in ("+", "-", "*", "/", "<<"))
         left, right = (Code(c.value, Kind(target, c.nullable), constant=c.constant) for c in (left, right))
-        nullable = left.nullable or right.nullable
+        nullable, constant = left.nullable or right.nullable, left.constant and right.constant
         helper = _HELPED.get((operator, target is Type.DOUBLE))
         if helper is not None:
             value = self.frame.strict([left, right], lambda a, b: f"{helper}({a}, {b})")
-            return Code(value, Kind(target, True), constant=left.constant and right.constant, is_loose=operator == "<<")
+            return Code(value, Kind(target, True), constant=constant, is_loose=is_loose)
         value = self.frame.strict([left, right], lambda a, b: f"{a} {operator} {b}")
-        return Code(
-            value,
-            Kind(target, nullable),
-            constant=left.constant and right.constant,
-            is_loose=target is not Type.DOUBLE and not is_bitwise,
-        )
+        return Code(value, Kind(target, nullable), constant=constant, is_loose=is_loose)
 
     def _concatenation(self, node: tree.Binary) -> Code:
         parts = [self._text(self.visit(each), each) for each in (node.left, node.right)]
@@ -233,18 +231,22 @@ class Analysis:
     # IN, LIKE, REGEX
 
     def _in(self, node: tree.In) -> Code:
-        operand = self.visit(node.operand)
-        items = [self._alike(operand, node.operand, self.visit(item), item, node.span, "IN") for item in node.items]
+        operand = self.frame.sealed(self.visit(node.operand))
+        others = [self.frame.sealed(self.visit(item)) for item in node.items]
+        items = [
+            self._alike(operand, node.operand, other, item, node.span, "IN")
+            for other, item in zip(others, node.items, strict=True)
+        ]
         operand = items[0][0] if len({one.type for one, _ in items}) == 1 else operand
-        codes = [self.frame.sealed(other) for _, other in items]
+        codes = [other for _, other in items]
         nullable = operand.nullable or any(code.nullable for code in codes)
         if all(code.constant for code in codes):
             known = tuple(constant_value(self.frame, code) for code in codes)
             name = self.frame.constant(known if None in known else frozenset(known))
         else:
             name = f"({', '.join(code.value for code in codes)},)"
-        if nullable:
-            return Code(f"is_in({operand.value}, {name})", Kind(Type.BOOLEAN, True))
+        if nullable or operand.type in REALS:
+            return Code(f"is_in({operand.value}, {name})", Kind(Type.BOOLEAN, nullable))
         return Code(f"({operand.value} in {name})", Kind(Type.BOOLEAN), false=f"({operand.value} not in {name})")
 
     def _match(self, node: tree.Match) -> Code:
@@ -377,12 +379,12 @@ def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
         limit = LIMITS[target]
         to_integer: dict[Type, Callable[[Any], int | None]] = {
             Type.STRING: values.text_integer,
-            Type.CHAR: ord,
+            Type.CHAR: number_of,
             Type.BOOLEAN: int,
             Type.DATETIME: int,
             Type.NULL: int,
         }
-        convert = to_integer.get(source, int)
+        convert = to_integer.get(source, values.whole)
         return lambda value: None if (made := convert(value)) is None else values.within(made, limit)
     if target is Type.FLOAT:
         wide = caster(source, Type.DOUBLE) if source is not Type.DOUBLE else float
@@ -395,10 +397,10 @@ def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
         (Type.DATETIME, Type.STRING): values.datetime_text,
         (Type.BOOLEAN, Type.STRING): lambda value: "true" if value else "false",
         (Type.CHAR, Type.STRING): str,
-        (Type.CHAR, Type.DOUBLE): lambda value: float(ord(value)),
+        (Type.CHAR, Type.DOUBLE): lambda value: None if (number := number_of(value)) is None else float(number),
         (Type.LONG, Type.DATETIME): values.in_calendar,
         (Type.INT, Type.DATETIME): values.in_calendar,
-        **{(kind, Type.CHAR): lambda value: chr(value) if 0 <= value < 2**16 else None for kind in INTEGERS},
+        **{(kind, Type.CHAR): values.character for kind in INTEGERS},
         **{(kind, Type.STRING): str if kind in INTEGERS else values.number_text for kind in NUMBERS},
         **{(kind, Type.DOUBLE): float for kind in NUMBERS},
         **{(kind, Type.BOOLEAN): bool for kind in NUMBERS},

@@ -114,13 +114,18 @@ def converted(frame: Frame, code: Code, target: Type) -> Code:
     code = frame.sealed(code)
     value = code.value
     if code.type is Type.CHAR:
-        frame.globals["ord"] = ord
-        value = frame.strict([code], lambda name: f"ord({name})")
-        code = Code(value, Kind(Type.INT, code.nullable), constant=code.constant)
+        frame.globals["number_of"] = number_of
+        value = frame.strict([code], lambda name: f"number_of({name})")
+        code = Code(value, Kind(Type.INT, True), constant=code.constant)
     if target in (Type.DOUBLE, Type.FLOAT) and code.type not in (Type.DOUBLE, Type.FLOAT):
         frame.globals["float"] = float
         value = frame.strict([code], lambda name: f"float({name})")
     return Code(value, Kind(target, code.nullable), constant=code.constant)
+
+
+def number_of(character: str) -> int | None:
+    """The number of a Char; NULL for what others sent as one, and is none."""
+    return ord(character) if len(character) == 1 else None
 
 
 def literal(frame: Frame, value: Any, kind: Type) -> Code:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from calendar import monthrange
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from detectors.expressions import values
-from detectors.expressions.types import Type
+from detectors.expressions.types import LIMITS, Type
 
 NUMBER = "number"
 SAME = "same"
@@ -40,6 +40,8 @@ class Function(NamedTuple):
 
 
 def _round(value: float, digits: int = 0) -> float | None:
+    if not math.isfinite(value):
+        return value
     if not -400 < digits < 400:
         return value if digits > 0 else 0.0
     scale = 10.0**digits if digits < 300 else math.inf
@@ -77,8 +79,7 @@ def _date_add(unit: str, count: int, seconds: int) -> int | None:
     year, month = divmod(old.year * 12 + old.month - 1 + months * count, 12)
     if not 1000 <= year <= 9999:
         return None
-    first_of_next = old.replace(day=28, year=year, month=month + 1) + timedelta(days=4)
-    last = (first_of_next - timedelta(days=first_of_next.day)).day
+    last = monthrange(year, month + 1)[1]
     new = old.replace(year=year, month=month + 1, day=min(old.day, last))
     return values.in_calendar(seconds + round((new - old).total_seconds()))
 
@@ -100,11 +101,12 @@ def _date_trunc(unit: str, seconds: int) -> int | None:
 
 
 def _format(seconds: int, form: str) -> str:
-    known = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH": "%H", "MI": "%M", "SS": "%S"}
-    made = form.replace("%", "%%")
-    for word, directive in known.items():
-        made = made.replace(word, directive)
-    return values.moment(seconds).strftime(made)
+    at = values.moment(seconds)
+    known = {"MM": at.month, "DD": at.day, "HH": at.hour, "MI": at.minute, "SS": at.second}
+    form = form.replace("YYYY", f"{at.year:04}")
+    for word, number in known.items():
+        form = form.replace(word, f"{number:02}")
+    return form
 
 
 def _first_known(*arguments: Any) -> Any:
@@ -118,6 +120,10 @@ def _null_if(one: Any, other: Any) -> Any:
 _S, _I, _L, _D, _T = Type.STRING, Type.INT, Type.LONG, Type.DOUBLE, Type.DATETIME
 
 
+def _whole(function: Callable[[float], int]) -> Function:
+    return Function((_D,), _L, values.guarded(lambda x: values.within(function(x), LIMITS[_L])), is_partial=True)
+
+
 def _real(function: Callable[..., Any], count: int = 1) -> Function:
     return Function((_D,) * count, _D, values.guarded(function), is_partial=True)
 
@@ -126,8 +132,8 @@ FUNCTIONS: dict[str, Function] = {
     # numbers
     "abs": Function((NUMBER,), NUMBER, abs),
     "sign": Function((NUMBER,), _I, lambda x: (x > 0) - (x < 0)),
-    "ceil": Function((_D,), _L, values.guarded(math.ceil), is_partial=True),
-    "floor": Function((_D,), _L, values.guarded(math.floor), is_partial=True),
+    "ceil": _whole(math.ceil),
+    "floor": _whole(math.floor),
     "round": Function((_D, _I), _D, _round, optional=1),
     "sqrt": _real(math.sqrt),
     "exp": _real(math.exp),

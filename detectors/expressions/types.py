@@ -43,7 +43,8 @@ CONVERTIBLE: dict[Type, frozenset[Type]] = {
 """Table 4.1: what a type is converted to where it is needed. All else needs CAST."""
 
 INTEGERS = frozenset(_WIDENING[:4])
-NUMBERS = frozenset(_WIDENING)
+REALS = frozenset(_WIDENING[4:])
+NUMBERS = INTEGERS | REALS
 LIMITS = {Type.BYTE: 2**7, Type.SHORT: 2**15, Type.INT: 2**31, Type.LONG: 2**63}
 """Values of an integer type lie in [-limit, limit)."""
 

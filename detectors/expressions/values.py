@@ -61,6 +61,16 @@ def finite(value: float) -> float | None:
     return value if value - value == 0 else None
 
 
+def whole(value: float) -> int | None:
+    """The whole part of a number; NULL for what has none."""
+    return int(value) if value - value == 0 else None
+
+
+def character(code: int) -> str | None:
+    """The Char of a number; NULL for halves of surrogate pairs, which are no characters and cannot be sent."""
+    return chr(code) if 0 <= code < 2**16 and not 0xD800 <= code < 0xE000 else None
+
+
 def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with NULL where it is not defined (``sqrt(-1)``)."""
 
@@ -108,10 +118,11 @@ def matches_regex(text: str, pattern: str) -> bool | None:
 
 
 def is_in(value: Any, items: tuple[Any, ...]) -> bool | None:
-    """Three-valued IN: NULL if it is not found but might be among the unknown."""
+    """Three-valued IN: NULL if it is not found but might be among the unknown. A NaN is among none: it equals nothing."""
     if value is None:
         return None
-    return True if value in items else None if None in items else False
+    is_found = value in items and value == value  # noqa: PLR0124 (Python finds a NaN by its identity)
+    return True if is_found else None if None in items else False
 
 
 def to_datetime(text: str) -> int | None:

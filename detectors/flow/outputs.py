@@ -9,7 +9,7 @@ import msgspec
 from msgspec import convert
 
 from detectors.flow.calls import Failures
-from detectors.flow.items import ABSENT, Change, Position
+from detectors.flow.items import ABSENT, Change, Position, same
 from detectors.flow.plan import Outlet
 from detectors.flow.sharding import part_of
 from middleware.change import Delta
@@ -52,7 +52,7 @@ class Output:
             elif come is None:
                 out.retracts.append(gone)
             elif gone.__class__ is come.__class__:
-                if gone != come:
+                if not same(gone, come):
                     out.revises.append((gone, come))
             else:
                 out.retracts.append(gone)

@@ -26,6 +26,7 @@ class OperatorLane:
     """Stands where lanes of detectors stand, for an operator.
 
     ``stopped`` is the traceback if the operator raised out of ``apply``: what it has published stays, nothing more comes.
+    All events of the batch at which it did are listed as failures, since none of them can be told to be innocent.
     """
 
     def __init__(self, name: str, operator: Operator, level: int) -> None:
@@ -69,7 +70,7 @@ class OperatorLane:
             out = self._operation.apply(Delta(inserts, [], removed), *self._now)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)
-            self._failures += [Published(event, [], self.stopped) for event in inserts[:1]]
+            self._failures += [Published(event, [], self.stopped) for event in inserts]
             return []
         if not out:
             return []

@@ -400,6 +400,11 @@ class Unit:
         """The first event in the buffer, which waits to be given to the detector."""
         return self._waiting[0] if self._waiting else None
 
+    @property
+    def stopped(self) -> str | None:
+        """The traceback of an operator that raised out of ``apply``: nothing more comes of it. None while it runs."""
+        return self._operator.stopped if self._operator is not None else None
+
     def take_late(self) -> list[Late]:
         """What has been listed as late since the last time; the ledger is empty then, ``statistics`` still counts it."""
         taken, self.ledger = self.ledger, []

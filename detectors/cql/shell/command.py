@@ -18,9 +18,9 @@ from detectors.cql.shell.prompt import prompt_session, statements
 from detectors.cql.shell.session import Session
 from detectors.cql.shell.view import View
 from middleware.change import Delta, Insert
-from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, print_error
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, print_error
 from middleware.cli.pubsub import described, event_types
-from middleware.errors import SlacklineError
+from middleware.errors import RunError, SlacklineError
 from middleware.event import EventTypes
 from middleware.quantities import parse_duration
 
@@ -68,6 +68,8 @@ def sql(
         last = [runner.statement(each, text) for text in texts for each in parse_statements(text)]
         if not runner.has_run and last and last[-1]:
             runner.query(last[-1][-1])  # nothing asked for results: those of the last stream are shown
+        if runner.has_failed:
+            raise typer.Exit(ExitCode.FAILED)
         return
     _interactive(runner)
 
@@ -102,7 +104,7 @@ class Runner:
     def __init__(self, session: Session, final: bool, json_file: str | None) -> None:
         self.session = session
         self.screen = console(json_file)
-        self.has_run = False
+        self.has_run = self.has_failed = False
         self._final = final
         self._json = json_file
 
@@ -143,6 +145,9 @@ class Runner:
             self.screen.print(f"{stream.name}: {view.summary()}", markup=False)
             for note in [*feed.notes(), *([f"{session.late} tuples came too late (--horizon)"] if session.late else [])]:
                 self.screen.print(note, markup=False)
+            for failure in session.failures:
+                self.has_failed = True
+                print_error(RunError(failure))
 
     def _live(self, batches: Any, view: View) -> None:
         from rich.live import Live

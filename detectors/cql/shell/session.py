@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -41,6 +42,8 @@ class Session:
         where the paths of SOURCE FILE start.
     ``late``
         how many tuples came too late for the last run, and were left out.
+    ``failures``
+        what failed in the last run, a sentence for each query or detector.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Session:
         self._address = address
         self._folder = folder or Path()
         self.late = 0
+        self.failures: list[str] = []
         self._policies = Policies(alpha=0.0, horizon=Horizon(floor=horizon) if horizon is not None else Horizon())
 
     def add(self, text: str) -> list[Stream]:
@@ -112,25 +116,67 @@ class Session:
         )
 
     def run(self, stream: Stream, feed: Feed | None = None) -> Iterator[Batch]:
-        """Changes of a stream and its progress, as its feed comes; an empty batch now and then while nothing does."""
+        """Changes of a stream and its progress, as its feed comes; an empty batch now and then while nothing does.
+
+        It ends where a query on the way has stopped, and no result becomes final by that. ``failures`` tells.
+        """
+        self.late, self.failures = 0, []
         detectors = self.upstream(stream)
         if feed is None:
             feed = self.feed(detectors, stream)
         name = type_name(stream.event_type)
         hierarchy = Hierarchy(detectors, policies=self._policies)
+        failed = _Failed(hierarchy)
+        try:
+            yield from self._results(name, feed, hierarchy, failed) if detectors else (_only(name, batch) for batch in feed)
+        finally:
+            self.late = sum(len(unit.ledger) for unit in hierarchy.units)
+            self.failures = failed.told()
+
+    @staticmethod
+    def _results(name: str, feed: Feed, hierarchy: Hierarchy, failed: _Failed) -> Iterator[Batch]:
         outside: dict[str, int] = {}
         for batch in feed:
             outside.update(batch.progress)
-            if not detectors:
-                yield _only(name, batch)
-                continue
             for out in hierarchy.process(Batch(batch.deltas, outside, batch.clock)):
                 yield _only(name, out)
             yield Batch()
-        if detectors:
-            for out in hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))):
-                yield _only(name, out)
-        self.late = sum(len(unit.ledger) for unit in hierarchy.units)
+            if failed.take():
+                return
+        for out in hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))):
+            yield _only(name, out)
+        failed.take()
+
+
+class _Failed:
+    """What has failed in a hierarchy: how often, and how at last. So it stays small in a run without end."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._units = hierarchy.units
+        self._counts: Counter[str] = Counter()
+        self._last: dict[str, str] = {}
+
+    def take(self) -> bool:
+        """Note what has failed since the last time; whether something has stopped."""
+        for unit in self._units:
+            if unit.quarantine:
+                failed, unit.quarantine = unit.quarantine, []
+                self._counts[unit.name] += len(failed)
+                self._last[unit.name] = _last_line(failed[-1].failure)
+        return any(unit.stopped for unit in self._units)
+
+    def told(self) -> list[str]:
+        """A sentence for each that has failed."""
+        stopped = {unit.name: _last_line(unit.stopped) for unit in self._units if unit.stopped}
+        lost = "is missing in the results: please report it, with the statement and the tuples"
+        sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]
+        left_out = {name: count for name, count in self._counts.items() if name not in stopped}
+        more = "{name}: {n} event{s} failed and left out, at last by {why}"
+        return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in left_out.items()]
+
+
+def _last_line(failure: str | None) -> str:
+    return (failure or "").strip().rpartition("\n")[2]
 
 
 def _only(name: str, batch: Batch) -> Batch:
