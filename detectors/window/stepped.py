@@ -73,6 +73,7 @@ class SteppedOperation(Operation):
             level=self._level,
             seed=stable_hash(self._name),
             encode=msgspec.msgpack.Encoder().encode,
+            show=plan.shown,
             at_once=plan.emit == "change",
         )
 
