@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from detectors.outcomes import packed, same, unpacked, withheld
 from detectors.window.agenda import Agenda
 from detectors.window.content import Content, Entry
 from detectors.window.kinds import Window, following
@@ -16,7 +17,6 @@ from middleware.change import Delta
 from middleware.derivation import canonical
 from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.operator import Operation, Origin
-from middleware.state import exactly
 
 if TYPE_CHECKING:
     from detectors.window.windows import Windows
@@ -74,7 +74,7 @@ class WindowsOperation(Operation):
         if self._plan.emit != "change":
             self._pass(final if self._plan.emit == "final" else emitted, out)
         self._purge(final)
-        return out
+        return withheld(self, out, self._plan.may_overflow) if self._plan.may_overflow and out else out
 
     # Changes.
 
@@ -187,11 +187,11 @@ class WindowsOperation(Operation):
             key: (self._shown[key], content.dropped, [Entry(order, content.values[order]) for order in content.orders])
             for key, content in self._contents.items()
         }
-        return contents, self._upto, dict(self.failures)
+        return contents, self._upto, packed(self.failures, self._plan.result)
 
     def restore(self, state: Any) -> None:
         contents, self._upto, failures = state
-        self.failures = dict(failures)
+        self.failures = unpacked(failures, self._plan.result)
         self._contents, self._shown, self._due, self._old = {}, {}, Agenda(), Agenda()
         for key, (shown, dropped, entries) in contents.items():
             content = self._contents[key] = self._kind.content(self._monoids)
@@ -215,11 +215,6 @@ def _differences(before: Results, after: Results, out: Delta) -> None:
         old = before.pop(number, None)
         if old is None:
             out.inserts.append(event)
-        elif not _same(old, event):
+        elif not same(old, event):
             out.revises.append((old, event))
     out.retracts += before.values()
-
-
-def _same(one: Event, other: Event) -> bool:
-    """Whether nobody could tell them apart: zeros by their sign, NaNs not at all."""
-    return exactly(one, other) if one == other else repr(one) == repr(other)

@@ -74,6 +74,7 @@ class Windows(Operator):
         self.emit = emit
         self.key_fields = (key,) if isinstance(key, str) else key
         self.aggregates = {field: aggregate_of(given, reads) for field, given in values.items()}
+        self.may_overflow = tuple(field for field, aggregate in self.aggregates.items() if aggregate.may_overflow)
         for event_type in reads:
             for field in self.key_fields:
                 if field not in event_type.__struct_fields__:
@@ -106,7 +107,7 @@ class Windows(Operator):
         return tuple([self._shown(field, *pair) for field, pair in zip(self.key_fields, pairs, strict=True)])
 
     def _shown(self, field: str, value: Any, known: Any) -> Any:
-        for form, strict in ((known, True), (value, True), (value, False)):
+        for form, strict in ((known, True), (value, True), (known, False)):
             with suppress(Exception):  # a type may say what it likes of what is none of its own
                 found = msgspec.convert(form, self._types[field], strict=strict)
                 if found == value:

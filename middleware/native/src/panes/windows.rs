@@ -3,6 +3,7 @@
 //! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
 //! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use pyo3::IntoPyObjectExt;
@@ -34,6 +35,22 @@ struct Out<'py> {
     old: Bound<'py, PyList>,
     new: Bound<'py, PyList>,
     withdrawn: Bound<'py, PyList>,
+    /// Whether a whole number among them is beyond 64 bits.
+    beyond: Cell<bool>,
+}
+
+impl<'py> Out<'py> {
+    fn new(py: Python<'py>) -> Self {
+        let list = || PyList::empty(py);
+        Self { inserted: list(), old: list(), new: list(), withdrawn: list(), beyond: Cell::new(false) }
+    }
+
+    #[inline]
+    fn note(&self, values: &[Value]) {
+        if values.iter().any(|value| value.is_beyond()) {
+            self.beyond.set(true);
+        }
+    }
 }
 
 /// A window, and its bounds as Python objects, which all keys share.
@@ -124,8 +141,8 @@ impl KeyedWindows {
         })
     }
 
-    /// Take changes and time. Gives rows: inserted, revised (old and new), withdrawn. `fail(event, error)` is called for events
-    /// that cannot be read.
+    /// Take changes and time. Gives rows: inserted, revised (old and new), withdrawn; and whether a whole number among them is
+    /// beyond 64 bits. `fail(event, error)` is called for events that cannot be read.
     fn apply<'py>(
         &mut self,
         inserts: Bound<'py, PyList>,
@@ -310,14 +327,13 @@ impl KeyedWindows {
             self.lanes[work.lane].pending = None;
         }
         outcome?;
-        let list = || PyList::empty(py);
-        let out = Out { inserted: list(), old: list(), new: list(), withdrawn: list() };
+        let out = Out::new(py);
         for work in late {
             self.correct(py, work, &out)?;
         }
         self.pass(py, upto, &out)?;
         self.purge(py, r#final)?;
-        PyTuple::new(py, [out.inserted, out.old, out.new, out.withdrawn])
+        (out.inserted, out.old, out.new, out.withdrawn, out.beyond.get()).into_pyobject(py)
     }
 
     /// The lane of an event, and its time; the rest of it in `row`.
@@ -417,7 +433,10 @@ impl KeyedWindows {
         self.held = self.held + lane.len() - held;
         for (&(start, end), (old, new)) in windows.iter().zip(before.iter().zip(&after)) {
             let window = Window::new(py, start, end)?;
-            let row = |values| self.row(work.lane, &window, values);
+            let row = |values: &[Value]| {
+                out.note(values);
+                self.row(work.lane, &window, values)
+            };
             match (old, new) {
                 (None, Some(new)) => out.inserted.append(row(new)?)?,
                 (Some(old), None) => out.withdrawn.append(row(old)?)?,
@@ -452,6 +471,7 @@ impl KeyedWindows {
                 }
                 for window in &windows {
                     if self.lanes[number].calculate(&self.plan, window.start, end, &mut values) {
+                        out.note(&values);
                         out.inserted.append(self.row(number, window, &values)?)?;
                     }
                 }
