@@ -18,58 +18,52 @@ def same(one: Event, other: Event) -> bool:
     return exactly(one, other) if one == other else repr(one) == repr(other)
 
 
-def is_beyond(value: Any) -> bool:
-    """Whether a value is a whole number beyond 64 bits, which no event can carry to another node."""
-    return value.__class__ is int and not -(2**63) <= value < 2**63
+def beyond(event: Event, fields: Iterable[str]) -> str | None:
+    """What is wrong with a result of which one of these fields is a whole number beyond 64 bits: no event can carry it away."""
+    for name in fields:
+        value = getattr(event, name)
+        if value.__class__ is int and not -(2**63) <= value < 2**63:
+            return (
+                f"OverflowError: {name} of a {type_name(event.__class__)} at {event.ts} ns is {value}, which does not fit into "
+                "64 bits: it is not published; calculate with floats where numbers become that large"
+            )
+    return None
 
 
-def withheld(operation: Operation, delta: Delta, fields: Iterable[str]) -> Delta:
-    """A change of results without those that have a number beyond 64 bits in one of these fields: these are quarantined.
+def withheld(operation: Operation, delta: Delta, wrong: Callable[[Event], str | None]) -> Delta:
+    """A change of results without those that are ``wrong`` (why, in one line): they are quarantined as long as they stand.
 
-    They count as never published, and leave quarantine when they are withdrawn. O(results).
+    To all others they count as never published. Whether a result is wrong must follow from it alone. O(results).
     """
-    names = tuple(fields)
 
-    def beyond(event: Event) -> str | None:
-        return next((name for name in names if is_beyond(getattr(event, name))), None)
-
-    return _without(operation, delta, beyond)
-
-
-def _without(operation: Operation, delta: Delta, beyond: Callable[[Event], str | None]) -> Delta:
-    def gone(event: Event) -> bool:
-        """Whether a result that is withdrawn had been published."""
-        if beyond(event) is None:
+    def was_published(event: Event) -> bool:
+        if wrong(event) is None:
             return True
         operation.failures.pop(IDENTITY(event), None)
         return False
 
-    def comes(event: Event) -> bool:
-        field = beyond(event)
-        if field is None:
-            return True
-        operation.fail(event, _reason(event, field))
-        return False
+    def is_published(event: Event) -> bool:
+        reason = wrong(event)
+        if reason is not None:
+            operation.fail(event, reason)
+        return reason is None
 
-    out = Delta(retracts=[event for event in delta.retracts if gone(event)])
+    out = Delta(retracts=[event for event in delta.retracts if was_published(event)])
     for old, new in delta.revises:
-        match gone(old), comes(new):
+        match was_published(old), is_published(new):
             case True, True:
                 out.revises.append((old, new))
             case True, False:
                 out.retracts.append(old)
             case False, True:
                 out.inserts.append(new)
-    out.inserts += [event for event in delta.inserts if comes(event)]
+    out.inserts += [event for event in delta.inserts if is_published(event)]
     return out
 
 
-def _reason(event: Event, field: str) -> str:
-    """In one line, for reports."""
-    return (
-        f"OverflowError: {field} of a {type_name(event.__class__)} at {event.ts} ns is {getattr(event, field)}, which does not "
-        f"fit into 64 bits: it is not published; calculate with floats where numbers become that large"
-    )
+def unchecked(event_type: EventType, values: Iterable[Any]) -> Event:
+    """An event from the values of all its fields, whatever they are."""
+    return event_type(**dict(zip(event_type.__struct_fields__, values, strict=True)))
 
 
 Failures = Mapping[Identity, tuple[Event, str]]
@@ -82,6 +76,5 @@ def packed(failures: Failures, result: EventType) -> list[tuple[Any, str]]:
 
 def unpacked(kept: Iterable[tuple[Any, str]], result: EventType) -> dict[Identity, tuple[Event, str]]:
     """What ``packed`` was given."""
-    names = result.__struct_fields__
-    events = [(each if isinstance(each, Event) else result(**dict(zip(names, each, strict=True))), text) for each, text in kept]
+    events = [(each if isinstance(each, Event) else unchecked(result, each), text) for each, text in kept]
     return {IDENTITY(event): (event, text) for event, text in events}

@@ -74,7 +74,7 @@ class WindowsOperation(Operation):
         if self._plan.emit != "change":
             self._pass(final if self._plan.emit == "final" else emitted, out)
         self._purge(final)
-        return withheld(self, out, self._plan.may_overflow) if self._plan.may_overflow and out else out
+        return withheld(self, out, self._plan.beyond) if self._plan.may_overflow and out else out
 
     # Changes.
 

@@ -95,7 +95,7 @@ class SteppedOperation(Operation):
         events = self._plan.events
         revised = list(zip(events(old), events(new), strict=True)) if old else []
         out = Delta(events(inserted), revised, events(withdrawn) if withdrawn else [])
-        return withheld(self, out, self._plan.may_overflow) if is_beyond else out
+        return withheld(self, out, self._plan.beyond) if is_beyond else out
 
     def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[tuple[Any, ...]]:
         """Take columns of what comes, none of it at or before the ``final`` of the last call; rows of the windows that end."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 import msgspec.structs
 
+from detectors.outcomes import beyond
 from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import Kind
 from detectors.window.monoid import Monoid
@@ -128,6 +129,10 @@ class Windows(Operator):
             raise WindowError(
                 f"{type_name(self.result)} does not take what was aggregated: {error} (fields: {fields})"
             ) from None
+
+    def beyond(self, event: Event) -> str | None:
+        """What is wrong with a result that has a number beyond 64 bits; None with any other."""
+        return beyond(event, self.may_overflow)
 
     def _made(self, reads: tuple[EventType, ...]) -> EventType:
         """A result type: like what is read in its key, any value for the rest."""
