@@ -14,8 +14,8 @@ from middleware.state import exactly
 
 
 def same(one: Event, other: Event) -> bool:
-    """Whether nobody could tell two results apart: zeros by their sign, NaNs not at all."""
-    return exactly(one, other) if one == other else repr(one) == repr(other)
+    """Whether nobody could tell two results apart: zeros by their sign, NaNs and members of enums not at all."""
+    return (one == other and exactly(one, other)) or repr(one) == repr(other)
 
 
 def beyond(event: Event, fields: Iterable[str]) -> str | None:

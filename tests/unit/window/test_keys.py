@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detectors.window import CONCAT, COUNT, Tumbling, Windows
+from detectors.window import CONCAT, COUNT, MAX, Tumbling, Windows
 from middleware import Delta, Event, native
 from middleware.event import END
 
@@ -115,3 +115,12 @@ def test_made_result_types_take_the_keys_of_all_types_that_are_read():
     plan = Windows((Keyed, Other), Tumbling(100), {"n": COUNT}, key="colour")
     found = plan.start("w", 1).apply(Delta([keyed(5), Other("no", ts=6, id=6)]), END, END).inserts
     assert sorted(repr(each.colour) for each in found) == ["'no'", "<Colour.RED: 'r'>"]
+
+
+@cores
+def test_a_result_that_stays_what_it_is_is_not_revised(more):
+    plan = Windows(Keyed, Tumbling(100), {"highest": (MAX, "value"), **more}, key=("colour", "pair"), emit="change")
+    operation = plan.start("w", 1)
+    event = keyed(5, value=9)
+    assert len(operation.apply(Delta([event]), 50, 0).inserts) == 1
+    assert operation.apply(Delta([keyed(5, value=9)], [], [event]), 50, 0) == Delta()
