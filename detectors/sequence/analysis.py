@@ -90,6 +90,8 @@ class _Analysis:
         tests = [Condition(each, self.expressions.condition(each)) for each in conjuncts]  # what is wrong shows here first
         tests += [Condition(each, self.expressions.condition(each)) for each in equalities.implied]
         tests = [test for test in tests if not equalities.is_kept_by_key(test.expression)]
+        constant = [test for test in tests if not test.slots]
+        tests = [test for test in tests if test.slots]
         negated = {slot for slot, component in enumerate(query.components) if component.negated}
         steps: list[Step] = []
         negations: list[Step] = []
@@ -109,6 +111,8 @@ class _Analysis:
             result=returned.type,
             values=returned.values,
             fields=returned.fields,
+            may_overflow=returned.may_overflow,
+            never=next((test for test in constant if not test.test()), None),
         )
 
     def _step(

@@ -20,6 +20,8 @@ def explain(plan: Plan) -> list[str]:
     lines.append(f"runs in   {core}, {_partitions(plan)}")
     for step in sorted((*plan.steps, *plan.negations), key=lambda step: step.slot):
         lines += _component(plan, step)
+    if plan.never is not None:
+        lines.append(f"beware    nothing matches: {plan.never} does not hold, whatever comes")
     lines += _checks(plan)
     lines.append(f"result    {type_name(plan.result)}({', '.join(result_fields(plan.result))}), {_moment(plan)}")
     lines.append(f"keeps     events until progress is {format_duration(plan.reach)} beyond them")

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import astuple
 
+from detectors.outcomes import beyond, same, unchecked, withheld
 from detectors.sequence.analysis import Types, plan
 from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Match, first_of, last_of
@@ -18,7 +19,7 @@ from detectors.sequence.syntax import Query, Strategy
 from middleware import native
 from middleware.change import Delta
 from middleware.errors import DetectorError
-from middleware.event import IDENTITY, NEVER, Event, EventType
+from middleware.event import IDENTITY, NEVER, Event, EventType, type_name
 from middleware.operator import Operation, Operator, Origin
 
 
@@ -117,6 +118,8 @@ class SequenceOperation(Operation):
         return [(*values(*m), last_of(m).ts, number, source, level) for number, m in matches.items()]
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        if self._plan.never is not None:
+            return Delta()
         retracts = delta.retracts
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
@@ -128,15 +131,33 @@ class SequenceOperation(Operation):
                 f"write USING {Strategy.NEXT}, or a shorter window"
             ) from None
         self._emitted, self._final = emitted, final
-        if not withdrawn:
-            return Delta(msgspec.convert(made, self._results)) if made else Delta()
-        return self._difference(msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results))
+        if not made and not withdrawn:
+            return Delta()
+        try:
+            before, after = msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results)
+        except msgspec.ValidationError:  # some do not fit: these are quarantined
+            before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
+            return withheld(self, _difference(before, after), self._misfit)
+        out = _difference(before, after)
+        return withheld(self, out, self._beyond) if self._plan.may_overflow else out
 
-    def _difference(self, withdrawn: list[Event], made: list[Event]) -> Delta:
-        """What goes out. The content of a result follows from its match, so none needs to be kept to be withdrawn."""
-        before, after = ({event.id: event for event in events} for events in (withdrawn, made))
-        both = [(before.pop(number), after.pop(number)) for number in list(before) if number in after]
-        return Delta(list(after.values()), [pair for pair in both if pair[0] != pair[1]], list(before.values()))
+    def _result(self, row: Row) -> Event:
+        """A result, also where its type will not have it."""
+        try:
+            return msgspec.convert(row, self._plan.result)
+        except msgspec.ValidationError:
+            return unchecked(self._plan.result, row)
+
+    def _beyond(self, result: Event) -> str | None:
+        return beyond(result, self._plan.may_overflow)
+
+    def _misfit(self, result: Event) -> str | None:
+        """What is wrong with a result that was not checked before."""
+        try:
+            msgspec.convert(astuple(result), self._plan.result)
+        except msgspec.ValidationError as error:
+            return f"{type_name(self._plan.result)} does not take what RETURN gives at {result.ts} ns: {error}"
+        return self._beyond(result)
 
     @property
     def held(self) -> int:
@@ -150,22 +171,28 @@ class SequenceOperation(Operation):
         """Type names and values of the events held, the time, and failures that are not final yet."""
         unique = {IDENTITY(event): event for event in self._core.events()}
         held = [(self._plan.types.index(event.__class__), astuple(event)) for event in unique.values()]
-        failures = [(self._plan.types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()]
+        types = (*self._plan.types, self._plan.result)
+        failures = [(types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()]
         return held, failures, self._emitted, self._final
 
     def restore(self, state: Any) -> None:
         held, failures, self._emitted, self._final = state
+        types = (*self._plan.types, self._plan.result)
+        self._start()
+        self._apply([unchecked(types[number], values) for number, values in held], [], self._emitted, self._final)
         self.failures = {}
         for number, values, text in failures:
-            self.fail(self._event(number, values), text)
-        self._start()
-        self._apply([self._event(number, values) for number, values in held], [], self._emitted, self._final)
-
-    def _event(self, number: int, values: Any) -> Event:
-        event_type = self._plan.types[number]
-        fields = dict(zip(event_type.__struct_fields__, values, strict=True))
-        return event_type(**fields)
+            self.fail(unchecked(types[number], values), text)
 
 
 def _named(event: Event) -> tuple[str, int]:
     return event.source, event.id
+
+
+def _difference(withdrawn: list[Event], made: list[Event]) -> Delta:
+    """What goes out. The content of a result follows from its match, so none needs to be kept to be withdrawn."""
+    if not withdrawn:
+        return Delta(made)
+    before, after = ({event.id: event for event in events} for events in (withdrawn, made))
+    both = [(before.pop(number), after.pop(number)) for number in list(before) if number in after]
+    return Delta(list(after.values()), [pair for pair in both if not same(*pair)], list(before.values()))

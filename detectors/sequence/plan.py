@@ -80,6 +80,10 @@ class Plan:
         the type of the results, and a function that makes the values of its own fields of the matched events, by step.
     ``fields``
         what that function does as (place, field) pairs, if that is all it does; else None.
+    ``may_overflow``
+        the fields of results that are calculated, and may come to whole numbers beyond 64 bits.
+    ``never``
+        a condition that reads no event and does not hold: nothing matches, whatever comes.
     """
 
     query: Query
@@ -92,6 +96,8 @@ class Plan:
     result: EventType
     values: Callable[..., tuple[Any, ...]]
     fields: tuple[tuple[int, str], ...] | None
+    may_overflow: tuple[str, ...] = ()
+    never: Condition | None = None
 
     @cached_property
     def types(self) -> tuple[EventType, ...]:

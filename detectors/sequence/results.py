@@ -27,11 +27,14 @@ class Returned(NamedTuple):
         the function of a match's events (by positive component) that makes the values of its result.
     ``fields``
         the same as (place among the positive components, field), if all are plain fields; else None.
+    ``may_overflow``
+        names of values that are calculated, and may come to whole numbers beyond 64 bits.
     """
 
     type: EventType
     values: Values
     fields: tuple[tuple[int, str], ...] | None
+    may_overflow: tuple[str, ...]
 
 
 def result_of(
@@ -52,13 +55,14 @@ def result_of(
     for _, value, item in compiled:
         if negated & set(value.slots):
             raise expressions.wrong(f"{item.value} is of a negated component: there is no such event", "", item.value)
+    may_overflow = tuple([name for name, value, _ in compiled if _may_overflow(value)])
     known = resolved(result.type, types) if result.type is not None else None
     if known is not None:
         declared = types[known]
         compiled = _fitted(compiled, declared, result, expressions)
-        return Returned(declared, *_values([value for _, value, _ in compiled], query))
+        return Returned(declared, *_values([value for _, value, _ in compiled], query), may_overflow)
     made = _made(result.type or name, [(field, value.code) for field, value, _ in compiled])
-    return Returned(made, *_values([value for _, value, _ in compiled], query))
+    return Returned(made, *_values([value for _, value, _ in compiled], query), may_overflow)
 
 
 def _everything(query: Query, kinds: Sequence[tuple[EventType, ...]]) -> list[Item]:
@@ -127,6 +131,15 @@ def _annotation(code: Code) -> Any:
     return plain | None if code.nullable and plain is not Any else plain
 
 
+def _may_overflow(value: Compiled) -> bool:
+    return not _is_plain(value) and value.code.kind in (Kind.INT, Kind.OTHER)
+
+
+def _is_plain(value: Compiled) -> bool:
+    """Whether it is a field of a single event, as it is."""
+    return re.fullmatch(r"e\d+\.\w+", value.code.source) is not None
+
+
 def _values(compiled: list[Compiled], query: Query) -> tuple[Values, tuple[tuple[int, str], ...] | None]:
     """One function of all positive events of a match, in order, that gives the tuple of values; and which fields those are."""
     places = {slot: place for place, slot in enumerate(s for s, c in enumerate(query.components) if not c.negated)}
@@ -136,7 +149,7 @@ def _values(compiled: list[Compiled], query: Query) -> tuple[Values, tuple[tuple
     fields = []
     for number, value in enumerate(compiled):
         source = value.code.source
-        is_plain = re.fullmatch(r"e\d+\.\w+", source) is not None
+        is_plain = _is_plain(value)
         if is_plain:
             fields.append((places[value.slots[0]], source.partition(".")[2]))
         parts.append(source if is_plain else f"f{number}({', '.join(f'e{slot}' for slot in value.slots)})")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from operator import is_
 from typing import Any, NamedTuple
 
 from detectors.sequence.construction import Test
@@ -66,9 +67,9 @@ class Runs:
         after = self._matches(touched)
         changes = Changes(self._identify)
         for identity, match in before.items():
-            if after.get(identity) != match:
+            if not _is_same(after.get(identity), match):
                 changes.withdrawn[identity] = match
-        changes.made = {identity: match for identity, match in after.items() if before.get(identity) != match}
+        changes.made = {identity: match for identity, match in after.items() if not _is_same(before.get(identity), match)}
         if final - self._plan.reach > self._swept:
             self._purge(final)
         return changes
@@ -226,6 +227,13 @@ class Runs:
     def events(self) -> list[Event]:
         """Every event held; one of several roles several times."""
         return [entry.event for entries in (*self._entries.values(), self._common) for entry in entries]
+
+
+def _is_same(one: Match | None, other: Match) -> bool:
+    """Whether two matches of one identity hold the very same events: those that are equal may differ in a zero's sign."""
+    return one is not None and all(
+        all(map(is_, part, again)) if isinstance(part, tuple) else part is again for part, again in zip(one, other, strict=True)
+    )
 
 
 def _merged(ranges: list[Range]) -> list[Range]:

@@ -25,6 +25,8 @@ def why_not(plan: Plan, events: Iterable[Event], event: Event) -> list[str]:
     steps = plan.roles.get(event.__class__, ())
     if not steps:
         return [f"the query does not read {type_name(event.__class__)}; it reads {', '.join(map(type_name, plan.types))}"]
+    if plan.never is not None:
+        return [f"nothing matches: {plan.never} does not hold, whatever comes"]
     lines = []
     for step in steps:
         lines.append(f"as {_name(step)}:")

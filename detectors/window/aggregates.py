@@ -56,6 +56,12 @@ class Aggregate:
 
         return value
 
+    @property
+    def may_overflow(self) -> bool:
+        """Whether results may be whole numbers beyond 64 bits, though what is aggregated is not."""
+        native = self.monoid.native
+        return native is None or (native[1] == "int" and self.monoid.name in ("sum", "range"))
+
     def tree_monoid(self) -> Monoid:
         """The monoid over such values."""
         return self.monoid if self.monoid.native else replace(self.monoid, lift=_itself)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from detectors.window.content import Content
+from detectors.window.content import Content, Runs
+from detectors.window.monoid import Monoid
 from middleware.errors import WindowError
 from middleware.event import END, MAX_TS, Order
 
@@ -32,26 +33,44 @@ class Window(NamedTuple):
     known_by: tuple[Any, ...]
 
 
-class Kind:
-    """A kind of windows. ``retention``: an entry this much (ns) behind progress is droppable at the latest, if one can say."""
+Held = TypeVar("Held", bound=Content)
+
+
+class Kind(Generic[Held]):
+    """A kind of windows, over what each key holds.
+
+    ``retention``
+        an entry this much (ns) behind progress is droppable, but for entries that it lies together with; 0: see ``due``.
+    ``goes_by_rank``
+        whether windows depend on how many entries there ever were, so that a key that holds nothing is not forgotten.
+    """
 
     retention = 0
+    goes_by_rank: ClassVar[bool] = False
 
-    def region(self, content: Content, times: list[int]) -> Any:
+    def content(self, monoids: Iterable[Monoid]) -> Held:
+        """What the windows of one key hold: nothing yet."""
+        return Content(monoids)  # type: ignore[return-value]
+
+    def region(self, content: Held, times: list[int]) -> Any:
         """What changes at these times can touch; the same for the content before and after. Times are sorted."""
         raise NotImplementedError
 
-    def inside(self, content: Content, region: Any, upto: int) -> Iterable[Window]:
+    def inside(self, content: Held, region: Any, upto: int) -> Iterable[Window]:
         """The windows in a region whose end is not after ``upto``."""
         raise NotImplementedError
 
-    def next(self, content: Content, after: int) -> list[Window]:
+    def next(self, content: Held, after: int) -> list[Window]:
         """All windows with the least end that is after ``after``."""
         raise NotImplementedError
 
-    def droppable(self, content: Content, final: int) -> int:
+    def droppable(self, content: Held, final: int) -> int:
         """How many of the oldest entries no window will need whose end is after ``final``."""
         raise NotImplementedError
+
+    def due(self, content: Held) -> int:
+        """The progress at which something of what is held may become droppable; END if nothing will."""
+        return content.orders[0][0] + self.retention if content else END
 
 
 def _checked(**durations: int) -> None:
@@ -77,7 +96,7 @@ def _timed(content: Content, start: int, end: int) -> Iterator[Window]:
 
 
 @dataclass(frozen=True)
-class Hopping(Kind):
+class Hopping(Kind[Content]):
     """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
 
     Several sizes share what they hold: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.
@@ -132,7 +151,7 @@ def Tumbling(size: int, offset: int = 0) -> Hopping:
 
 
 @dataclass(frozen=True)
-class Sliding(Kind):
+class Sliding(Kind[Content]):
     """A window for each time at which something happened: (ts - size, ts]. Several sizes (ns) share what they hold."""
 
     size: int | tuple[int, ...]
@@ -173,7 +192,7 @@ class Sliding(Kind):
 
 
 @dataclass(frozen=True)
-class Session(Kind):
+class Session(Kind[Runs]):
     """Runs of events of which none is more than ``gap`` (ns) after the one before; known by the time of their first event.
 
     A session ends ``gap`` after its last event: only then is it known that nothing more belongs to it.
@@ -185,61 +204,50 @@ class Session(Kind):
         _checked(gap=self.gap)
         object.__setattr__(self, "retention", self.gap)
 
-    def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
+    def content(self, monoids: Iterable[Monoid]) -> Runs:
+        return Runs(monoids, self.gap)
+
+    def region(self, content: Runs, times: list[int]) -> list[tuple[int, int]]:
         """Intervals [first, last] of times: what changed, and the sessions it is part of or adjoins."""
         intervals: list[tuple[int, int]] = []
         for ts in times:
             first, last = ts, ts
             place = content.after(ts - self.gap - 1)
             if place < len(content) and content.orders[place][0] <= ts + self.gap:
-                first = min(ts, self._first(content, place))
-                last = max(ts, self._last(content, content.after(ts + self.gap) - 1))
+                first = min(ts, content.first(content.orders[place][0]))
+                last = max(ts, content.last(content.orders[content.after(ts + self.gap) - 1][0]))
             if intervals and first <= intervals[-1][1] + self.gap:  # they may become one session
                 intervals[-1] = min(first, intervals[-1][0]), max(last, intervals[-1][1])
             else:
                 intervals.append((first, last))
         return intervals
 
-    def _first(self, content: Content, place: int) -> int:
-        """The time at which the session of an entry begins. O(entries before it)."""
-        orders = content.orders
-        while place > 0 and orders[place][0] - orders[place - 1][0] <= self.gap:
-            place -= 1
-        return orders[place][0]
-
-    def _last(self, content: Content, place: int) -> int:
-        orders = content.orders
-        while place + 1 < len(orders) and orders[place + 1][0] - orders[place][0] <= self.gap:
-            place += 1
-        return orders[place][0]
-
-    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
+    def inside(self, content: Runs, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
         for low, high in region:
             first = content.first_after(low - 1)
             while first is not None and first <= high:
-                last = self._last(content, content.after(first) - 1)
+                last = content.last(first)
                 if last + self.gap <= upto:
                     yield self._window(first, last)
                 first = content.first_after(last)
 
-    def next(self, content: Content, after: int) -> list[Window]:
-        place = content.after(after - self.gap)
-        if place == len(content):
-            return []
-        return [self._window(self._first(content, place), self._last(content, place))]
+    def next(self, content: Runs, after: int) -> list[Window]:
+        ts = content.first_after(after - self.gap)
+        return [] if ts is None else [self._window(content.first(ts), content.last(ts))]
 
     def _window(self, first: int, last: int) -> Window:
         return Window(first, last + self.gap, first, last, (first,))
 
-    def droppable(self, content: Content, final: int) -> int:
-        place = content.after(final - self.gap)
-        while 0 < place < len(content) and content.orders[place][0] - content.orders[place - 1][0] <= self.gap:
-            place -= 1
-        return place
+    def droppable(self, content: Runs, final: int) -> int:
+        ts = content.first_after(final - self.gap)
+        return len(content) if ts is None else content.after(content.first(ts) - 1)
+
+    def due(self, content: Runs) -> int:
+        return content.last(content.starts[0]) + self.gap if content else END
 
 
 @dataclass(frozen=True)
-class Landmark(Kind):
+class Landmark(Kind[Content]):
     """All since a landmark: (landmark, end] for each multiple of ``every`` before which something came since the last one.
 
     The landmark is ``since``, or with ``period`` the last of its repetitions since then. Durations in ns. What came since the
@@ -256,6 +264,7 @@ class Landmark(Kind):
             _checked(period=self.period)
             if self.period % self.every:
                 raise WindowError(f"period ({self.period}) must be a multiple of every ({self.every})")
+        object.__setattr__(self, "retention", self.period or 0)
 
     def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
         """Intervals (from, to] of times: from a change to the next landmark."""
@@ -291,9 +300,17 @@ class Landmark(Kind):
     def droppable(self, content: Content, final: int) -> int:
         return content.after(max(self.since, self._landmark(final + 1)))
 
+    def due(self, content: Content) -> int:
+        if not content:
+            return END
+        oldest = content.orders[0][0]
+        if oldest <= self.since:
+            return oldest  # it is in no window
+        return END if self.period is None else self._landmark(oldest) + self.period
+
 
 @dataclass(frozen=True)
-class Counted(Kind):
+class Counted(Kind[Content]):
     """The last ``size`` events at every ``every``-th event: from the first of them to the last; fewer at the beginning.
 
     A window is known by its last event. With ``every`` above 1 a late event moves all that come after it.
@@ -301,6 +318,8 @@ class Counted(Kind):
 
     size: int
     every: int = 1
+
+    goes_by_rank: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _checked(size=self.size, every=self.every)
@@ -342,8 +361,11 @@ class Counted(Kind):
     def droppable(self, content: Content, final: int) -> int:
         return max(0, content.after(final) - self.size + 1)
 
+    def due(self, content: Content) -> int:
+        return content.orders[self.size - 1][0] if len(content) >= self.size else END
 
-def following(kind: Kind, content: Content, after: int, upto: int) -> Iterator[list[Window]]:
+
+def following(kind: Kind[Held], content: Held, after: int, upto: int) -> Iterator[list[Window]]:
     """The windows that end after ``after`` and not after ``upto``, all of one end at a time."""
     windows = kind.next(content, after)
     while windows and windows[0].end <= upto:

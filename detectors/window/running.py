@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
+from detectors.outcomes import packed, same, unpacked, withheld
+from detectors.window.agenda import Agenda
 from detectors.window.content import Content, Entry
 from detectors.window.kinds import Window, following
 from middleware.change import Delta
 from middleware.derivation import canonical
 from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.operator import Operation, Origin
-from middleware.state import exactly
 
 if TYPE_CHECKING:
     from detectors.window.windows import Windows
@@ -50,13 +50,14 @@ class WindowsOperation(Operation):
         self._values = [aggregate.value() for aggregate in plan.aggregates.values()]
         self._monoids = [aggregate.tree_monoid() for aggregate in plan.aggregates.values()]
         self._layout = plan.layout()
-        self._single = len(plan.key_fields) == 1
         self._contents: dict[Any, Content] = {}
+        self._shown: dict[Any, tuple[Any, ...]] = {}
+        """Keys as results show them, by the one form of all that are equal."""
         self._upto = END if plan.emit == "change" else NEVER
-        self._swept = NEVER
-        self._due: list[tuple[int, int, Any]] = []  # end, a number that breaks ties, key
-        self._next: dict[Any, int] = {}  # the end at which a key is in _due
-        self._count = 0
+        self._due = Agenda()
+        """When the next window of a key ends."""
+        self._old = Agenda()
+        """When something that a key holds may no longer be needed."""
 
     @property
     def held(self) -> int:
@@ -73,7 +74,7 @@ class WindowsOperation(Operation):
         if self._plan.emit != "change":
             self._pass(final if self._plan.emit == "final" else emitted, out)
         self._purge(final)
-        return out
+        return withheld(self, out, self._plan.beyond) if self._plan.may_overflow and out else out
 
     # Changes.
 
@@ -84,8 +85,12 @@ class WindowsOperation(Operation):
                 _of(found, canonical(self._key(event))).gone.append(ORDER(event))
         for event in delta.inserts:
             try:
-                key = canonical(self._key(event))
+                given = self._key(event)
+                key = canonical(given)
                 values = tuple([value(event) for value in self._values])
+                if key not in self._shown:
+                    self._origin.id(key)  # it raises for keys that no identity can be made of
+                    self._shown[key] = self._plan.shown(given, key)
             except Exception:
                 self.fail(event, traceback.format_exc(limit=-8))
                 continue
@@ -95,7 +100,9 @@ class WindowsOperation(Operation):
     def _change(self, key: Any, changes: Changes, out: Delta) -> None:
         content = self._contents.get(key)
         if content is None:
-            content = self._contents[key] = Content(self._monoids)
+            if not changes.come:
+                return  # what goes was in no window, and is forgotten already
+            content = self._contents[key] = self._kind.content(self._monoids)
         times = changes.times()
         region = self._kind.region(content, times) if times[0] <= self._upto else None
         before = self._results(key, content, region)
@@ -104,8 +111,13 @@ class WindowsOperation(Operation):
         if changes.come:
             content.insert(changes.come)
         _differences(before, self._results(key, content, region), out)
+        if not content and self._forgets(content):
+            self._forget(key)
+            return
         if self._plan.emit != "change":
             self._schedule(key, content, self._upto)
+        if key not in self._old:
+            self._age(key, content, NEVER)
 
     def _results(self, key: Any, content: Content, region: Any) -> Results:
         if region is None:
@@ -114,12 +126,13 @@ class WindowsOperation(Operation):
 
     def _made(self, key: Any, content: Content, windows: Iterable[Window]) -> Results:
         source, level = self._origin.source, self._origin.level
+        shown = self._shown[key]
         rows, numbers = [], []
         for window in windows:
             number = self._origin.id(key, *window.known_by)
             values = content.results(window.low, window.high)
             stamp = window.end, number, source, level
-            parts = (*([key] if self._single else key), window.start, window.end, *values, *stamp)
+            parts = (*shown, window.start, window.end, *values, *stamp)
             rows.append(tuple([parts[place] for place in self._layout]))
             numbers.append(number)
         return dict(zip(numbers, self._plan.events(rows), strict=True))
@@ -129,58 +142,65 @@ class WindowsOperation(Operation):
     def _schedule(self, key: Any, content: Content, upto: int) -> None:
         """See to it that a key is looked at when its next window after ``upto`` ends."""
         windows = self._kind.next(content, upto)
-        if not windows:
-            self._next.pop(key, None)
-        elif self._next.get(key) != windows[0].end:
-            self._next[key] = windows[0].end
-            self._count += 1
-            heappush(self._due, (windows[0].end, self._count, key))
+        if windows:
+            self._due.put(key, windows[0].end)
 
     def _pass(self, upto: int, out: Delta) -> None:
         """Publish the windows that end until ``upto``."""
         if upto <= self._upto:
             return
-        while self._due and self._due[0][0] <= upto:
-            end, _, key = heappop(self._due)
-            if self._next.get(key) != end:
-                continue  # rescheduled since
+        for key in self._due.due(upto):
             content = self._contents[key]
             for windows in following(self._kind, content, self._upto, upto):
                 out.inserts += self._made(key, content, windows).values()
             self._schedule(key, content, upto)
         self._upto = upto
 
+    def _age(self, key: Any, content: Content, final: int) -> None:
+        """See to it that a key is looked at when something it holds may be dropped; not more often than pays."""
+        due = self._kind.due(content)
+        if due < END:
+            self._old.put(key, max(due, final + 1 + self._kind.retention // 4))
+
     def _purge(self, final: int) -> None:
-        """Forget what no window needs any more; now and then, since each key is looked at."""
-        if final != END and final - self._swept < self._kind.retention // 4:
-            return
-        if final == self._swept:
-            return
-        self._swept = final
-        for key, content in list(self._contents.items()):
+        """Forget what no window needs any more. Amortised O(log keys) an event."""
+        for key in self._old.due(final):
+            content = self._contents[key]
             content.drop(self._kind.droppable(content, final))
-            if not content and not content.dropped:
-                del self._contents[key]
+            if not content and self._forgets(content):
+                self._forget(key)
+            else:
+                self._age(key, content, final)
+
+    def _forgets(self, content: Content) -> bool:
+        return not (self._kind.goes_by_rank and content.dropped)
+
+    def _forget(self, key: Any) -> None:
+        del self._contents[key], self._shown[key]
+        self._due.remove(key)
+        self._old.remove(key)
 
     # Checkpoints.
 
     def snapshot(self) -> Any:
         contents = {
-            key: (content.dropped, [Entry(order, content.values[order]) for order in content.orders])
+            key: (self._shown[key], content.dropped, [Entry(order, content.values[order]) for order in content.orders])
             for key, content in self._contents.items()
         }
-        return contents, self._upto, self._swept, dict(self.failures)
+        return contents, self._upto, packed(self.failures, self._plan.result)
 
     def restore(self, state: Any) -> None:
-        contents, self._upto, self._swept, failures = state
-        self.failures = dict(failures)
-        self._contents, self._due, self._next = {}, [], {}
-        for key, (dropped, entries) in contents.items():
-            content = self._contents[key] = Content(self._monoids)
+        contents, self._upto, failures = state
+        self.failures = unpacked(failures, self._plan.result)
+        self._contents, self._shown, self._due, self._old = {}, {}, Agenda(), Agenda()
+        for key, (shown, dropped, entries) in contents.items():
+            content = self._contents[key] = self._kind.content(self._monoids)
+            self._shown[key] = shown
             content.dropped = dropped
             content.insert(list(entries))
             if self._plan.emit != "change":
                 self._schedule(key, content, self._upto)
+            self._age(key, content, NEVER)
 
 
 def _of(found: dict[Any, Changes], key: Any) -> Changes:
@@ -195,11 +215,6 @@ def _differences(before: Results, after: Results, out: Delta) -> None:
         old = before.pop(number, None)
         if old is None:
             out.inserts.append(event)
-        elif not _same(old, event):
+        elif not same(old, event):
             out.revises.append((old, event))
     out.retracts += before.values()
-
-
-def _same(one: Event, other: Event) -> bool:
-    """Whether nobody could tell them apart: zeros by their sign, NaNs not at all."""
-    return exactly(one, other) if one == other else repr(one) == repr(other)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from detectors.outcomes import packed, unpacked, withheld
 from detectors.window.kinds import Hopping
 from middleware import native
 from middleware.change import Delta
@@ -73,6 +74,7 @@ class SteppedOperation(Operation):
             level=self._level,
             seed=stable_hash(self._name),
             encode=msgspec.msgpack.Encoder().encode,
+            show=plan.shown,
             at_once=plan.emit == "change",
         )
 
@@ -89,24 +91,25 @@ class SteppedOperation(Operation):
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         upto = {"close": emitted, "final": final, "change": END}[self._plan.emit]
-        inserted, old, new, withdrawn = self._windows.apply(delta.inserts, retracts, upto, final, self._failed)
+        inserted, old, new, withdrawn, is_beyond = self._windows.apply(delta.inserts, retracts, upto, final, self._failed)
         events = self._plan.events
         revised = list(zip(events(old), events(new), strict=True)) if old else []
-        return Delta(events(inserted), revised, events(withdrawn) if withdrawn else [])
+        out = Delta(events(inserted), revised, events(withdrawn) if withdrawn else [])
+        return withheld(self, out, self._plan.beyond) if is_beyond else out
 
     def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[tuple[Any, ...]]:
         """Take columns of what comes, none of it at or before the ``final`` of the last call; rows of the windows that end."""
-        inserted, _, _, _ = self._windows.feed(times, keys, columns, upto, final)
+        inserted, *_ = self._windows.feed(times, keys, columns, upto, final)
         return inserted
 
     def _failed(self, event: Event, error: BaseException) -> None:
         self.fail(event, "".join(traceback.format_exception(error)))
 
     def snapshot(self) -> Any:
-        return self._windows.snapshot(), dict(self.failures)
+        return self._windows.snapshot(), packed(self.failures, self._plan.result)
 
     def restore(self, state: Any) -> None:
         content, failures = state
-        self.failures = dict(failures)
+        self.failures = unpacked(failures, self._plan.result)
         self._windows = self._new()
         self._windows.restore(*content)

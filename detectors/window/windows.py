@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
+import msgspec.structs
 
+from detectors.outcomes import beyond
 from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import Kind
 from detectors.window.monoid import Monoid
@@ -54,7 +58,7 @@ class Windows(Operator):
     def __init__(
         self,
         reads: EventType | tuple[EventType, ...],
-        over: Kind,
+        over: Kind[Any],
         values: Mapping[str, Aggregate | Monoid | tuple[Monoid, Field]],
         *,
         key: str | tuple[str, ...] = (),
@@ -71,6 +75,7 @@ class Windows(Operator):
         self.emit = emit
         self.key_fields = (key,) if isinstance(key, str) else key
         self.aggregates = {field: aggregate_of(given, reads) for field, given in values.items()}
+        self.may_overflow = tuple(field for field, aggregate in self.aggregates.items() if aggregate.may_overflow)
         for event_type in reads:
             for field in self.key_fields:
                 if field not in event_type.__struct_fields__:
@@ -78,8 +83,9 @@ class Windows(Operator):
         names = [*self.key_fields, "start", "end", *self.aggregates]
         if taken := sorted({*_STAMPS}.intersection(names) | {name for name in names if names.count(name) > 1}):
             raise WindowError(f"results have {', '.join(taken)} already: give keys and values other names")
-        self.result = result or self._made(reads[0])
+        self.result = result or self._made(reads)
         self._results: type[list[Event]] = list[self.result]  # type: ignore[name-defined]
+        self._types = {field.name: field.type for field in msgspec.structs.fields(self.result)}
         self.subscribes = reads
         self.publishes = (self.result,)
         self.name = name or f"{self.result.__name__}s"
@@ -91,6 +97,23 @@ class Windows(Operator):
     def key_of(self) -> Callable[[Any], Any]:
         """The key of an event: a value, a tuple of several, or () without a key."""
         return attrgetter(*self.key_fields) if self.key_fields else lambda event: ()
+
+    def shown(self, key: Any, known: Any) -> tuple[Any, ...]:
+        """The key's fields in results, for a key and the form of it that all equal ones have (``derivation.canonical``).
+
+        The same for all keys that are equal, so that it never shows which of them came first: as the result's types will have
+        it, else (truth values, enums) as it is. Raises WindowError where they will not.
+        """
+        pairs = [(key, known)] if len(self.key_fields) == 1 else zip(key, known, strict=True)
+        return tuple([self._shown(field, *pair) for field, pair in zip(self.key_fields, pairs, strict=True)])
+
+    def _shown(self, field: str, value: Any, known: Any) -> Any:
+        for form, strict in ((known, True), (value, True), (known, False)):
+            with suppress(Exception):  # a type may say what it likes of what is none of its own
+                found = msgspec.convert(form, self._types[field], strict=strict)
+                if found == value:
+                    return found
+        raise WindowError(f"{type_name(self.result)}.{field} does not take {value!r}, by which the windows are to be keyed")
 
     def layout(self) -> list[int]:
         """For each field of a result: its place in (key fields, start, end, values, ts, id, source, level)."""
@@ -107,9 +130,18 @@ class Windows(Operator):
                 f"{type_name(self.result)} does not take what was aggregated: {error} (fields: {fields})"
             ) from None
 
-    def _made(self, read: EventType) -> EventType:
+    def beyond(self, event: Event) -> str | None:
+        """What is wrong with a result that has a number beyond 64 bits; None with any other."""
+        return beyond(event, self.may_overflow)
+
+    def _made(self, reads: tuple[EventType, ...]) -> EventType:
         """A result type: like what is read in its key, any value for the rest."""
-        fields: list[tuple[str, Any]] = [(field, read.__annotations__.get(field, Any)) for field in self.key_fields]
+        read = reads[0]
+        hints = [typing.get_type_hints(each, include_extras=True) for each in reads]
+        kinds = {field: [own.get(field, Any) for own in hints] for field in self.key_fields}
+        fields: list[tuple[str, Any]] = [
+            (field, found[0] if all(each == found[0] for each in found) else Any) for field, found in kinds.items()
+        ]
         fields += [("start", int), ("end", int), *((field, Any) for field in self.aggregates)]
         try:
             made: Any = msgspec.defstruct(

@@ -105,6 +105,8 @@ def query(
         _all_equal(drawn, names, random.choice(["k", "k", "x", "y", "w", "name"]))
     within = random.choice([0, 3, 7, 12])
     strategy = random.choice(strategies)
+    if random.random() < 0.1:
+        drawn.texts.insert(random.randint(0, len(drawn.texts)), random.choice(["TRUE", "1 = 1", "NOT 2 < 1"]))
     return Drawn(_text(drawn, within, strategy), _pattern(drawn, within, strategy), _kinds(drawn))
 
 

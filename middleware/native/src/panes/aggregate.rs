@@ -51,6 +51,12 @@ impl Value {
         }
     }
 
+    /// Whether it is a whole number beyond 64 bits.
+    #[inline]
+    pub fn is_beyond(self) -> bool {
+        matches!(self, Self::Int(value) if i64::try_from(value).is_err())
+    }
+
     pub fn give(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         match self {
             Self::Nothing => Ok(py.None().into_bound(py)),

@@ -8,17 +8,26 @@ use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
 use crate::keys::Multiply;
 
+/// A key as it came, and in the one form of all that are equal to it, by which it is known.
+pub struct Key<'py> {
+    pub given: Bound<'py, PyAny>,
+    pub known: Bound<'py, PyAny>,
+}
+
 /// How a key is found, and the number of each. Keys are brought to one form, so that 1 and 1.0 are the same everywhere.
 pub struct Keys {
     fields: Vec<Py<PyString>>,
     canonical: Py<PyAny>,
+    show: Py<PyAny>,
     integers: HashMap<i64, u32, BuildHasherDefault<Multiply>>,
     others: Py<PyDict>,
 }
 
 impl Keys {
-    pub fn new(py: Python<'_>, fields: Vec<String>) -> PyResult<Self> {
+    /// `show(given, known)` gives the tuple of a key's fields as results show them.
+    pub fn new(py: Python<'_>, fields: Vec<String>, show: Py<PyAny>) -> PyResult<Self> {
         Ok(Self {
+            show,
             fields: fields.iter().map(|field| PyString::intern(py, field).unbind()).collect(),
             canonical: py.import("middleware.derivation")?.getattr("canonical")?.unbind(),
             integers: HashMap::default(),
@@ -28,7 +37,7 @@ impl Keys {
 
     /// The key of an event: one value, or a tuple of none or several.
     #[inline]
-    pub fn of<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn of<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Key<'py>> {
         let py = event.py();
         let key = match &self.fields[..] {
             [field] => event.getattr(field.bind(py))?,
@@ -37,16 +46,24 @@ impl Keys {
                 PyTuple::new(py, values)?.into_any()
             }
         };
-        self.canonical(key)
+        self.key(key)
     }
 
-    /// A key in the one form of all that are equal to it.
+    /// A key, with the one form of all that are equal to it.
     #[inline]
-    pub fn canonical<'py>(&self, key: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if key.is_exact_instance_of::<PyInt>() || key.is_exact_instance_of::<PyString>() {
-            return Ok(key);
-        }
-        self.canonical.bind(key.py()).call1((key,))
+    pub fn key<'py>(&self, given: Bound<'py, PyAny>) -> PyResult<Key<'py>> {
+        let known = if integer(&given).is_some() || given.is_exact_instance_of::<PyString>() {
+            given.clone()
+        } else {
+            self.canonical.bind(given.py()).call1((&given,))?
+        };
+        Ok(Key { given, known })
+    }
+
+    /// The fields of a key, as results show them. Raises for a key that they cannot show.
+    pub fn shown(&self, key: &Key<'_>) -> PyResult<Py<PyTuple>> {
+        let py = key.given.py();
+        Ok(self.show.bind(py).call1((&key.given, &key.known))?.cast_into::<PyTuple>()?.unbind())
     }
 
     #[inline]

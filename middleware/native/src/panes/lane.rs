@@ -1,6 +1,7 @@
 //! What the windows of one key hold: rows in order of time, in one array.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::aggregate::{Value, of_floats, of_integers};
@@ -17,6 +18,8 @@ const SHORT: usize = 64;
 
 pub struct Lane {
     pub key: Py<PyAny>,
+    /// The key's fields, as results show them.
+    pub shown: Py<PyTuple>,
     /// The encoded identity of a window of this key, up to its start.
     pub prefix: Vec<u8>,
     /// The end of the next window that is due.
@@ -32,8 +35,8 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(key: Py<PyAny>, prefix: Vec<u8>, width: usize) -> Self {
-        Self { key, prefix, next: NEVER, rows: Vec::new(), head: 0, width, pending: None, is_free: false }
+    pub fn new(key: Py<PyAny>, shown: Py<PyTuple>, prefix: Vec<u8>, width: usize) -> Self {
+        Self { key, shown, prefix, next: NEVER, rows: Vec::new(), head: 0, width, pending: None, is_free: false }
     }
 
     pub fn len(&self) -> usize {

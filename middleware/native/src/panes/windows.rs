@@ -3,6 +3,7 @@
 //! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
 //! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use pyo3::IntoPyObjectExt;
@@ -11,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::aggregate::{Value, What};
-use super::key::Keys;
+use super::key::{Key, Keys};
 use super::lane::{Lane, NEVER};
 use super::plan::{Column, Plan, Row};
 use crate::fiba::columns::numbers;
@@ -34,6 +35,22 @@ struct Out<'py> {
     old: Bound<'py, PyList>,
     new: Bound<'py, PyList>,
     withdrawn: Bound<'py, PyList>,
+    /// Whether a whole number among them is beyond 64 bits.
+    beyond: Cell<bool>,
+}
+
+impl<'py> Out<'py> {
+    fn new(py: Python<'py>) -> Self {
+        let list = || PyList::empty(py);
+        Self { inserted: list(), old: list(), new: list(), withdrawn: list(), beyond: Cell::new(false) }
+    }
+
+    #[inline]
+    fn note(&self, values: &[Value]) {
+        if values.iter().any(|value| value.is_beyond()) {
+            self.beyond.set(true);
+        }
+    }
 }
 
 /// A window, and its bounds as Python objects, which all keys share.
@@ -76,7 +93,7 @@ pub struct KeyedWindows {
 #[pymethods]
 impl KeyedWindows {
     #[new]
-    #[pyo3(signature = (*, sizes, every, offset, key, columns, aggregates, layout, source, level, seed, encode, at_once))]
+    #[pyo3(signature = (*, sizes, every, offset, key, columns, aggregates, layout, source, level, seed, encode, show, at_once))]
     #[expect(clippy::too_many_arguments, reason = "one plan, given once")]
     fn new(
         py: Python<'_>,
@@ -91,6 +108,7 @@ impl KeyedWindows {
         level: Py<PyAny>,
         seed: u64,
         encode: Py<PyAny>,
+        show: Py<PyAny>,
         at_once: bool,
     ) -> PyResult<Self> {
         let column = |(field, is_float): (String, bool)| Column { field: PyString::intern(py, &field).unbind(), is_float };
@@ -105,7 +123,7 @@ impl KeyedWindows {
                 columns: columns.into_iter().map(column).collect(),
                 aggregates: aggregates.collect::<PyResult<_>>()?,
             },
-            keys: Keys::new(py, key)?,
+            keys: Keys::new(py, key, show)?,
             lanes: Vec::new(),
             free: Vec::new(),
             due: BTreeMap::new(),
@@ -123,8 +141,8 @@ impl KeyedWindows {
         })
     }
 
-    /// Take changes and time. Gives rows: inserted, revised (old and new), withdrawn. `fail(event, error)` is called for events
-    /// that cannot be read.
+    /// Take changes and time. Gives rows: inserted, revised (old and new), withdrawn; and whether a whole number among them is
+    /// beyond 64 bits. `fail(event, error)` is called for events that cannot be read.
     fn apply<'py>(
         &mut self,
         inserts: Bound<'py, PyList>,
@@ -163,21 +181,26 @@ impl KeyedWindows {
         self.keys.len(py)
     }
 
-    /// (upto, swept, [(key, rows as bytes)]).
+    /// (upto, swept, [(key, its fields as results show them, rows as bytes)]).
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let contents = PyList::empty(py);
         for lane in self.lanes.iter().filter(|lane| lane.len() > 0) {
             let bytes: Vec<u8> = lane.content().iter().flat_map(|number| number.to_le_bytes()).collect();
-            contents.append((&lane.key, PyBytes::new(py, &bytes)))?;
+            contents.append((&lane.key, &lane.shown, PyBytes::new(py, &bytes)))?;
         }
         (self.upto, self.swept, contents).into_pyobject(py)
     }
 
-    fn restore(&mut self, py: Python<'_>, upto: i64, swept: i64, contents: Vec<(Bound<'_, PyAny>, Vec<u8>)>) -> PyResult<()> {
+    fn restore(
+        &mut self,
+        upto: i64,
+        swept: i64,
+        contents: Vec<(Bound<'_, PyAny>, Bound<'_, PyTuple>, Vec<u8>)>,
+    ) -> PyResult<()> {
         (self.upto, self.swept, self.held) = (upto, swept, 0);
         self.due.clear();
-        for (key, bytes) in contents {
-            let number = self.new_lane(py, &key)?;
+        for (key, shown, bytes) in contents {
+            let number = self.new_lane(&key, shown.unbind())?;
             let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
             self.lanes[number].refill(words.collect());
             self.held += self.lanes[number].len();
@@ -257,7 +280,7 @@ impl KeyedWindows {
     fn lanes_of(&mut self, keys: &Bound<'_, PyAny>, length: usize) -> PyResult<Vec<usize>> {
         let py = keys.py();
         if self.key_fields == 0 {
-            let lane = self.lane_of(PyTuple::empty(py).as_any())?;
+            let lane = self.lane_of(&self.keys.key(PyTuple::empty(py).into_any())?)?;
             return Ok(vec![lane; length]);
         }
         let lanes = match numbers::<i64>(keys) {
@@ -265,13 +288,13 @@ impl KeyedWindows {
                 .into_iter()
                 .map(|key| match self.keys.of_integer(key) {
                     Some(lane) => Ok(lane as usize),
-                    None => self.lane_of(&key.into_bound_py_any(py)?),
+                    None => self.lane_of(&self.keys.key(key.into_bound_py_any(py)?)?),
                 })
                 .collect::<PyResult<Vec<_>>>()?,
             Err(_) => keys
                 .try_iter()?
                 .map(|key| {
-                    let key = self.keys.canonical(key?)?;
+                    let key = self.keys.key(key?)?;
                     self.lane_of(&key)
                 })
                 .collect::<PyResult<Vec<_>>>()?,
@@ -304,14 +327,13 @@ impl KeyedWindows {
             self.lanes[work.lane].pending = None;
         }
         outcome?;
-        let list = || PyList::empty(py);
-        let out = Out { inserted: list(), old: list(), new: list(), withdrawn: list() };
+        let out = Out::new(py);
         for work in late {
             self.correct(py, work, &out)?;
         }
         self.pass(py, upto, &out)?;
         self.purge(py, r#final)?;
-        PyTuple::new(py, [out.inserted, out.old, out.new, out.withdrawn])
+        (out.inserted, out.old, out.new, out.withdrawn, out.beyond.get()).into_pyobject(py)
     }
 
     /// The lane of an event, and its time; the rest of it in `row`.
@@ -322,19 +344,19 @@ impl KeyedWindows {
         Ok((self.lane_of(&key)?, ts))
     }
 
-    /// The lane of a canonical key.
     #[inline]
-    fn lane_of(&mut self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        match self.keys.get(key)? {
+    fn lane_of(&mut self, key: &Key<'_>) -> PyResult<usize> {
+        match self.keys.get(&key.known)? {
             Some(number) => Ok(number as usize),
-            None => self.new_lane(key.py(), key),
+            None => self.new_lane(&key.known, self.keys.shown(key)?),
         }
     }
 
-    fn new_lane(&mut self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let mut prefix: Vec<u8> = self.encode.bind(py).call1(((key, 0, 0),))?.extract()?;
+    /// Raises for a key of which no identity can be made.
+    fn new_lane(&mut self, key: &Bound<'_, PyAny>, shown: Py<PyTuple>) -> PyResult<usize> {
+        let mut prefix: Vec<u8> = self.encode.bind(key.py()).call1(((key, 0, 0),))?.extract()?;
         prefix.truncate(prefix.len() - 2);
-        let lane = Lane::new(key.clone().unbind(), prefix, self.plan.width());
+        let lane = Lane::new(key.clone().unbind(), shown, prefix, self.plan.width());
         let number = self.free.pop().unwrap_or(self.lanes.len());
         self.keys.add(key, u32::try_from(number).expect("fewer than 2^32 keys"))?;
         if number == self.lanes.len() {
@@ -411,7 +433,10 @@ impl KeyedWindows {
         self.held = self.held + lane.len() - held;
         for (&(start, end), (old, new)) in windows.iter().zip(before.iter().zip(&after)) {
             let window = Window::new(py, start, end)?;
-            let row = |values| self.row(work.lane, &window, values);
+            let row = |values: &[Value]| {
+                out.note(values);
+                self.row(work.lane, &window, values)
+            };
             match (old, new) {
                 (None, Some(new)) => out.inserted.append(row(new)?)?,
                 (Some(old), None) => out.withdrawn.append(row(old)?)?,
@@ -446,6 +471,7 @@ impl KeyedWindows {
                 }
                 for window in &windows {
                     if self.lanes[number].calculate(&self.plan, window.start, end, &mut values) {
+                        out.note(&values);
                         out.inserted.append(self.row(number, window, &values)?)?;
                     }
                 }
@@ -462,10 +488,7 @@ impl KeyedWindows {
         let [start, end] = &window.bounds;
         let (lane, py) = (&self.lanes[number], start.py());
         let mut parts: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.layout.len());
-        match self.key_fields {
-            1 => parts.push(lane.key.bind(py).clone()),
-            _ => parts.extend(lane.key.bind(py).cast::<PyTuple>()?.iter()),
-        }
+        parts.extend(lane.shown.bind(py).iter());
         parts.extend([start.clone(), end.clone()]);
         for value in values {
             parts.push(value.give(py)?);

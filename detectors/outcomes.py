@@ -1,0 +1,80 @@
+"""Results of operators: whether two are the same to everyone, and what becomes of numbers that cannot go out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import astuple
+
+from middleware.change import Delta
+from middleware.event import IDENTITY, Event, EventType, Identity, type_name
+from middleware.operator import Operation
+from middleware.state import exactly
+
+
+def same(one: Event, other: Event) -> bool:
+    """Whether nobody could tell two results apart: zeros by their sign, NaNs and members of enums not at all."""
+    return (one == other and exactly(one, other)) or repr(one) == repr(other)
+
+
+def beyond(event: Event, fields: Iterable[str]) -> str | None:
+    """What is wrong with a result of which one of these fields is a whole number beyond 64 bits: no event can carry it away."""
+    for name in fields:
+        value = getattr(event, name)
+        if value.__class__ is int and not -(2**63) <= value < 2**63:
+            return (
+                f"OverflowError: {name} of a {type_name(event.__class__)} at {event.ts} ns is {value}, which does not fit into "
+                "64 bits: it is not published; calculate with floats where numbers become that large"
+            )
+    return None
+
+
+def withheld(operation: Operation, delta: Delta, wrong: Callable[[Event], str | None]) -> Delta:
+    """A change of results without those that are ``wrong`` (why, in one line): they are quarantined as long as they stand.
+
+    To all others they count as never published. Whether a result is wrong must follow from it alone. O(results).
+    """
+
+    def was_published(event: Event) -> bool:
+        if wrong(event) is None:
+            return True
+        operation.failures.pop(IDENTITY(event), None)
+        return False
+
+    def is_published(event: Event) -> bool:
+        reason = wrong(event)
+        if reason is not None:
+            operation.fail(event, reason)
+        return reason is None
+
+    out = Delta(retracts=[event for event in delta.retracts if was_published(event)])
+    for old, new in delta.revises:
+        match was_published(old), is_published(new):
+            case True, True:
+                out.revises.append((old, new))
+            case True, False:
+                out.retracts.append(old)
+            case False, True:
+                out.inserts.append(new)
+    out.inserts += [event for event in delta.inserts if is_published(event)]
+    return out
+
+
+def unchecked(event_type: EventType, values: Iterable[Any]) -> Event:
+    """An event from the values of all its fields, whatever they are."""
+    return event_type(**dict(zip(event_type.__struct_fields__, values, strict=True)))
+
+
+Failures = Mapping[Identity, tuple[Event, str]]
+
+
+def packed(failures: Failures, result: EventType) -> list[tuple[Any, str]]:
+    """Failures with results of this type as plain tuples: types that are made have no module that they could be pickled by."""
+    return [(astuple(event) if event.__class__ is result else event, text) for event, text in failures.values()]
+
+
+def unpacked(kept: Iterable[tuple[Any, str]], result: EventType) -> dict[Identity, tuple[Event, str]]:
+    """What ``packed`` was given."""
+    events = [(each if isinstance(each, Event) else unchecked(result, each), text) for each, text in kept]
+    return {IDENTITY(event): (event, text) for event, text in events}

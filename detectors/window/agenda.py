@@ -1,0 +1,51 @@
+"""Keys by the time at which they are to be looked at: what is done with a key now and then is not done with all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+
+class Agenda:
+    """For each key the earliest time that it was put down for. O(log keys) a change.
+
+    >>> agenda = Agenda()
+    >>> for key, time in [("a", 5), ("b", 9), ("a", 3), ("a", 7)]:
+    ...     agenda.put(key, time)
+    >>> list(agenda.due(5)), list(agenda.due(5)), len(agenda)
+    (['a'], [], 1)
+    """
+
+    __slots__ = ("_count", "_heap", "_times")
+
+    def __init__(self) -> None:
+        self._times: dict[Any, int] = {}
+        self._heap: list[tuple[int, int, Any]] = []  # time, a number that breaks ties, key; outdated where _times differs
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._times
+
+    def put(self, key: Any, time: int) -> None:
+        """Put a key down for a time, unless it is for an earlier one: who looks at it then puts it down again."""
+        known = self._times.get(key)
+        if known is None or time < known:
+            self._times[key] = time
+            self._count += 1
+            heappush(self._heap, (time, self._count, key))
+
+    def remove(self, key: Any) -> None:
+        """Strike a key off, if it is there."""
+        self._times.pop(key, None)
+
+    def due(self, upto: int) -> Iterator[Any]:
+        """Strike off the keys whose time is not after ``upto``, one by one; they may be put down again meanwhile, for later."""
+        while self._heap and self._heap[0][0] <= upto:
+            time, _, key = heappop(self._heap)
+            if self._times.get(key) == time:
+                del self._times[key]
+                yield key
