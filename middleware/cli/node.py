@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from middleware.errors import ScenarioError
+from middleware.errors import NetworkError, ScenarioError
 
 
 def node(
@@ -60,8 +60,8 @@ def node(
     if name not in chosen.places:
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
     addresses = {each.name: each.address for each in chosen.plan.nodes} | _addresses(address or [])
-    if "*" in addresses[name].rpartition(":")[2] and len(addresses) > 1:
-        raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address without * (--address {name}=...)")
+    if addresses[name].rpartition(":")[2] in ("*", "0") and len(addresses) > 1:
+        raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
     if (keys is None) != (allow is None):
         raise ScenarioError("give both --keys and --allow, or neither")
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
@@ -73,18 +73,21 @@ def node(
     own = Keys.load(keys, allow) if keys and allow else None
     sources = chosen.plan.sources.policy()
     store = Store(folder, name) if durable and folder is not None else None
-    running = Node(
-        name,
-        addresses[name],
-        addresses,
-        reporter,
-        chosen.types,
-        keys=own,
-        sources=sources,
-        ledger=ledger,
-        store=store,
-        rebuild=rebuild,
-    )
+    try:
+        running = Node(
+            name,
+            addresses[name],
+            addresses,
+            reporter,
+            chosen.types,
+            keys=own,
+            sources=sources,
+            ledger=ledger,
+            store=store,
+            rebuild=rebuild,
+        )
+    except NetworkError as error:  # before it runs: what it was given will not do
+        raise ScenarioError(f"node {name} cannot start: {error}") from None
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
