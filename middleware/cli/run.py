@@ -82,42 +82,13 @@ def run(
 
 
 def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
-    """The scenario's trace: the one prepared before from the same recording with the same settings, or a new one."""
-    from middleware.event import stable_hash
-    from middleware.runtime.scenario import load_scenario
-    from middleware.spark.delays import parse_delays
-    from middleware.spark.prepare import prepare
-    from middleware.spark.readers import open_recording
-    from middleware.spark.traces import DESCRIPTION, load_trace
+    """The scenario's trace, prepared if need be, and what there is to know of it told."""
+    from middleware.cli.trace import show_broken_lines
+    from middleware.spark.prepared import prepared_trace
+    from middleware.spark.traces import load_trace
 
-    recording = plan.plan.recording
-    model = recording.delay
-    if recording.delay_like is not None:
-        model = f"empirical({prepared(load_scenario(recording.delay_like), out, screen)})"
-    files = plan.files()
-    version = stable_hash(
-        f"{recording}{model}{[(str(file), file.stat().st_mtime_ns) for file in files]}{plan.source_version()}"
-    )
-    folder = out / plan.plan.name / f"trace-{version:016x}"
-    if not (folder / DESCRIPTION).exists():
-        opened = open_recording(
-            files,
-            reader=recording.reader,
-            mapping=plan.folder / recording.mapping if recording.mapping else None,
-            generate=recording.generate,
-            seed=recording.seed,
-            seconds=recording.seconds,
-        )
-        drawn = model or recording.delay_for or recording.duplicates
-        texts = (model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
-        with screen.status("...") as status:
-            prepare(
-                opened,
-                folder,
-                parse_delays(*texts) if drawn else None,
-                force=True,
-                progress=lambda step: status.update(f"Spark prepares the trace: {step} ..."),
-            )
+    with screen.status("...") as status:
+        folder = prepared_trace(plan, out, lambda step: status.update(f"Spark prepares the trace: {step} ..."))
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())
@@ -125,6 +96,7 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
         f"trace {folder}: {trace.events:,} events of {len(trace.sources())} sources, "
         f"{late / trace.events:.1%} late, the latest by {worst / 1e6:,.0f} ms"
     )
+    show_broken_lines(screen, trace)
     return folder
 
 

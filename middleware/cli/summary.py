@@ -16,6 +16,7 @@ from rich.text import Text
 from middleware.event import IDENTITY, ORDER, Event, Identity, type_name
 from middleware.runtime.collector import Collector
 from middleware.runtime.report import NodeReport
+from middleware.spark.traces import BadLines
 from middleware.testing.oracle import first_arrivals, oracle
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class RunSummary(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode."""
+    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording left out."""
 
     scenario: str
     trace: str
@@ -91,6 +92,7 @@ class Summary(msgspec.Struct):
     latency_ms: dict[str, Latency]
     results: list[str]
     runs: dict[str, RunSummary]
+    broken: BadLines = msgspec.field(default_factory=BadLines)
 
 
 def live_table(mode: str, fed: int, total: int, collector: Collector, dead: Mapping[str, int]) -> Group:
@@ -123,7 +125,7 @@ def _fields(event: Event) -> str:
 
 def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything worth telling of one or two runs, held against the oracle."""
-    from middleware.spark.traces import read_trace
+    from middleware.spark.traces import load_trace, read_trace
 
     raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)))
     wanted: dict[str, list[Event]] = {}
@@ -145,6 +147,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
         results=list(results),
         latency_ms={mode: latency for mode, latency in latencies.items() if latency is not None},
         runs=runs,
+        broken=load_trace(trace).bad_lines,
     )
 
 
