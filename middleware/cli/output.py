@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 JsonFile = Annotated[
