@@ -245,7 +245,8 @@ def _time(raw: Any, time: Time) -> Any:
                 return _rounded(column, numerator, denominator)
             return _decimal_nanoseconds(column, time.unit)
     except ValueError as error:
-        raise ValueError(f"column {time.column}: {error}") from None
+        why = str(error).replace("decimal256 number", "number")
+        raise ValueError(f"column {time.column}: {why}") from None
 
 
 def _rounded(column: Any, numerator: int, denominator: int) -> Any:
