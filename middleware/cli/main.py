@@ -12,7 +12,8 @@ import typer
 from typer.core import TyperGroup
 
 from middleware import __version__
-from middleware.cli.output import ExitCode, exit_code, print_error
+from middleware.cli.output import exit_code, print_error
+from middleware.cli.termination import end_in_order, interrupted
 from middleware.errors import SlacklineError
 
 
@@ -71,7 +72,7 @@ class Lazy(TyperGroup):
             print_error(error)
             raise typer.Exit(exit_code(error)) from None
         except KeyboardInterrupt:
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
+            raise typer.Exit(interrupted()) from None
 
 
 def load(name: str, entry: Entry) -> Any:
@@ -122,11 +123,12 @@ def application(commands: dict[str, Entry]) -> typer.Typer:
 
 def main() -> None:
     """Entry point of the ``slackline`` command."""
+    end_in_order()
     run: Callable[..., Any] = application(COMMANDS)
     try:
         run(prog_name="slackline")
     except KeyboardInterrupt:  # before or after the command itself, where typer does not look
-        sys.exit(ExitCode.INTERRUPTED)
+        sys.exit(interrupted())
 
 
 if __name__ == "__main__":

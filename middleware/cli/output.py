@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 JsonFile = Annotated[
@@ -42,9 +43,14 @@ JsonFile = Annotated[
 
 
 def console(json_file: str | None = None) -> Console:
-    """Where a command talks to people: standard output, or standard error if standard output is kept for JSON."""
+    """Where a command talks to people: standard output, or standard error if standard output is kept for JSON.
+
+    Raises SlacklineError if ``json_file`` cannot be written: better now than when the work is done.
+    """
     from rich.console import Console  # not needed by commands that only write JSON
 
+    if json_file is not None:
+        check_output(json_file)
     screen = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
     return screen if screen.is_terminal else Console(stderr=screen.stderr, highlight=False, width=_PLAIN_WIDTH)
 
@@ -59,12 +65,32 @@ def write_json(data: Any, file: str) -> None:
         sys.stdout.write(text.decode())
         sys.stdout.flush()
         return
+    write_file(file, text)
+
+
+def check_output(file: str) -> None:
+    """Raise SlacklineError if ``file`` plainly cannot be written to. Touches nothing; ``-`` is standard output."""
+    target = Path(file)
+    if file == STANDARD_OUTPUT or (target.exists() and not target.is_file() and not target.is_dir()):  # a pipe, a device
+        return
+    if target.is_dir() or not file:
+        raise _unwritable(file, "it is a folder")
+    if not target.parent.is_dir():
+        raise _unwritable(file, f"there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK):
+        raise _unwritable(file, f"nothing can be written in {target.parent}")
+
+
+def write_file(file: str, content: bytes) -> None:
+    """Write a file that appears whole or not at all. Raises SlacklineError if it cannot be written."""
     try:
-        _write_whole(Path(file), text)
+        _write_whole(Path(file), content)
     except OSError as error:
-        raise SlacklineError(
-            f"cannot write the JSON result to {file}: {error.strerror}; give a file in a folder that exists and is yours"
-        ) from None
+        raise _unwritable(file, str(error.strerror)) from None
+
+
+def _unwritable(file: str, why: str) -> SlacklineError:
+    return SlacklineError(f"cannot write the result to {file}: {why}; give a file in a folder that exists and is yours")
 
 
 def _write_whole(target: Path, text: bytes) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.output import ExitCode, JsonFile, console, write_json
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, write_json
+from middleware.cli.results import write_results
 from middleware.errors import RunError, ScenarioError
+from middleware.event import type_name
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.collector import Collector
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 _PATIENCE = 120.0
 """Seconds that the nodes may take, after the last event was fed, to make everything final."""
+
+_ANSWER = 5.0
+"""Seconds that a node may take to say what it waits for."""
 
 
 def run(
@@ -39,11 +44,18 @@ def run(
         int | None, typer.Option(help="How many nodes share the parted detectors, such as those of a flow.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
+    results: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the final results to FILE as lines of JSON; [bold]-[/] is standard output."),
+    ] = None,
     json: JsonFile = None,
 ) -> None:
     """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
 
     Ends with 0 if the finals equal the oracle's, with 1 if they do not, and with 2 if the scenario cannot be run.
+
+    A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --json
+    writes of an insertion, and what slackline pub reads. Lines are in total order; all derived types are there.
 
     Examples:
 
@@ -53,11 +65,14 @@ def run(
 
       [bold]slackline run search --workers 3[/]
 
+      [bold]slackline run bookstore --results results.jsonl[/]
+
       [bold]slackline run debs2013 --mode speculative --speed 10x[/]
     """
     from middleware.cli.summary import show, summary
     from middleware.cli.trace import parse_speed
     from middleware.runtime.scenario import load_scenario
+    from middleware.spark.fitting import check_fit
     from middleware.spark.session import spark_session
 
     modes = {"both": ("speculative", "buffering")}.get(mode, (mode,))
@@ -67,57 +82,49 @@ def run(
     if workers is not None:
         plan = plan.parted(workers)
     factor = parse_speed(speed or plan.plan.recording.speed)
-    screen = console(json)
+    if STANDARD_OUTPUT == json == results:
+        raise ScenarioError("--json - and --results -: only one of them can have standard output")
+    screen = console(results if results == STANDARD_OUTPUT else json)
+    if results is not None:
+        check_output(results)
+    plan.files()  # whether they are there is known before Spark starts
     screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
     with spark_session(2):
         trace = prepared(plan, out, screen)
-        outcomes = {each: _run(plan, trace, each, factor, screen) for each in modes}
+        ended = [name for name in check_fit(trace, plan.types, _read(plan)) if name not in plan.derived]
+        if ended:
+            screen.print(f"[yellow]the recording holds nothing of {', '.join(ended)}, which detectors read[/]")
+        outcomes = {each: _run(plan, trace, ended, each, factor, screen) for each in modes}
     with screen.status("running the in-order oracle ..."):
         result = summary(plan, trace, outcomes)
     show(result, screen)
+    if results is not None:
+        write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:
         write_json(result, json)
     if not result.oracle_equal:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
-    """The scenario's trace: the one prepared before from the same recording with the same settings, or a new one."""
-    from middleware.event import stable_hash
-    from middleware.runtime.scenario import load_scenario
-    from middleware.spark.delays import parse_delays
-    from middleware.spark.prepare import prepare
-    from middleware.spark.readers import open_recording
-    from middleware.spark.traces import DESCRIPTION, load_trace
+def _read(plan: Scenario) -> set[str]:
+    """The names of all types that detectors read."""
+    return {type_name(each) for detector in plan.detectors.values() for each in detector.subscribes}
 
-    recording = plan.plan.recording
-    model = recording.delay
-    if recording.delay_like is not None:
-        model = f"empirical({prepared(load_scenario(recording.delay_like), out, screen)})"
-    files = plan.files()
-    version = stable_hash(
-        f"{recording}{model}{[(str(file), file.stat().st_mtime_ns) for file in files]}{plan.source_version()}"
-    )
-    folder = out / plan.plan.name / f"trace-{version:016x}"
-    if not (folder / DESCRIPTION).exists():
-        opened = open_recording(
-            files,
-            reader=recording.reader,
-            mapping=plan.folder / recording.mapping if recording.mapping else None,
-            generate=recording.generate,
-            seed=recording.seed,
-            seconds=recording.seconds,
-        )
-        drawn = model or recording.delay_for or recording.duplicates
-        texts = (model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
-        with screen.status("...") as status:
-            prepare(
-                opened,
-                folder,
-                parse_delays(*texts) if drawn else None,
-                force=True,
-                progress=lambda step: status.update(f"Spark prepares the trace: {step} ..."),
-            )
+
+def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
+    """The scenario's trace, prepared if need be, and what there is to know of it told."""
+    from middleware.cli.trace import show_broken_lines
+    from middleware.spark.prepared import prepared_trace
+    from middleware.spark.traces import load_trace
+
+    with screen.status("...") as status:
+
+        def tell(step: str) -> None:
+            status.update(f"Spark prepares the trace: {step} ...")
+            if not screen.is_terminal:
+                screen.print(f"Spark prepares the trace: {step} ...", markup=False)
+
+        folder = prepared_trace(plan, out, tell)
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())
@@ -125,43 +132,49 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
         f"trace {folder}: {trace.events:,} events of {len(trace.sources())} sources, "
         f"{late / trace.events:.1%} late, the latest by {worst / 1e6:,.0f} ms"
     )
+    show_broken_lines(screen, trace)
     return folder
 
 
-def _run(plan: Scenario, trace: Path, mode: str, speed: float | None, screen: Console) -> Outcome:
-    """One run: nodes, collector, feed; until everything is final."""
-    from rich.live import Live
-
-    from middleware.cli.summary import Outcome, live_table
+def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float | None, screen: Console) -> Outcome:
+    """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
+    from middleware.cli.live import Progress, shown
+    from middleware.cli.summary import Outcome
     from middleware.spark.feed import feed
     from middleware.spark.traces import load_trace
 
-    total = load_trace(trace).events
     cluster = Cluster(plan, alpha=1.0 if mode == "buffering" else None)
     with cluster:
         sink = next(name for name in reversed(list(plan.places)) if plan.places[name])
         collector = Collector(cluster.addresses[sink], plan.derived, plan.types, plan.plan.results or plan.derived)
-        fed = [0]
+        progress = Progress(mode, load_trace(trace).events, cluster, collector)
         try:
             cluster.await_ready(collector.start)
-
-            def table() -> object:
-                return live_table(mode, fed[0], total, collector, cluster.dead())
-
-            with Live(get_renderable=table, console=screen, refresh_per_second=4, transient=True):  # type: ignore[arg-type]
+            with shown(progress, screen):
                 report = feed(
                     trace,
                     cluster.addresses[plan.entry],
                     speed=speed,
-                    progress=lambda events, arrival: fed.__setitem__(0, events),
+                    ended=ended,
+                    progress=lambda events, arrival: setattr(progress, "fed", events),
                 )
-                ended = collector.join(_PATIENCE)
+                if not collector.join(_PATIENCE):
+                    raise _not_final(mode, cluster, collector)
         finally:
             collector.close()
-        dead = cluster.dead()
         cluster.end()
-    if not ended:
-        why = collector.failure or f"the results were not final {_PATIENCE:.0f} s after the last event"
-        gone = "".join(f"; node {name} ended with {code}" for name, code in dead.items())
-        raise RunError(f"the {mode} run did not come to its end: {why}{gone}")
     return Outcome(mode, report, collector, cluster.reports)
+
+
+def _not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
+    """Why a run did not come to its end: who has died, and what the nodes say that they wait for."""
+    from middleware.cli.why_waiting import Mesh
+
+    dead = cluster.dead()
+    why = collector.failure or f"the results were not final {_PATIENCE:.0f} s after the last event"
+    gone = "".join(f"; node {name} ended with {code}" for name, code in dead.items())
+    error = RunError(f"the {mode} run did not come to its end: {why}{gone}")
+    mesh = Mesh.asked([address for name, address in cluster.addresses.items() if name not in dead], _ANSWER)
+    for line in (*mesh.silent, *(line for lines in mesh.explained().values() for line in lines)):
+        error.add_note(line)
+    return error

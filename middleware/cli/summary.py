@@ -1,4 +1,4 @@
-"""What ``slackline run`` shows: a live table while it runs, and afterwards what was won."""
+"""What ``slackline run`` has to say afterwards: what was found, how early, by whom, and whether it is right."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from middleware.event import IDENTITY, ORDER, Event, Identity, type_name
 from middleware.runtime.collector import Collector
-from middleware.runtime.report import NodeReport
+from middleware.runtime.report import MOST_FAILURES, NodeReport
+from middleware.spark.traces import BadLines
 from middleware.testing.oracle import first_arrivals, oracle
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _ROWS = 24
 """How many units a table shows; the JSON has all."""
 
-_STYLES = {"early": "yellow", "revised": "magenta", "withdrawn": "red strike", "final": "green"}
+_ERRORS = 20
+"""How many messages of a detector that raised are kept, and how many of them are printed."""
+_ERRORS_SHOWN = 3
 
 
 class Outcome(msgspec.Struct):
@@ -46,7 +48,15 @@ class Latency(msgspec.Struct):
 
 
 class UnitSummary(msgspec.Struct):
-    """A unit after a run; ``k`` in ms, ``alpha`` its mean over the run."""
+    """A unit after a run; ``k`` in ms, ``alpha`` its mean over the run.
+
+    ``failures``, ``failed``
+        how often the detector raised, and at how many events it did so in the end: replays undo what was premature.
+    ``errors``
+        what it raised there: how often by message, the most frequent ones.
+    ``stopped``
+        whether it ended there, because of ``failing = "stop"``.
+    """
 
     detector: str
     node: str
@@ -59,6 +69,9 @@ class UnitSummary(msgspec.Struct):
     published: int
     corrected: int
     failures: int
+    failed: int = 0
+    errors: dict[str, int] = {}
+    stopped: bool = False
 
 
 class RunSummary(msgspec.Struct):
@@ -81,7 +94,7 @@ class RunSummary(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode."""
+    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording left out."""
 
     scenario: str
     trace: str
@@ -91,39 +104,12 @@ class Summary(msgspec.Struct):
     latency_ms: dict[str, Latency]
     results: list[str]
     runs: dict[str, RunSummary]
-
-
-def live_table(mode: str, fed: int, total: int, collector: Collector, dead: Mapping[str, int]) -> Group:
-    """How far a run has come, and its latest results."""
-    counts = [
-        sum(changes[kind] for changes in list(collector.changes.values())) for kind in ("inserted", "revised", "retracted")
-    ]
-    head = Text(
-        f"{mode}: {fed:,} of {total:,} events fed · {counts[0]:,} detections early, {counts[1] + counts[2]:,} corrected, "
-        f"{len(collector.finals):,} final"
-    )
-    table = Table(expand=False)
-    for heading in ("result", "when (s)", "what", "state"):
-        table.add_column(heading)
-    for shown in list(collector.shown):
-        event = shown.event
-        table.add_row(
-            type_name(event.__class__), f"{event.ts / 1e9:,.3f}", _fields(event), Text(shown.state, _STYLES[shown.state])
-        )
-    rows: list[Any] = [head, table]
-    rows += [Text(f"node {name} ended with exit code {code}", "bold red") for name, code in dead.items()]
-    return Group(*rows)
-
-
-def _fields(event: Event) -> str:
-    names = event.__struct_fields__[:-4]
-    values = ((name, getattr(event, name)) for name in names)
-    return ", ".join(f"{name}={value:.2f}" if isinstance(value, float) else f"{name}={value}" for name, value in values)
+    broken: BadLines = msgspec.field(default_factory=BadLines)
 
 
 def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything worth telling of one or two runs, held against the oracle."""
-    from middleware.spark.traces import read_trace
+    from middleware.spark.traces import load_trace, read_trace
 
     raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)))
     wanted: dict[str, list[Event]] = {}
@@ -145,6 +131,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
         results=list(results),
         latency_ms={mode: latency for mode, latency in latencies.items() if latency is not None},
         runs=runs,
+        broken=load_trace(trace).bad_lines,
     )
 
 
@@ -177,6 +164,7 @@ def _run_summary(plan: Scenario, outcome: Outcome, wanted: list[Event]) -> RunSu
 
 
 def _units(plan: Scenario, report: NodeReport) -> list[UnitSummary]:
+    policies = plan.policies()
     return [
         UnitSummary(
             detector=unit.detector,
@@ -190,6 +178,9 @@ def _units(plan: Scenario, report: NodeReport) -> list[UnitSummary]:
             published=unit.inserted,
             corrected=unit.revised + unit.retracted,
             failures=unit.failures,
+            failed=len(errors := report.failures.get(unit.detector, [])),
+            errors=dict(Counter(errors).most_common(_ERRORS)),
+            stopped=bool(errors) and (policies.get(unit.detector) or policies[""]).failing == "stop",
         )
         for unit in report.units
     ]
@@ -230,6 +221,7 @@ def show(result: Summary, screen: Console) -> None:
             f"{mode}: {one.events:,} events in {one.seconds:.1f} s, {one.duplicates:,} duplicates dropped, {one.late:,} late · "
             f"{one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final · {busy}"
         )
+        _show_failures(mode, one, screen)
     screen.print(_latency_table(result))
     spoken, plain = result.latency_ms.get("speculative"), result.latency_ms.get("buffering")
     if spoken and plain:
@@ -238,20 +230,41 @@ def show(result: Summary, screen: Console) -> None:
             f"instead of {plain.mean:,.0f} ms (p99 {spoken.p99:,.0f} instead of {plain.p99:,.0f} ms)"
         )
     equal = "[bold green]yes[/]" if result.oracle_equal else "[bold red]no[/]"
-    screen.print(f"finals equal the in-order oracle: {equal} ({result.finals:,} events)")
+    late = max(one.late for one in result.runs.values())
+    left_out = f" ({late:,} late events left out; raise horizon)" if late else ""
+    screen.print(f"finals equal the in-order oracle: {equal} ({result.finals:,} events){left_out}")
+    stopped = {unit.detector for one in result.runs.values() for unit in one.units if unit.stopped}
+    if stopped and not result.oracle_equal:
+        screen.print(
+            f"{', '.join(sorted(stopped))} stopped where it raised; the oracle goes on without the event at which it did"
+        )
+
+
+def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
+    """Which detectors raised, at how many events, and what; nothing if none did."""
+    for unit in sorted(one.units, key=lambda unit: -unit.failed):
+        if not unit.failed:
+            continue
+        count = f"{unit.failed:,}{' or more' if unit.failed >= MOST_FAILURES else ''} event{'s' if unit.failed > 1 else ''}"
+        ended = "raised, and has stopped" if unit.stopped else f"failed at {count}, and went on without"
+        screen.print(f"{mode}: {unit.detector} on node {unit.node} {ended}:", style="bold red", markup=False)
+        for message, times in list(unit.errors.items())[:_ERRORS_SHOWN]:
+            screen.print(f"  {times:,} x {message}", markup=False, soft_wrap=True)
 
 
 def _units_table(mode: str, one: RunSummary) -> Table:
-    busiest = sorted(one.units, key=lambda unit: -unit.received)[:_ROWS]
+    busiest = sorted(one.units, key=lambda unit: (-unit.failed, -unit.received))[:_ROWS]
     rest = len(one.units) - len(busiest)
     table = Table(title=f"{mode}: units", caption=f"and {rest} less busy ones (all of them: --json FILE)" if rest else None)
-    for heading in ("level", "detector", "node", "received", "K (ms)", "alpha", "late", "rollbacks", "published", "corrected"):
+    failed = any(unit.failed for unit in one.units)
+    headings = ["level", "detector", "node", "received", "K (ms)", "alpha", "late", "rollbacks", "published", "corrected"]
+    for heading in headings + ["failed"] * failed:
         table.add_column(heading, justify="left" if heading in ("detector", "node") else "right")
     for unit in sorted(busiest, key=lambda unit: (unit.level, unit.detector)):
         cells = [
             f"{unit.k:,.1f}",
             f"{unit.alpha:.2f}",
-            *(f"{n:,}" for n in (unit.late, unit.rollbacks, unit.published, unit.corrected)),
+            *(f"{n:,}" for n in (unit.late, unit.rollbacks, unit.published, unit.corrected, unit.failed)[: 4 + failed]),
         ]
         table.add_row(str(unit.level), unit.detector, unit.node, f"{unit.received:,}", *cells)
     return table

@@ -212,10 +212,17 @@ def _show(out: Console, folder: Path, trace: Trace) -> None:
     out.print(table)
     out.print(f"arrival: {f'{trace.delays}, seed {trace.seed or 0}' if trace.delays else 'measured'}")
     out.print(f"from: {', '.join(trace.origin)}")
-    if trace.bad_lines.count:
-        out.print(f"[yellow]left out {trace.bad_lines.count:,} broken lines[/]")
-        for bad in trace.bad_lines.first:
-            out.print(f"  {bad.file}:{bad.line}: {bad.reason}", markup=False)
+    show_broken_lines(out, trace, len(trace.bad_lines.first))
+
+
+def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
+    """Say how many lines of the recording were left out, with the first few of them; nothing if there are none."""
+    count = trace.bad_lines.count
+    if not count:
+        return
+    out.print(f"[yellow]left out {count:,} broken line{'s' if count > 1 else ''}[/]")
+    for bad in trace.bad_lines.first[:most]:
+        out.print(f"  {bad.file}:{bad.line}: {bad.reason}", markup=False, soft_wrap=True)
 
 
 def _show_report(out: Console, report: FeedReport) -> None:

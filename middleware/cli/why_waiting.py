@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
+from middleware.errors import NetworkError
 from middleware.event import END
+from middleware.pubsub.waiting import NodeStatus, explain, final_by_type
+
+if TYPE_CHECKING:
+    from middleware.runtime.keys import Keys
+
+_SLICE = 0.5
+"""Seconds that one key is tried, before it is looked whether another one has been answered."""
+
+_PAUSE = 0.05
+
+_TIME = re.compile(r"(?:(?<=up to )|(?<=reaches )|(?<=clk is )|(?<=clk \()|(?<= at ))\d{18,19}\b")
+"""Where a line names a moment."""
+
+_PLAUSIBLE = range(946_684_800 * 10**9, 4_102_444_800 * 10**9)
+"""Unix times (ns) from the year 2000 up to 2100; what lies elsewhere counts from another moment."""
 
 
 def why_waiting(
@@ -20,36 +43,121 @@ def why_waiting(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
     keys: Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")] = None,
     allow_list: Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option("--node", help="Names of the nodes in the allow-list (default: whichever of them answers)."),
+    ] = None,
     json: JsonFile = None,
 ) -> None:
     """Why results are not final yet: follows each stream down to the source, key or buffer that holds it back.
 
-    Give the addresses of all nodes that take part, so that it can be followed from one to the next.
+    Give the addresses of all nodes that take part, so that it can be followed from one to the next. A node that does not
+    answer is named, and the others are heard.
 
     Examples:
 
       [bold]slackline why-waiting tcp://127.0.0.1:5701 tcp://127.0.0.1:5702[/]
 
       [bold]slackline why-waiting tcp://127.0.0.1:5702 --type soccer.Pass[/]
+
+      [bold]slackline why-waiting tcp://10.0.0.5:5701 tcp://10.0.0.6:5701 --keys me.key --allow-list allowed.txt[/]
     """
-    from middleware.pubsub.waiting import explain, final_by_type
-    from middleware.runtime.inquiry import Inquiry
-    from middleware.runtime.keys import Keys
+    from middleware.runtime.keys import Keys, load_allowed
 
     if (keys is None) != (allow_list is None):
         raise typer.BadParameter("--keys and --allow-list go together")
-    own = Keys.load(keys, allow_list) if keys is not None and allow_list is not None else None
-    nodes = []
-    for address in addresses:
-        with Inquiry(address, keys=own, patience=timeout) as inquiry:
-            nodes.append(inquiry.ask(timeout))
-    derived = final_by_type(nodes)
-    raw = sorted({name for node in nodes for name in node.streams} - derived.keys())
-    chosen = type_ or [name for name, at in sorted(derived.items(), key=lambda item: item[1]) if at != END] or raw
+    if node and keys is None:
+        raise typer.BadParameter("--node names a key of the allow-list: give --keys and --allow-list, too")
     screen = console(json)
-    told = {name: explain(nodes, name) for name in chosen}
-    for lines in told.values():
-        for line in lines:
-            screen.print(line, markup=False, soft_wrap=True)
+    own = Keys.load(keys, allow_list) if keys is not None and allow_list is not None else None
+    names = node or (list(dict.fromkeys(each.name for each in load_allowed(allow_list))) if allow_list is not None else [])
+    mesh = Mesh.asked(addresses, timeout, own, names)
+    if not mesh.nodes:
+        raise NetworkError("; ".join(mesh.silent))
+    told = mesh.explained(type_)
+    for line in (*mesh.silent, *(line for lines in told.values() for line in lines)):
+        screen.print(line, markup=False, soft_wrap=True)
+    if not told:
+        screen.print("nothing waits: all that is derived is final to the end")
     if json:
-        write_json({"nodes": nodes, "explained": told}, json)
+        write_json({"nodes": mesh.nodes, "silent": mesh.silent, "explained": told}, json)
+
+
+class Mesh(msgspec.Struct):
+    """What the nodes of a mesh say that they wait for; ``silent``: a line for each that does not answer."""
+
+    nodes: list[NodeStatus]
+    silent: list[str] = []
+
+    @classmethod
+    def asked(cls, addresses: Sequence[str], timeout: float, keys: Keys | None = None, names: Sequence[str] = ()) -> Mesh:
+        """Ask the nodes at ``addresses``, all at once. Takes no longer than ``timeout`` seconds and a little.
+
+        ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.
+        """
+        mesh = cls([])
+        if not addresses:
+            return mesh
+        with ThreadPoolExecutor(len(addresses), thread_name_prefix="inquiry") as pool:
+            answers = list(pool.map(lambda address: _answer(address, timeout, keys, names), addresses))
+        for address, answer in zip(addresses, answers, strict=True):
+            if answer is not None:
+                mesh.nodes.append(answer)
+            else:
+                of = f", neither as {' nor as '.join(names)}" if names else ""
+                mesh.silent.append(f"the node at {address} does not answer within {timeout:g} s{of}")
+        return mesh
+
+    def explained(self, types: Iterable[str] | None = None) -> dict[str, list[str]]:
+        """By type, why it is final as far as it is and no further; of all derived ones that have not ended, if none are named.
+
+        If there are no derived ones, of all others. Empty if all that is derived has ended.
+        """
+        derived = final_by_type(self.nodes)
+        raw = sorted({name for node in self.nodes for name in node.streams} - derived.keys())
+        open_ones = [name for name, at in sorted(derived.items(), key=lambda item: item[1]) if at != END]
+        chosen = list(types or ()) or (open_ones if derived else raw)
+        return {name: self._explained(name, derived.get(name)) for name in chosen}
+
+    def _explained(self, name: str, final: int | None) -> list[str]:
+        clock = max((node.clock for node in self.nodes if node.clock is not None), default=None)
+        waiting = any(unit.waiting for node in self.nodes for unit in node.units)
+        if final is not None and final != END and clock is not None and final >= clock and not waiting and not self.silent:
+            return [_TIME.sub(_as_utc, f"{name}: nothing waits: all that has come is final, up to {final}")]
+        lines = [_TIME.sub(_as_utc, line) for line in explain(self.nodes, name)]
+        if self.silent:
+            lines = [re.sub(r"ask node (.+) too, by giving its address", r"node \1 has not answered", line) for line in lines]
+        return lines
+
+
+def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str]) -> NodeStatus | None:
+    """What the node at ``address`` says, whichever of ``names`` it is; None if it does not."""
+    heard: list[NodeStatus] = []
+    enough = threading.Event()
+    deadline = time.monotonic() + timeout
+
+    def ask(name: str | None) -> None:
+        from middleware.runtime.inquiry import Inquiry
+
+        with Inquiry(address, keys=keys, node=name, patience=timeout) as inquiry:
+            while not enough.is_set() and (left := deadline - time.monotonic()) > 0:
+                try:
+                    heard.append(inquiry.ask(min(left, _SLICE) if names else left))
+                    enough.set()
+                except NetworkError:
+                    enough.wait(_PAUSE)
+
+    candidates: Sequence[str | None] = names or [None]
+    with ThreadPoolExecutor(len(candidates), thread_name_prefix="key") as pool:
+        for each in [pool.submit(ask, name) for name in candidates]:
+            each.result()
+    return heard[0] if heard else None
+
+
+def _as_utc(found: re.Match[str]) -> str:
+    """A moment as people write it, if it is likely to be Unix time; else as it is."""
+    at = int(found[0])
+    if at not in _PLAUSIBLE:
+        return found[0]
+    fraction = f"{at % 10**9:09}".rstrip("0")
+    return f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"

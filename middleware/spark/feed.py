@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,7 @@ def feed(
     announce: str | Path | None = None,
     keys: tuple[str | Path, str | Path] | None = None,
     node: str | None = None,
+    ended: Collection[str] = (),
     progress: Progress = lambda events, arrival: None,
     connect: Callable[[str], Any] | None = None,
 ) -> FeedReport:
@@ -118,6 +119,8 @@ def feed(
         a file that gets the ``Timetable`` as JSON before the first event is sent.
     ``keys``, ``node``
         key file and allow-list, and the node's name if the list has several, for nodes that ask for keys.
+    ``ended``
+        further types, of which the trace has no event: that none will come is said at the end, too.
     ``connect``
         opens a publisher of a given name (default: ``middleware.runtime.clients.Publisher`` to ``address``).
 
@@ -146,7 +149,7 @@ def feed(
         with Coordinator(len(shares), skew, on_start, progress) as coordinator:
             task = FeedPartition(folder, connect, coordinator.address, shares, trace.first_arrival, skew, speed, FLUSH_TIMEOUT)
             reports = _run(spark, task, coordinator, trace)
-        ending.advance(list(trace.types), END)
+        ending.advance([*trace.types, *ended], END)
         ending.flush(FLUSH_TIMEOUT)
     seconds = max(report.seconds for report in reports)
     events = sum(report.events for report in reports)

@@ -188,17 +188,21 @@ def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
     for name, one in trace.types.items():
         if name not in types:
             raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(types) or 'none'}")
-        declared = types[name].__struct_fields__[: -len(Event.__struct_fields__)]
-        if declared != tuple(one.fields):
-            raise TraceError(
-                f"{folder}: {name} has the fields {', '.join(one.fields)}, but its class has {', '.join(declared)}"
-            )
+        check_fields(folder, name, one, types[name])
     streams = [_Stream(folder, trace, name, types[name]) for name in trace.types]
     if len(streams) == 1:
         while streams[0].fill():
             yield streams[0].take(None)[1]
         return
     yield from _merged(streams)
+
+
+def check_fields(folder: Path, name: str, found: TypeTrace, event_type: EventType) -> None:
+    """Raise TraceError unless the trace has the fields of the class, in its order."""
+    declared = event_type.__struct_fields__[: -len(Event.__struct_fields__)]
+    if declared != tuple(found.fields):
+        has, wants = (", ".join(some) or "none" for some in (found.fields, declared))
+        raise TraceError(f"{folder}: {name} has the fields {has}, but its class has {wants}")
 
 
 class _Stream:

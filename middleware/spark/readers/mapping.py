@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,10 +30,16 @@ from middleware.spark.readers.text import TextReader, existing, finite, nanoseco
 from middleware.spark.traces import BASE_COLUMNS, check_type_name
 
 _FRACTIONS = {"s": (1_000_000_000, 1), "ms": (1_000_000, 1), "us": (1_000, 1), "ns": (1, 1), "ps": (1, 1_000)}
+_DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+"""Decimals of a unit that make whole nanoseconds."""
 
 
 class Time(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of times. Numbers may have a fraction (read as float64, exact to about a microsecond of Unix time)."""
+    """A column of times. Numbers may have a fraction.
+
+    What is text (all of CSV) or decimal is read exactly, and rounded to the nearest nanosecond, ties to the even one. What
+    Parquet holds as float64 is exact to about a microsecond of Unix time.
+    """
 
     column: str
     unit: Literal["s", "ms", "us", "ns", "ps", "iso"]
@@ -223,7 +230,6 @@ def _field(column: Any, name: str, field: Field) -> Any:
 
 def _time(raw: Any, time: Time) -> Any:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = raw[time.column]
     try:
@@ -235,13 +241,39 @@ def _time(raw: Any, time: Time) -> Any:
         try:
             return nanoseconds(column.cast(pa.int64()), numerator, denominator)
         except ValueError:
-            number = column.cast(pa.float64())
-            whole = pc.floor(number)
-            # A float64 cannot hold the nanoseconds of Unix time, but it can hold those of the fraction.
-            fraction = pc.round(pc.multiply(pc.subtract(number, whole), numerator / denominator)).cast(pa.int64())
-            return pc.add(nanoseconds(whole.cast(pa.int64()), numerator, denominator), fraction)
+            if pa.types.is_floating(column.type):
+                return _rounded(column, numerator, denominator)
+            return _decimal_nanoseconds(column, time.unit)
     except ValueError as error:
-        raise ValueError(f"column {time.column}: {error}") from None
+        why = str(error).replace("decimal256 number", "number")
+        raise ValueError(f"column {time.column}: {why}") from None
+
+
+def _rounded(column: Any, numerator: int, denominator: int) -> Any:
+    """Floats as nanoseconds. A float64 cannot hold the nanoseconds of Unix time, but it can hold those of the fraction."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    number = column.cast(pa.float64())
+    whole = pc.floor(number)
+    fraction = pc.round(pc.multiply(pc.subtract(number, whole), numerator / denominator)).cast(pa.int64())
+    return pc.add(nanoseconds(whole.cast(pa.int64()), numerator, denominator), fraction)
+
+
+def _decimal_nanoseconds(column: Any, unit: str) -> Any:
+    """Texts or decimals, with or without fraction and exponent, as nanoseconds: exact, or rounded where they are finer."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if unit == "ps":
+        return nanoseconds(pc.trunc(column.cast(pa.decimal128(38, 12))).cast(pa.int64()), *_FRACTIONS["ps"])
+    digits = _DIGITS[unit]
+    fitting = pa.decimal128(27, digits)
+    try:
+        number = column.cast(fitting)
+    except ValueError:  # finer than a nanosecond, or no number
+        number = pc.round(column.cast(pa.decimal256(76, 38)), ndigits=digits, round_mode="half_to_even").cast(fitting)
+    return nanoseconds(pc.multiply(number, Decimal(10**digits)).cast(pa.int64()), 1)
 
 
 def _moment(column: Any) -> Any:

@@ -1,0 +1,87 @@
+"""What a run shows while it goes on: a live table on a terminal, and a line every few seconds where there is none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from middleware.event import Event, type_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from middleware.runtime.cluster import Cluster
+    from middleware.runtime.collector import Collector
+
+_EVERY = 5.0
+"""Seconds between two lines where the output is no terminal."""
+
+_STYLES = {"early": "yellow", "revised": "magenta", "withdrawn": "red strike", "final": "green"}
+
+
+class Progress:
+    """How far a run has come: ``fed`` of ``total`` events, and what its collector has got."""
+
+    def __init__(self, mode: str, total: int, cluster: Cluster, collector: Collector) -> None:
+        self.fed = 0
+        self._mode, self._total = mode, total
+        self._cluster, self._collector = cluster, collector
+
+    def line(self) -> str:
+        """It all in one line."""
+        changes = list(self._collector.changes.values())
+        early, revised, retracted = (sum(one[kind] for one in changes) for kind in ("inserted", "revised", "retracted"))
+        return (
+            f"{self._mode}: {self.fed:,} of {self._total:,} events fed · {early:,} detections early, "
+            f"{revised + retracted:,} corrected, {len(self._collector.finals):,} final"
+        )
+
+    def gone(self) -> list[str]:
+        """Nodes that have ended before they should."""
+        return [f"node {name} ended with exit code {code}" for name, code in self._cluster.dead().items()]
+
+    def table(self) -> Group:
+        """The line, and the latest results."""
+        table = Table(expand=False)
+        for heading in ("result", "when (s)", "what", "state"):
+            table.add_column(heading)
+        for shown in list(self._collector.shown):
+            event, state = shown.event, Text(shown.state, _STYLES[shown.state])
+            table.add_row(type_name(event.__class__), f"{event.ts / 1e9:,.3f}", _fields(event), state)
+        rows: list[Any] = [Text(self.line()), table]
+        return Group(*rows, *(Text(line, "bold red") for line in self.gone()))
+
+
+@contextmanager
+def shown(progress: Progress, screen: Console, every: float = _EVERY) -> Iterator[None]:
+    """Show the progress until the block is left: as a live table, or every few seconds (``every``) as a line."""
+    if screen.is_terminal:
+        with Live(get_renderable=progress.table, console=screen, refresh_per_second=4, transient=True):
+            yield
+        return
+    left = threading.Event()
+
+    def tell() -> None:
+        while not left.wait(every):
+            screen.print("; ".join([progress.line(), *progress.gone()]), markup=False, soft_wrap=True)
+
+    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        left.set()
+        teller.join()
+
+
+def _fields(event: Event) -> str:
+    names = event.__struct_fields__[:-4]
+    values = ((name, getattr(event, name)) for name in names)
+    return ", ".join(f"{name}={value:.2f}" if isinstance(value, float) else f"{name}={value}" for name, value in values)

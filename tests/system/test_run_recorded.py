@@ -1,0 +1,177 @@
+"""``slackline run`` on a CSV file of one's own: what is broken, missing, failing or unread is told, and SIGTERM ends it all."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.system, pytest.mark.spark]
+
+DEADLINE = 240.0
+RUN = [sys.executable, "-m", "middleware.cli.main", "run", "."]
+
+YARD = """
+from middleware import Detector, Event
+
+
+class Position(Event):
+    truck: int
+    x: float
+
+
+class Whistle(Event):
+    loud: float
+
+
+class Stop(Event):
+    truck: int
+
+
+class Alarm(Event):
+    truck: int
+
+
+class Stops(Detector):
+    subscribes, publishes, key = (Position,), (Stop,), "truck"
+
+    def __init__(self):
+        self.x = None
+
+    def on_event(self, event):
+        if event.x == 13.0:
+            raise ValueError("unlucky 13")
+        stopped, self.x = event.x == self.x, event.x
+        return Stop(event.truck, ts=event.ts) if stopped else None
+
+
+class Alarms(Detector):
+    subscribes, publishes = (Stop, Whistle), (Alarm,)
+
+    def on_event(self, event):
+        return Alarm(event.truck, ts=event.ts) if isinstance(event, Stop) else None
+"""
+
+NODES = """
+name = "yard"
+detectors = ["yard:Stops", "yard:Alarms"]
+[recording]
+files = ["yard.csv"]
+mapping = "yard.toml"
+delay = "uniform(1ms, 80ms)"
+speed = "max"
+[[nodes]]
+name = "gate"
+detectors = ["Stops"]
+[[nodes]]
+name = "tower"
+detectors = ["*"]
+"""
+
+MAPPING = """
+type = "Position"
+ts = { column = "time", unit = "s" }
+source = { column = "truck", prefix = "truck-" }
+[fields]
+truck = { column = "truck", type = "int" }
+x = { column = "x", type = "float" }
+"""
+
+ROWS = [(1_700_000_000_000_000_000 + n * 10_000_000, n % 3, float(n // 9)) for n in range(300)]
+BROKEN = 2
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Path:
+    (tmp_path / "yard.py").write_text(YARD)
+    (tmp_path / "nodes.toml").write_text(NODES)
+    (tmp_path / "yard.toml").write_text(MAPPING)
+    lines = [f"{ts // 10**9}.{ts % 10**9:09},{truck},{x}" for ts, truck, x in ROWS]
+    lines[100:100] = ["soon,1,2.0", "1700000000.5,1"]
+    (tmp_path / "yard.csv").write_text("\n".join(["time,truck,x", *lines]) + "\n")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RUN, *arguments], cwd=folder, capture_output=True, text=True, timeout=DEADLINE, check=False)
+
+
+def stops() -> list[tuple[int, int]]:
+    """When which truck stands where it stood before, by a plain loop; at 13 the detector fails, and goes on."""
+    last: dict[int, float] = {}
+    found = []
+    for ts, truck, x in ROWS:
+        if x != 13.0:
+            if last.get(truck) == x:
+                found.append((ts, truck))
+            last[truck] = x
+    return found
+
+
+def test_broken_lines_missing_types_and_failures_are_told_and_the_results_are_right(yard: Path) -> None:
+    done = run(yard, "--json", "result.json", "--results", "finals.jsonl")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "left out 2 broken lines" in done.stdout
+    assert "yard.csv:102: column time" in done.stdout
+    assert "the recording holds nothing of Whistle, which detectors read" in done.stdout
+    assert "Stops on node gate failed at 9 events, and went on without:" in done.stdout
+    assert "9 x ValueError: unlucky 13" in done.stdout
+    assert "Spark prepares the trace: reading" in done.stdout, "progress, where there is no terminal"
+    result = json.loads((yard / "result.json").read_text())
+    assert result["broken"]["count"] == BROKEN
+    for mode in ("speculative", "buffering"):
+        (unit,) = [unit for unit in result["runs"][mode]["units"] if unit["detector"] == "Stops"]
+        assert (unit["failed"], unit["errors"]) == (9, {"ValueError: unlucky 13": 9})
+    lines = [json.loads(line) for line in (yard / "finals.jsonl").read_text().splitlines()]
+    for name in ("Stop", "Alarm"):
+        assert [(line["ts"], line["truck"]) for line in lines if line["type"] == name] == stops()
+    assert [line["ts"] for line in lines] == sorted(line["ts"] for line in lines)
+    assert set(lines[0]) == {"type", "truck", "ts", "id", "source", "level"}
+
+    mapping = yard / "yard.toml"
+    mapping.write_text(mapping.read_text().replace('"Position"', '"yard.Positoin"'))
+    done = run(yard)
+    assert done.returncode == 2, "the mapping has changed, so the trace is another one"
+    assert "holds yard.Positoin, which no detector reads" in done.stderr
+    assert "did you mean Position?" in done.stderr
+
+
+def test_wrong_arguments_are_told_before_spark_starts(yard: Path) -> None:
+    for arguments, told in [
+        (["--json", "gone/result.json"], "there is no folder gone"),
+        (["--results", "gone/finals.jsonl"], "there is no folder gone"),
+        (["--results", "."], "it is a folder"),
+        (["--json", "-", "--results", "-"], "only one of them"),
+    ]:
+        done = run(yard, *arguments)
+        assert done.returncode == 2, done.stderr
+        assert told in done.stderr
+    assert not (yard / "out").exists()
+
+
+def test_sigterm_while_it_feeds_leaves_no_process_behind(yard: Path) -> None:
+    nodes = yard / "nodes.toml"
+    nodes.write_text(nodes.read_text().replace('speed = "max"', 'speed = "0.01x"'))
+    with (yard / "log").open("wb") as log:
+        running = subprocess.Popen([*RUN, "--mode", "speculative"], cwd=yard, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + DEADLINE
+        while b"events fed" not in (yard / "log").read_bytes():
+            assert running.poll() is None, (yard / "log").read_text()
+            assert time.monotonic() < deadline, (yard / "log").read_text()
+            time.sleep(0.05)
+        children = psutil.Process(running.pid).children(recursive=True)
+        assert sum("node" in child.cmdline() for child in children if child.is_running()) == 2
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(DEADLINE) == 143, (yard / "log").read_text()
+        _, alive = psutil.wait_procs(children, 30)
+        assert not alive
+    finally:
+        running.kill()
+    assert "Traceback" not in (yard / "log").read_text()

@@ -1,0 +1,99 @@
+"""When the trace that was prepared before is still that of a scenario, and when it is not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from middleware.errors import TraceError
+from middleware.runtime.scenario import load_scenario
+from middleware.spark.delays import parse_delays
+from middleware.spark.prepared import trace_version
+from tests.unit.spark.test_traces import finish, write
+
+NODES = """
+name = "cellar"
+detectors = ["detectors.soccer.ball:BallHits"]
+[recording]
+files = ["cellar.csv"]
+mapping = "cellar.toml"
+[[nodes]]
+name = "here"
+detectors = ["*"]
+"""
+MAPPING = 'type = "T"\nts = { column = "t", unit = "s" }\nsource = { column = "s" }\n[fields]\n'
+
+
+@pytest.fixture
+def cellar(tmp_path: Path) -> Path:
+    (tmp_path / "nodes.toml").write_text(NODES)
+    (tmp_path / "cellar.toml").write_text(MAPPING)
+    (tmp_path / "cellar.csv").write_text("t,s\n1,a\n")
+    return tmp_path
+
+
+def version(folder: Path, delays: str | None = None) -> int:
+    return trace_version(load_scenario(folder), parse_delays(delays) if delays else None)
+
+
+def rewritten(file: Path, old: str, new: str) -> None:
+    """Change a file, and let nothing but its content show it."""
+    at = file.stat().st_mtime_ns
+    file.write_text(file.read_text().replace(old, new))
+    os.utime(file, ns=(at, at))
+
+
+def test_another_mapping_is_another_trace(cellar: Path) -> None:
+    before = version(cellar)
+    rewritten(cellar / "cellar.toml", '"s" }\nsource', '"ms" }\nsource')
+    assert version(cellar) != before
+
+
+def test_a_mapping_that_was_only_touched_is_the_same(cellar: Path) -> None:
+    before = version(cellar)
+    os.utime(cellar / "cellar.toml", ns=(1, 1))
+    assert version(cellar) == before
+
+
+def test_another_recording_or_other_delays_are_another_trace(cellar: Path) -> None:
+    versions = [version(cellar), version(cellar, "constant(3ms)"), version(cellar, "constant(4ms)")]
+    rewritten(cellar / "cellar.csv", "1,a", "1,a\n2,b")
+    versions.append(version(cellar))
+    assert len(set(versions)) == len(versions)
+
+
+def test_how_it_is_fed_makes_no_other_trace(cellar: Path) -> None:
+    before = version(cellar)
+    rewritten(cellar / "nodes.toml", "[recording]", '[recording]\nspeed = "20x"')
+    assert version(cellar) == before
+
+
+def test_delays_sampled_from_a_trace_that_has_changed_are_another_trace(cellar: Path, tmp_path_factory) -> None:
+    measured = tmp_path_factory.mktemp("measured")
+    write(measured, "Ping", [1, 2, 3])
+    finish(measured)
+    model = f"empirical({measured})"
+    before = version(cellar, model)
+    description = measured / "trace.json"
+    rewritten(description, '"events":3', '"events":4')
+    assert version(cellar, model) != before
+
+
+def test_a_generator_counts_by_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = tmp_path / "cellar_that_is_made_up.py"
+    code.write_text("def rows(seed, seconds):\n    return {}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "nodes.toml").write_text(
+        NODES.replace('files = ["cellar.csv"]\nmapping = "cellar.toml"', 'generate = "cellar_that_is_made_up:rows"')
+    )
+    before = version(tmp_path)
+    rewritten(code, "{}", "{ }")
+    assert version(tmp_path) != before
+
+
+def test_a_mapping_that_is_not_there_is_told(cellar: Path) -> None:
+    (cellar / "cellar.toml").unlink()
+    with pytest.raises(TraceError, match=r"cellar\.toml cannot be read"):
+        version(cellar)
