@@ -6,6 +6,9 @@ state, of which each unit has its own. Sequence queries, windows, CQL and flows 
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
 from typing import Any, ClassVar
 
 import msgspec
@@ -83,9 +86,9 @@ class Operator(Detector):
     ``subscribes``, ``publishes``
         as of any detector, but they may differ from instance to instance: a query makes its own.
 
-    ``plan``
-        what it computes, as text: stored state of another plan is not taken up. Operators made of data (a query, a window)
-        say it; of code, ``version`` speaks.
+    ``definition``
+        what it computes, as text: stored state of another one is not taken up. Operators made of data (a query, a window) say
+        it; of code, ``version`` speaks.
     ``prompt``
         whether, at alpha = 0, it is given what has come even before the node's clock has got there, as what other nodes derive
         may: right where no result waits for time to pass, so that nothing is held back for the clock's sake.
@@ -95,7 +98,7 @@ class Operator(Detector):
 
     key: ClassVar[None] = None
     name: str = ""
-    plan: str = ""
+    definition: str = ""
     prompt: ClassVar[bool] = False
 
     def start(self, name: str, level: int) -> Operation:
@@ -134,6 +137,26 @@ class Origin:
     def of_match(self, events: list[Event]) -> int:
         """The identity of a result that rests on these events, in this order."""
         return self.id(*[(event.source, event.id) for event in events])
+
+
+def described(*values: Any) -> str:
+    """What operators are made of as text, the same in every process: for ``Operator.definition``. Code goes by its name."""
+    return " ".join(map(_described, values))
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, type) or callable(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_described(key)}: {_described(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, Enum) or value is None or isinstance(value, str | bytes | int | float):
+        return str(value) if isinstance(value, Enum) else repr(value)
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_described, value))})"
+    if dataclasses.is_dataclass(value):
+        fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return f"{type(value).__name__}({', '.join(f'{name}={_described(each)}' for name, each in fields)})"
+    return type(value).__qualname__
 
 
 _encode = msgspec.msgpack.Encoder().encode

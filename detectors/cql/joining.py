@@ -38,6 +38,7 @@ class JoinOperator(Operator):
         self.name = plan.name
         self.subscribes = tuple(dict.fromkeys(side.source.event_type for side in (plan.left, plan.right)))
         self.publishes = (plan.target.event_type,)
+        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
         is_timed = self.plan.left.window.slide.measure is Measure.TS

@@ -23,6 +23,7 @@ class MappingOperator(Operator):
         self.name = plan.name
         self.subscribes = tuple(stream.event_type for stream in plan.sources)
         self.publishes = (plan.target.event_type,)
+        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> MappingOperation:
         return MappingOperation(self.plan, name, level)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from detectors.cql.aggregates import Aggregate
 from detectors.cql.catalog import TS, Stream
 from detectors.cql.windows import WindowPlan
 from detectors.expressions.code import Code, Frame
-from middleware.operator import result_fields
+from middleware.operator import described, result_fields
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,13 @@ class Query:
     target: Stream
     columns: tuple[Code, ...]
     frame: Frame
+
+    @property
+    def definition(self) -> str:
+        """All of it as text; of streams the names, of constants the values that code refers to."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("frame", "target")}
+        constants = {name: value for name, value in self.frame.globals.items() if name != "__builtins__"}
+        return described(type(self), self.target.name, parts, constants)
 
     @property
     def ordered(self) -> tuple[Code, ...]:

@@ -68,6 +68,11 @@ def _column(aggregate: Aggregate, arguments: tuple[Code, ...]) -> tuple[str, Col
     return name, (field, kind not in _NARROW or name == "mean")
 
 
+def _shown(key: Any, known: Any) -> tuple[Any, ...]:
+    """The columns of a key in results: as they are, zeros without a sign, so that it never shows which of two came first."""
+    return tuple([part + 0.0 if part.__class__ is float else part for part in (key if isinstance(key, tuple) else (key,))])
+
+
 class SteppedOperation(Operation):
     """Runs a query for which ``can_run``."""
 
@@ -134,6 +139,7 @@ class SteppedOperation(Operation):
             level=self._level,
             seed=stable_hash(self._source),
             encode=msgspec.msgpack.Encoder().encode,
+            show=_shown,
             at_once=False,
         )
 
@@ -144,7 +150,7 @@ class SteppedOperation(Operation):
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         made = self._made
-        inserted, old, new, withdrawn = self._windows.apply(inserts, retracts, emitted, final, self._failed)
+        inserted, old, new, withdrawn, _ = self._windows.apply(inserts, retracts, emitted, final, self._failed)
         if not old and not withdrawn:
             return Delta(made(inserted))
         return difference([*made(old), *made(withdrawn)], [*made(inserted), *made(new)])

@@ -36,6 +36,7 @@ class WindowedOperator(Operator):
         self.name = plan.name
         self.subscribes = (plan.source.event_type,)
         self.publishes = (plan.target.event_type,)
+        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
         kind = SteppedOperation if can_run(self.plan) else WindowedOperation

@@ -19,7 +19,7 @@ from detectors.flow.program import Program
 from detectors.flow.wire import edge_types, spread_types
 from middleware.change import Delta
 from middleware.event import IDENTITY, Event, EventType, Identity
-from middleware.operator import Operation, Operator, Origin
+from middleware.operator import Operation, Operator, Origin, described
 
 
 class FlowOperator(Operator):
@@ -37,6 +37,8 @@ class FlowOperator(Operator):
         self.name, self.stage, self.part, self.outputs = name, stage, part, outputs
         self.subscribes = tuple(inputs)
         self.publishes = tuple(dict.fromkeys(each for output in outputs for each in output.types))
+        nodes = [stage.entry, *stage.maps] if stage is not None else []
+        self.definition = described(part, [(node.kind, node.name, node.window, node.function) for node in nodes])
 
     def start(self, name: str, level: int) -> FlowOperation:
         return FlowOperation(self, name, level)

@@ -20,7 +20,7 @@ from middleware import native
 from middleware.change import Delta
 from middleware.errors import DetectorError
 from middleware.event import IDENTITY, NEVER, Event, EventType, type_name
-from middleware.operator import Operation, Operator, Origin
+from middleware.operator import Operation, Operator, Origin, described
 
 
 class SequenceQuery(Operator):
@@ -51,6 +51,7 @@ class SequenceQuery(Operator):
         self.name = self.plan.name
         self.subscribes = self.plan.types
         self.publishes = (self.plan.result,)
+        self.definition = query if isinstance(query, str) else described(query)
         self.prompt = not self.plan.trails  # type: ignore[misc]
 
     @property

@@ -19,7 +19,7 @@ from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedOperation, can_run
 from middleware.errors import WindowError
 from middleware.event import Event, EventType, type_name
-from middleware.operator import Operation, Operator, result_fields
+from middleware.operator import Operation, Operator, described, result_fields
 
 EMITS = ("close", "change", "final")
 _STAMPS = ("ts", "id", "source", "level")
@@ -89,6 +89,8 @@ class Windows(Operator):
         self.subscribes = reads
         self.publishes = (self.result,)
         self.name = name or f"{self.result.__name__}s"
+        made_of = {field: (aggregate.monoid.name, aggregate.field) for field, aggregate in self.aggregates.items()}
+        self.definition = described(over, emit, self.key_fields, made_of)
         self._check_result()
 
     def start(self, name: str, level: int) -> Operation:

@@ -240,7 +240,7 @@ class Hierarchy:
     def state(self) -> dict[str, Any]:
         """All that the units need to go on in another process; see ``Unit.state``."""
         units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
-        code = {placed.unit.name: (*code_of(placed.unit.detector), _plan(placed.unit)) for placed in self._placed}
+        code = {placed.unit.name: (*code_of(placed.unit.detector), _definition(placed.unit)) for placed in self._placed}
         return {"units": units, "code": code, "clock": self.clock, "promised": self._promised}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -259,16 +259,17 @@ class Hierarchy:
             unit = placed.unit
             if unit.name in state["units"]:
                 kept, adaptation = state["units"][unit.name]
-                (version, schema, *plan), (present, fields) = state["code"][unit.name], code_of(unit.detector)
+                (version, schema, *definition), (present, fields) = state["code"][unit.name], code_of(unit.detector)
                 if schema != fields:
                     raise DetectorError(
                         f"events that {unit.name} reads or publishes have changed since its state was stored: were {schema}; "
                         f"are {fields}; give changed events new names"
                     )
-                if plan and plan[0] != _plan(unit):
+                if definition and definition[0] != _definition(unit):
                     raise DetectorError(
-                        f"{unit.name} computes something else since its state was stored: was {plan[0]}; is {_plan(unit)}; "
-                        "start the node with --rebuild to run it over the log again, or give it another name"
+                        f"{unit.name} computes something else since its state was stored: was {definition[0]}; "
+                        f"is {_definition(unit)}; start the node with --rebuild to run it over the whole log, or give it "
+                        "another name"
                     )
                 unit.restore(kept, version if version != present else None)
                 placed.adaptation = Alpha(*adaptation)
@@ -279,8 +280,8 @@ class Hierarchy:
         return [placed.unit.statistics() for placed in self._placed]
 
 
-def _plan(unit: Unit) -> str:
-    return unit.detector.plan if isinstance(unit.detector, Operator) else ""
+def _definition(unit: Unit) -> str:
+    return unit.detector.definition if isinstance(unit.detector, Operator) else ""
 
 
 def _policy(policies: Policies | Mapping[str, Policies] | None, name: str) -> Policies | None:

@@ -30,8 +30,10 @@ FORMAT = 1
 """Of the file; another one is refused."""
 
 _RETRY = 1.0
-_TRANSIENT = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY})
-"""What a disk may get over: tried again. Anything else would come back for ever."""
+_TRANSIENT = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM}
+)
+"""What a machine may get over (no room, memory or file descriptors): tried again. Anything else would come back for ever."""
 
 _PART = 512 * 2**10
 """Bytes of a checkpoint in one row: SQLite takes no more than 10^9 in one, and a checkpoint may have more."""

@@ -115,7 +115,7 @@ class Planned(Operator):
     subscribes, publishes, name = (Tick,), (Sum,), "Sums"
 
     def __init__(self, window: int) -> None:
-        self.plan = f"window of {window}"
+        self.definition = f"window of {window}"
 
     def start(self, name: str, level: int) -> Operation:
         return Idle()
@@ -132,7 +132,7 @@ class Idle(Operation):
         assert state is None
 
 
-def test_state_of_another_plan_is_refused() -> None:
+def test_state_of_another_definition_is_refused() -> None:
     hierarchy = Hierarchy({"Sums": Planned(10)})
     state = hierarchy.state()
     Hierarchy({"Sums": Planned(10)}).restore(state)
