@@ -151,6 +151,8 @@ def _described(value: Any) -> str:
         return "{" + ", ".join(f"{_described(key)}: {_described(each)}" for key, each in value.items()) + "}"
     if isinstance(value, Enum) or value is None or isinstance(value, str | bytes | int | float):
         return str(value) if isinstance(value, Enum) else repr(value)
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(_described, value)))}}}"
     if isinstance(value, list | tuple):
         return f"({', '.join(map(_described, value))})"
     if dataclasses.is_dataclass(value):

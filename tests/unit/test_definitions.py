@@ -47,6 +47,10 @@ def cql(query: str, before: str = "") -> str:
     return next(each.definition for each in script.operators if each.name.startswith("Result"))
 
 
+def pair(name: str, size: int) -> str:
+    return f"Tick [SIZE {size} seconds EVERY 1] AS {name}"
+
+
 def test_cql_differs_by_what_a_query_means_not_by_what_stands_beside_it() -> None:
     queries = [
         "SELECT value FROM Tick WHERE value > 3",
@@ -56,8 +60,7 @@ def test_cql_differs_by_what_a_query_means_not_by_what_stands_beside_it() -> Non
         "SELECT sum(value) AS s FROM Tick [SIZE 10 seconds EVERY 10 seconds]",
         "SELECT sum(value) AS s FROM Tick [SIZE 20 seconds EVERY 10 seconds]",
         "SELECT avg(value) AS s FROM Tick [SIZE 20 seconds EVERY 10 seconds]",
-        "SELECT a.value AS x FROM Tick [SIZE 5 seconds EVERY 1] AS a JOIN Tick [SIZE 5 seconds EVERY 1] AS b ON a.sensor = b.sensor",
-        "SELECT a.value AS x FROM Tick [SIZE 6 seconds EVERY 1] AS a JOIN Tick [SIZE 5 seconds EVERY 1] AS b ON a.sensor = b.sensor",
+        *(f"SELECT a.value AS x FROM {pair('a', size)} JOIN {pair('b', 5)} ON a.sensor = b.sensor" for size in (5, 6)),
     ]
     made = [cql(query) for query in queries]
     assert len(set(made)) == len(made)
