@@ -5,9 +5,12 @@ import math
 
 import pytest
 
+from detectors.cql.aggregates import NAMES, aggregate
 from detectors.expressions.analysis import caster
+from detectors.expressions.code import Code
+from detectors.expressions.errors import QueryError, Span
 from detectors.expressions.functions import FUNCTIONS, NUMBER, SAME
-from detectors.expressions.types import LIMITS, PYTHON, REALS, Type
+from detectors.expressions.types import LIMITS, PYTHON, REALS, Kind, Type
 
 WHOLE = [0, 1, -1, 7, 400, -400, 0xD800]
 VALUES = {
@@ -72,3 +75,21 @@ def test_functions(name, kind):
             found = function.call(*arguments)
             if name != "abs" or kind in REALS:  # of the least Long it is sealed where it is called
                 assert_of(result, found, (name, arguments))
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("kind", [Type.INT, Type.LONG, Type.DOUBLE, Type.STRING, Type.BOOLEAN])
+def test_aggregates(name, kind):
+    second = [Code("w", Kind(Type.DOUBLE))]
+    try:
+        chosen = aggregate(name, [Code("v", Kind(kind))], False, Span(0, 1))
+        contents = [list(values) for count in (1, 2) for values in itertools.product(VALUES[kind], repeat=count)]
+    except QueryError:
+        try:
+            chosen = aggregate(name, [Code("v", Kind(kind)), *second], False, Span(0, 1))
+        except QueryError:
+            return  # of numbers alone
+        pairs = list(itertools.product(VALUES[kind], VALUES[Type.DOUBLE]))
+        contents = [[one] for one in pairs] + [list(each) for each in itertools.product(pairs[::3], repeat=2)]
+    for values in contents:
+        assert_of(chosen.kind.type, chosen.fold(values), (name, values))
