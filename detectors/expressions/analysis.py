@@ -237,15 +237,19 @@ class Analysis:
             self._alike(operand, node.operand, other, item, node.span, "IN")
             for other, item in zip(others, node.items, strict=True)
         ]
-        operand = items[0][0] if len({one.type for one, _ in items}) == 1 else operand
+        if len({one.type for one, _ in items}) > 1:  # a Char among texts and numbers
+            return self._junction("OR", [self._comparison("=", node.operand, item, node.span) for item in node.items])
+        operand = items[0][0]
         codes = [other for _, other in items]
         nullable = operand.nullable or any(code.nullable for code in codes)
+        may_be_nan = operand.type in REALS
         if all(code.constant for code in codes):
             known = tuple(constant_value(self.frame, code) for code in codes)
             name = self.frame.constant(known if None in known else frozenset(known))
+            may_be_nan = may_be_nan and any(value != value for value in known)  # noqa: PLR0124 (NaN)
         else:
             name = f"({', '.join(code.value for code in codes)},)"
-        if nullable or operand.type in REALS:
+        if nullable or may_be_nan:
             return Code(f"is_in({operand.value}, {name})", Kind(Type.BOOLEAN, nullable))
         return Code(f"({operand.value} in {name})", Kind(Type.BOOLEAN), false=f"({operand.value} not in {name})")
 

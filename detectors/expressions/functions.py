@@ -144,8 +144,8 @@ FUNCTIONS: dict[str, Function] = {
     "cos": _real(math.cos),
     "tan": _real(math.tan),
     "atan2": _real(math.atan2, 2),
-    "greatest": Function((SAME,), SAME, max, is_variadic=True),
-    "least": Function((SAME,), SAME, min, is_variadic=True),
+    "greatest": Function((SAME,), SAME, lambda *values: max(values), is_variadic=True),
+    "least": Function((SAME,), SAME, lambda *values: min(values), is_variadic=True),
     # what may be missing
     "coalesce": Function((SAME,), SAME, _first_known, is_variadic=True, is_partial=True, is_lenient=True),
     "nullif": Function((SAME, SAME), SAME, _null_if, is_partial=True, is_lenient=True),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import QueryError, compile_cql, joining, trees
+from detectors.cql import QueryError, compile_cql, joining, trees, windowed
 from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.windowed import WindowedOperation
 from middleware.change import Delta
@@ -161,8 +161,9 @@ WINDOWS = [
     st.lists(st.tuples(st.integers(-4, 8), ROWS), max_size=14),
     st.integers(0, 2**32),
     st.sampled_from([0, 2, 128]),
+    st.sampled_from([0, 256]),
 )
-def test_a_window_is_the_same_however_it_is_come_by(window, partition, group, aggregates, drawn, seed, small):
+def test_a_window_is_the_same_however_it_is_come_by(window, partition, group, aggregates, drawn, seed, small, purge):
     columns = ", ".join(f"{text} AS c{place}" for place, text in enumerate(aggregates))
     (operator,) = compile_cql(f"{STREAM} SELECT {columns} FROM U [{window}{partition}] {group} INTO R").operators
     make = operator.subscribes[0]
@@ -173,6 +174,8 @@ def test_a_window_is_the_same_however_it_is_come_by(window, partition, group, ag
     assert played(operator, history(events, random), restarts) == wanted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "SMALL", small)
+        patch.setattr(windowed, "LEAST_PURGE", purge)
+        patch.setattr(windowed, "PURGE_SHARE", purge)
         assert played(Plain(operator.plan), history(events, random), restarts) == wanted
 
 

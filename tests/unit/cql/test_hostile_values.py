@@ -36,6 +36,9 @@ DOUBLE, INT, LONG, DATETIME = Type.DOUBLE, Type.INT, Type.LONG, Type.DATETIME
         ("v * v IN (4611686014132420609, 2)", (INT, 2**31 - 1), None), ("1 IN (v * v, 2)", (INT, 2**31 - 1), None),
         ("v * v BETWEEN 0 AND 9", (INT, 3), True), ("v + v IS NULL", (LONG, 2**62), True),
         ("v IN (v, NULL)", (DOUBLE, NAN), None),
+        ("v IN ('b', 65)", (Type.CHAR, "A"), True), ("v NOT IN ('b', 65)", (Type.CHAR, "A"), False),
+        ("v NOT IN ('b', 65)", (Type.CHAR, "B"), True), ("v IN (65, 'b')", (Type.CHAR, "b"), True),
+        ("v IN (1e308 * 10 - 1e308 * 10, 1)", (DOUBLE, NAN), False),
         ("v NOT IN (1.0, 2.0)", (DOUBLE, NAN), True), ("CAST(v AS Char)", (INT, 0xDFFF), None),
     ],
 )  # fmt: skip
