@@ -18,11 +18,16 @@ def same(one: Event, other: Event) -> bool:
     return (one == other and exactly(one, other)) or repr(one) == repr(other)
 
 
+def does_not_fit(value: Any) -> bool:
+    """Whether a value is a whole number beyond 64 bits."""
+    return value.__class__ is int and not -(2**63) <= value < 2**63
+
+
 def beyond(event: Event, fields: Iterable[str]) -> str | None:
     """What is wrong with a result of which one of these fields is a whole number beyond 64 bits: no event can carry it away."""
     for name in fields:
         value = getattr(event, name)
-        if value.__class__ is int and not -(2**63) <= value < 2**63:
+        if does_not_fit(value):
             return (
                 f"OverflowError: {name} of a {type_name(event.__class__)} at {event.ts} ns is {value}, which does not fit into "
                 "64 bits: it is not published; calculate with floats where numbers become that large"

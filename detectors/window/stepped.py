@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from detectors.outcomes import packed, unpacked, withheld
+from detectors.outcomes import does_not_fit, packed, unpacked, withheld
 from detectors.window.kinds import Hopping
 from middleware import native
 from middleware.change import Delta
@@ -41,11 +42,17 @@ def can_run(plan: Windows) -> bool:
 
 
 class SteppedOperation(Operation):
-    """Runs ``Windows`` for which ``can_run``."""
+    """Runs ``Windows`` for which ``can_run``. ``show``: how results show keys, if not as ``Windows.shown``.
 
-    def __init__(self, plan: Windows, name: str, level: int) -> None:
+    ``overflows``
+        how many rows ``feed`` has left out, since a whole number in them is beyond 64 bits.
+    """
+
+    def __init__(self, plan: Windows, name: str, level: int, show: Callable[[Any, Any], tuple[Any, ...]] | None = None) -> None:
         super().__init__()
         self._plan, self._name, self._level = plan, name, level
+        self._show = show or plan.shown
+        self.overflows = 0
         self.columns: list[tuple[str, bool]] = []
         self._windows = self._new()
 
@@ -74,7 +81,7 @@ class SteppedOperation(Operation):
             level=self._level,
             seed=stable_hash(self._name),
             encode=msgspec.msgpack.Encoder().encode,
-            show=plan.shown,
+            show=self._show,
             at_once=plan.emit == "change",
         )
 
@@ -99,8 +106,12 @@ class SteppedOperation(Operation):
 
     def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[tuple[Any, ...]]:
         """Take columns of what comes, none of it at or before the ``final`` of the last call; rows of the windows that end."""
-        inserted, *_ = self._windows.feed(times, keys, columns, upto, final)
-        return inserted
+        rows, _, _, _, is_beyond = self._windows.feed(times, keys, columns, upto, final)
+        if not is_beyond:
+            return rows
+        fit = [row for row in rows if not any(map(does_not_fit, row))]
+        self.overflows += len(rows) - len(fit)
+        return fit
 
     def _failed(self, event: Event, error: BaseException) -> None:
         self.fail(event, "".join(traceback.format_exception(error)))

@@ -19,6 +19,10 @@ class TableWindows:
 
     ``late``
         how many rows came later than that; they are in no window.
+    ``overflows``
+        how many results were left out, since a whole number in them is beyond 64 bits.
+
+    All tables have the same columns, of the same types: keys those of the batches.
 
     Raises WindowError for windows that the native core cannot run, or that publish more than finals.
     """
@@ -30,11 +34,18 @@ class TableWindows:
             )
         self.late = 0
         self._plan, self._ts, self._lateness = plan, ts, lateness
-        self._operation = SteppedOperation(plan, plan.name, 1)
+        self._operation = SteppedOperation(plan, plan.name, 1, self._shown)
+        self._types = {"start": pa.int64(), "end": pa.int64(), "ts": pa.int64()}
+        for field, aggregate in plan.aggregates.items():
+            monoid = aggregate.monoid
+            is_float = monoid.name == "mean" or (monoid.native is not None and monoid.native[1] == "float")
+            self._types[field] = pa.float64() if is_float else pa.int64()
         self._clock = self._final = MIN_TS
 
     def push(self, batch: pa.RecordBatch) -> pa.Table:
         """Take rows; the results of the windows that are complete now."""
+        for field in self._plan.key_fields:
+            self._types.setdefault(field, _plain_type(batch.schema.field(field).type))
         times = _nanoseconds(batch[self._ts])
         if not len(times):
             return self._table([])
@@ -53,6 +64,10 @@ class TableWindows:
         columns = [empty for _ in self._operation.columns]
         return self._table(self._operation.feed(empty, empty, columns, END, END))
 
+    @property
+    def overflows(self) -> int:
+        return self._operation.overflows
+
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """The results of one batch after another, and of the rest."""
         for batch in batches:
@@ -68,11 +83,28 @@ class TableWindows:
             return column if pa.types.is_integer(column.type) else column.to_pylist()
         return list(zip(*(batch[field].to_pylist() for field in fields), strict=True))
 
+    def _shown(self, given: Any, known: Any) -> tuple[Any, ...]:
+        """A key's fields as they stand in the batches; zero without a sign, since zeros are one key."""
+        fields = given if isinstance(given, tuple) else (given,)
+        kinds = [self._types[field] for field in self._plan.key_fields]
+        return tuple([_of_kind(field, kind) for field, kind in zip(fields, kinds, strict=True)])
+
     def _table(self, rows: list[tuple[Any, ...]]) -> pa.Table:
         """Results as a table: the fields of the result type, and ts."""
         names = self._plan.result.__struct_fields__[:-3]  # without id, source and level
         columns: Iterable[Any] = zip(*rows, strict=True) if rows else [()] * len(names)
-        return pa.table({name: pa.array(column) for name, column in zip(names, columns, strict=False)})
+        types = [self._types.get(name) for name in names]
+        return pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, types, strict=False)})
+
+
+def _of_kind(value: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_boolean(kind) and value is not None:
+        return bool(value)
+    return 0.0 if isinstance(value, float) and value == 0 else value
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _nanoseconds(column: Any) -> Any:

@@ -70,3 +70,25 @@ def test_what_needs_events_is_refused():
     for plan in (Windows(Reading, Session(5), VALUES), Windows(Reading, Tumbling(5), {"v": (VARIANCE, "value")})):
         with pytest.raises(WindowError, match="hopping and tumbling"):
             TableWindows(plan, lateness=5)
+
+
+def test_tables_have_the_same_columns_whatever_is_in_them_and_keys_as_they_were():
+    from detectors.window.tables import TableWindows
+
+    class Keyed(Event):
+        flag: bool
+        name: str
+        number: float
+        value: int
+
+    columns = {"flag": [True, False, True, True], "name": ["x", "y", "x", None], "number": [1.0, 2.5, -0.0, 0.0]}
+    table = pa.table({"ts": [1, 2, 3, 12], **columns, "value": [2**62, 1, 2**62, 5]})
+    for key, values in columns.items():
+        windows = TableWindows(Windows(Keyed, Tumbling(10), {"n": COUNT}, key=key), lateness=5)
+        found = pa.concat_tables(windows.run(table.to_batches(1)))  # the first have no rows
+        assert found.schema.field(key).type == table.schema.field(key).type
+        shown = {repr(value) for value in found.column(key).to_pylist()}
+        assert shown == {repr(0.0 if value == 0 and key == "number" else value) for value in values}
+    windows = TableWindows(Windows(Keyed, Tumbling(10), {"sum": (SUM, "value")}), lateness=5)
+    assert [row["sum"] for row in pa.concat_tables(windows.run(table.to_batches(2))).to_pylist()] == [5]
+    assert windows.overflows == 1
