@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from middleware.errors import ScenarioError
+from middleware.errors import NetworkError, ScenarioError
 
 
 def node(
@@ -73,18 +73,21 @@ def node(
     own = Keys.load(keys, allow) if keys and allow else None
     sources = chosen.plan.sources.policy()
     store = Store(folder, name) if durable and folder is not None else None
-    running = Node(
-        name,
-        addresses[name],
-        addresses,
-        reporter,
-        chosen.types,
-        keys=own,
-        sources=sources,
-        ledger=ledger,
-        store=store,
-        rebuild=rebuild,
-    )
+    try:
+        running = Node(
+            name,
+            addresses[name],
+            addresses,
+            reporter,
+            chosen.types,
+            keys=own,
+            sources=sources,
+            ledger=ledger,
+            store=store,
+            rebuild=rebuild,
+        )
+    except NetworkError as error:  # before it runs: what it was given will not do
+        raise ScenarioError(f"node {name} cannot start: {error}") from None
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)

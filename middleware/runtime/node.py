@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
@@ -121,9 +122,16 @@ class Node:
             for peer, address in (peers or {}).items():
                 if peer != name:
                     self._transport.dial(peer, address, node=peer)
-        except Exception:
-            self._transport.close()
+            self._begin(peers, types, sources, rebuild)
+        except BaseException:
+            self._close()
             raise
+
+    def _begin(
+        self, peers: Mapping[str, str] | None, types: EventTypes | None, sources: SourcePolicy | None, rebuild: bool
+    ) -> None:
+        """Make the broker and, with a store, bring it to where the last life ended."""
+        name, processor, store = self.name, self._processor, self._store
         now = time.monotonic_ns()
         types = types if types is not None else EventTypes()
         journal = Journal(store.line, store.read) if store is not None else None
@@ -161,11 +169,16 @@ class Node:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            self._transport.close()
-            self._ledger.close()
-            if self._store is not None:
-                self._store.close()
+            self._close()
             _log.info("node stopped", node=self.name)
+
+    def _close(self) -> None:
+        """Let go of the sockets, the ledger, and the store with its lock: each of them, whatever happens to the others."""
+        with ExitStack() as stack:
+            if self._store is not None:
+                stack.callback(self._store.close)
+            stack.callback(self._ledger.close)
+            stack.callback(self._transport.close)
 
     def stop(self) -> None:
         """Ask the loop to end; may be called from any thread, or from the processor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import zmq
@@ -33,16 +34,42 @@ def is_private(address: str) -> bool:
         return host == "localhost"
 
 
-def check_address(address: str, keys: Keys | None) -> None:
-    """Raises NetworkError for an address that is none, or that lies beyond this machine and no keys were given."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("tcp", "ipc") or not (parts.netloc or parts.path):
-        raise NetworkError(f"{address!r} is no address: give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
+def check_address(address: str, keys: Keys | None, *, binds: bool = False) -> None:
+    """Raises NetworkError for an address that is none, or that lies beyond this machine and no keys were given.
+
+    ``binds``: it is to be bound, so that its port may be left open (``*`` or 0).
+    """
+    if (why := _fault(address, binds)) is not None:
+        raise NetworkError(
+            f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a"
+        )
     if keys is None and not is_private(address):
         raise NetworkError(
             f"{address} can be reached from other machines, so it needs keys: create a pair on each side with "
             "'slackline keys new NAME', list the public keys in the allow-list, and name both files in the configuration"
         )
+
+
+def _fault(address: str, binds: bool) -> str | None:
+    """What is wrong with the form of an address."""
+    try:
+        parts = urlsplit(address)
+        if parts.scheme == "ipc":
+            return None if parts.netloc or parts.path else "it has no path"
+        if parts.scheme != "tcp":
+            return "it begins with neither tcp:// nor ipc://"
+        if not parts.hostname:
+            return "it has no host"
+    except ValueError as error:  # such as brackets that are not closed
+        return str(error)
+    host, _, port = parts.netloc.rpartition(":")
+    if parts.path or parts.query or parts.fragment or not host or port.endswith("]"):
+        return "it does not end with a port"
+    if binds and port in ("*", "0"):
+        return None
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        return f"{port!r} is no port"
+    return None
 
 
 class Transport:
@@ -63,45 +90,55 @@ class Transport:
 
     def bind(self, address: str) -> str:
         """Let others attach at ``address``; the address in full, if it left the port open. Raises NetworkError."""
-        check_address(address, self._keys)
-        socket = self._socket(zmq.ROUTER)
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        if self._keys is not None:
-            self._gatekeeper = Gatekeeper(self._context, self._keys)
-            self._keys.secure_server(socket)
-        try:
-            socket.bind(address)
-        except zmq.ZMQError as error:
-            raise NetworkError(f"cannot bind {address}: {error}; is another node running there?") from None
-        self._router = socket
-        self._poller.register(socket, zmq.POLLIN)
+        check_address(address, self._keys, binds=True)
+        with self._socket(zmq.ROUTER) as socket:
+            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            if self._keys is not None:
+                self._gatekeeper = Gatekeeper(self._context, self._keys)
+                self._keys.secure_server(socket)
+            try:
+                socket.bind(address)
+            except zmq.ZMQError as error:
+                raise NetworkError(f"cannot bind {address}: {error}; is another node running there?") from None
+            self._router = socket
         return socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def dial(self, name: str, address: str, node: str | None = None) -> None:
-        """Connect to a node; its channel is ``name``. ``node``: whose key it must have. Comes back by itself after a break."""
-        check_address(address, self._keys)
-        socket = self._socket(zmq.DEALER)
-        socket.setsockopt(zmq.IMMEDIATE, 1)
-        socket.setsockopt(zmq.RECONNECT_IVL, 50)
-        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
-        if self._keys is not None:
-            self._keys.secure_client(socket, node)
-        try:
-            socket.connect(address)
-        except zmq.ZMQError as error:
-            raise NetworkError(f"cannot connect to {address}: {error}") from None
-        self._dealers[name] = socket
-        self._names[socket] = name
-        self._poller.register(socket, zmq.POLLIN)
+        """Connect to a node; its channel is ``name``. ``node``: whose key it must have. Comes back by itself after a break.
 
-    def _socket(self, kind: int) -> zmq.Socket[bytes]:
+        Raises NetworkError, or KeyFileError if no key is listed for the node.
+        """
+        check_address(address, self._keys)
+        with self._socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.IMMEDIATE, 1)
+            socket.setsockopt(zmq.RECONNECT_IVL, 50)
+            socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
+            if self._keys is not None:
+                self._keys.secure_client(socket, node)
+            try:
+                socket.connect(address)
+            except zmq.ZMQError as error:
+                raise NetworkError(f"cannot connect to {address}: {error}") from None
+            self._dealers[name] = socket
+            self._names[socket] = name
+
+    @contextmanager
+    def _socket(self, kind: int) -> Iterator[zmq.Socket[bytes]]:
+        """A socket that is polled from now on, or, if its address or its keys will not do, is closed at once.
+
+        Left open it would hang ``close`` for ever: a context waits for all of its sockets.
+        """
         socket = self._context.socket(kind)
-        socket.setsockopt(zmq.SNDHWM, 0)  # bounded by the credit of the links
-        socket.setsockopt(zmq.LINGER, 200)
-        socket.setsockopt(
-            zmq.MAXMSGSIZE, 2 * MAX_FRAME
-        )  # beyond MAX_FRAME the codec refuses and counts; this is for the memory
-        return socket
+        try:
+            socket.setsockopt(zmq.SNDHWM, 0)  # bounded by the credit of the links
+            socket.setsockopt(zmq.LINGER, 200)
+            # Beyond MAX_FRAME the codec refuses and counts; this is for the memory.
+            socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_FRAME)
+            yield socket
+        except BaseException:
+            socket.close(linger=0)
+            raise
+        self._poller.register(socket, zmq.POLLIN)
 
     def wake_by(self, descriptor: int) -> None:
         """Let ``poll`` end, too, when there is something to read from this file descriptor."""

@@ -1,0 +1,67 @@
+"""A node that cannot start says why and ends, and lets go of what it had taken."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from middleware.errors import NetworkError, StateError
+from middleware.runtime.ledger import Ledger
+from middleware.runtime.node import Node
+from middleware.runtime.store import Store
+
+pytestmark = pytest.mark.system
+
+PLAN = """
+name = "small"
+detectors = "watch:none"
+
+[recording]
+generate = "watch:none"
+
+[[nodes]]
+name = "edge"
+"""
+
+
+def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "nodes.toml").write_text(PLAN)
+    (tmp_path / "watch.py").write_text("def none():\n    return []\n")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"tcp://127.0.0.1:{other.getsockname()[1]}"
+        command = [sys.executable, "-m", "middleware.cli.main", "node", ".", "edge", "--address", f"edge={address}"]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines() == [
+        f"error: node edge cannot start: cannot bind {address}: Address already in use (addr='{address}'); "
+        "is another node running there?"
+    ]
+
+
+def test_the_state_is_free_again(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="is no address") as held:
+        Node("n", "tcp://127.0.0.1:x", ledger=Ledger("n", tmp_path), store=Store(tmp_path, "n"))
+    with pytest.raises(StateError, match="cannot run it") as also_held:
+        Node("n", "tcp://127.0.0.1:*", processor=object.__new__(Plain), store=Store(tmp_path, "n"))
+    node = Node("n", "tcp://127.0.0.1:*", store=Store(tmp_path, "n"))
+    node.stop()
+    node.run()
+    assert held.tb is not None and also_held.tb is not None  # the traceback kept nothing open
+
+
+class Plain:
+    """A processor without state()/restore()."""
+
+    subscriptions = publications = frozenset[str]()

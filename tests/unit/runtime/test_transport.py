@@ -1,0 +1,84 @@
+"""An address or a key that will not do is an error at once, and leaves nothing open behind it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from middleware.errors import NetworkError
+from middleware.runtime.zeromq import check_address
+
+WRONG = {
+    "port in use": ("NetworkError", "Node('n', taken)", "cannot bind tcp://127.0.0.1:"),
+    "peer's address is none": (
+        "NetworkError",
+        "Node('n', free, {'other': 'tcp://127.0.0.1:*'})",
+        "'*' is no port",
+    ),
+    "subscriber's port is none": ("NetworkError", "Subscriber('tcp://127.0.0.1:notaport', ['X'])", "'notaport' is no port"),
+    "path that cannot be": ("NetworkError", "Node('n', 'ipc:///no/such/folder/' + 200 * 'x')", "cannot bind ipc://"),
+    "which key": ("KeyFileError", "Publisher('tcp://127.0.0.1:5701', keys=Keys(me, [a, b]))", "several keys are listed"),
+    "no key": ("KeyFileError", "Node('n', free, {'c': 'tcp://127.0.0.1:5999'}, keys=Keys(me, [a, b]))", "no key of node 'c'"),
+    "keys and a port in use": ("NetworkError", "Node('n', taken, keys=Keys(me, [a, b]))", "cannot bind tcp://127.0.0.1:"),
+}
+
+PROGRAM = """
+    import sys, zmq
+    from pathlib import Path
+    from middleware.errors import SlacklineError
+    from middleware.runtime.clients import Publisher, Subscriber
+    from middleware.runtime.keys import Allowed, Keys, new_keys
+    from middleware.runtime.node import Node
+
+    me, *others = (new_keys(name, Path(sys.argv[1], name)) for name in ("me", "a", "b"))
+    a, b = (Allowed(pair.public, pair.name) for pair in others)
+    socket = zmq.Context.instance().socket(zmq.ROUTER)
+    port = socket.bind_to_random_port("tcp://127.0.0.1")
+    taken, free = f"tcp://127.0.0.1:{port}", "tcp://127.0.0.1:*"
+    try:
+        EXPRESSION
+    except SlacklineError as error:
+        print(type(error).__name__, error)
+    socket.close()
+"""
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_will_not_do_is_an_error_and_no_hanging(case: str, tmp_path: Path) -> None:
+    kind, expression, said = WRONG[case]
+    program = textwrap.dedent(PROGRAM).replace("EXPRESSION", expression)
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith(f"{kind} "), done.stderr
+    assert said in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("tcp://[::1", "Invalid IPv6 URL"),
+        ("tcp://[::1]", "does not end with a port"),
+        ("tcp://127.0.0.1", "does not end with a port"),
+        ("tcp://127.0.0.1:", "'' is no port"),
+        ("tcp://127.0.0.1:70000", "'70000' is no port"),
+        ("tcp://127.0.0.1:5701/x", "does not end with a port"),
+        ("tcp://127.0.0.1:*", r"'\*' is no port"),
+        ("tcp://:5701", "it has no host"),
+        ("ipc://", "it has no path"),
+        ("127.0.0.1:5701", "neither tcp:// nor ipc://"),
+        ("", "neither tcp:// nor ipc://"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_with_the_reason(address: str, why: str) -> None:
+    with pytest.raises(NetworkError, match=f"is no address: .*{why}"):
+        check_address(address, None)
+
+
+def test_sound_addresses() -> None:
+    for address in ("tcp://127.0.0.1:5701", "tcp://[::1]:5701", "tcp://localhost:1", "ipc:///tmp/a", "ipc://a"):
+        check_address(address, None)
+    for port in ("*", "0"):
+        check_address(f"tcp://127.0.0.1:{port}", None, binds=True)
