@@ -8,14 +8,17 @@ same events: the receiver keeps the first.
 
 from __future__ import annotations
 
+import http.client
 import os
 import sqlite3
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 import xxhash
@@ -62,56 +65,128 @@ def deliver(subscriber: Subscriber, sink: Sink, until: int = END) -> int:
 
 
 def as_record(event: Event) -> dict[str, Any]:
-    """An event as a flat record: its type name and all its fields."""
-    return {"type": type_name(event.__class__)} | msgspec.structs.asdict(event)
+    """An event as a flat record: under ``type`` its type name, then all its fields.
+
+    A field of the event that is itself called ``type`` stands under ``type_`` (or ``type__``, if it has a ``type_``, too).
+    As JSON, NaN and infinities, which JSON does not have, become null.
+    """
+    fields = msgspec.structs.asdict(event)
+    if "type" in fields:
+        fields = {type_field(fields) if name == "type" else name: value for name, value in fields.items()}
+    return {"type": type_name(event.__class__)} | fields
+
+
+def type_field(names: Collection[str]) -> str:
+    """What an event's own field ``type`` is called in a record, given the names of all its fields."""
+    name = "type_"
+    while name in names:
+        name += "_"
+    return name
+
+
+class _Line(msgspec.Struct):
+    """What a line of a file must have to be one that a sink wrote."""
+
+    type: str
+    ts: int
+    level: int
+    source: str
+    id: int
+
+
+_BEGINNING = b'{"type":"'
 
 
 class FileSink:
-    """JSON lines. A line that was cut off by a crash is cut away; the last whole one tells the mark."""
+    """JSON lines. A line that was cut off by a crash is cut away; the last whole one tells the mark.
+
+    A file that this did not write is refused, and left as it is.
+    """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
-            self._file: IO[bytes] = path.open("a+b")
-            last = self._repair()
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise SinkError(f"{path} cannot be written: {error.strerror}") from None
-        self.mark: Mark | None = None
-        if last is not None:
-            try:
-                found = msgspec.json.decode(last)
-                self.mark = (found["ts"], found["level"], found["source"], found["id"])
-            except (msgspec.DecodeError, KeyError, TypeError):
-                raise SinkError(f"{path} is no file of this kind: its last line is no event; use another one") from None
+        try:
+            self.mark, self._end = self._repaired()
+            _keep_name(path)
+        except OSError as error:
+            self.close()
+            raise SinkError(f"{path} cannot be written: {error.strerror}") from None
+        except SinkError:
+            self.close()
+            raise
 
     def take(self, events: Sequence[Event]) -> None:
-        """See Sink. One write and one fsync for all of them."""
-        start = self._file.seek(0, 2)
+        """See Sink. All of them are written and brought to the disk (fsync) at once, or none of them stays in the file."""
+        left = memoryview(b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in events))
+        end = self._end + len(left)
         try:
-            self._file.write(b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in events))
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            if os.fstat(self._descriptor).st_size > self._end:  # the last time not even this could be done
+                os.ftruncate(self._descriptor, self._end)
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            os.fsync(self._descriptor)
         except OSError as error:
-            self._file.truncate(start)
-            raise SinkError(f"{self._file.name} cannot be written: {error.strerror}") from None
-        self.mark = ORDER(events[-1])
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._end)
+            raise SinkError(f"{self._path} cannot be written: {error.strerror}") from None
+        self.mark, self._end = ORDER(events[-1]), end
 
     def close(self) -> None:
         """See Sink."""
-        self._file.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
-    def _repair(self) -> bytes | None:
-        """Cut away what follows the last line end; the last line."""
-        file = self._file
-        end = file.seek(0, 2)
-        tail, start = b"", end
-        while start and tail.count(b"\n") < 2:
-            size = min(65_536, start)
-            start = file.seek(start - size)
-            tail = file.read(size) + tail
-        whole = tail[: tail.rfind(b"\n") + 1]
-        file.truncate(end - len(tail) + len(whole))
-        lines = whole.splitlines()
-        return lines[-1] if lines else None
+    def _repaired(self) -> tuple[Mark | None, int]:
+        """The mark, and the size once what follows the last line end is cut away: only if the file is a sink's own."""
+        size = os.fstat(self._descriptor).st_size
+        tail, length = b"", 65_536
+        while len(tail) < size and tail.count(b"\n") < 2:
+            tail = os.pread(self._descriptor, min(length, size), max(0, size - length))
+            length *= 2
+        end = size - len(tail) + tail.rfind(b"\n") + 1
+        cut = tail[tail.rfind(b"\n") + 1 :]
+        lines = tail[: len(tail) - len(cut)].splitlines()
+        mark = _mark_of(lines[-1]) if lines else None
+        is_own = mark is not None if lines else not cut or _is_cut_off(cut)
+        if not is_own:
+            raise SinkError(f"{self._path} is no file of this kind: its last line is no event; use another one")
+        if cut:
+            os.ftruncate(self._descriptor, end)
+        return mark, end
+
+
+def _mark_of(line: bytes) -> Mark | None:
+    """The order key of the event in a line; None if it is none."""
+    try:
+        found = msgspec.json.decode(line, type=_Line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found.ts, found.level, found.source, found.id
+
+
+def _is_cut_off(start: bytes) -> bool:
+    """Whether the only line of a file is the beginning of a record, or a whole one that lacks nothing but its end."""
+    if start[: len(_BEGINNING)] != _BEGINNING[: len(start)]:
+        return False
+    try:
+        msgspec.json.decode(start)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    return _mark_of(start) is not None
+
+
+def _keep_name(path: Path) -> None:
+    """Bring a file's entry in its folder to the disk: else a power cut may take a new file away, and all that is in it."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 class SqliteSink:
@@ -156,18 +231,20 @@ class SqliteSink:
 
 
 class HttpSink:
-    """POSTs JSON arrays of events; tries again while the endpoint is away or answers 429 or 5xx.
+    """POSTs JSON arrays of events; tries again while the endpoint is away, gives no sound answer, or answers 429 or 5xx.
 
     The header ``Idempotency-Key`` is made of the identities in the batch: the same events come under the same key. Each
-    event carries (source, id), by which a receiver, or the topic of a broker behind it, recognises what it has.
+    event carries (source, id), by which a receiver, or the topic of a broker behind it, recognises what it has. An endpoint
+    that has moved (3xx) is an error: a redirection may turn a POST into a GET, and then nobody has the events.
     """
 
     mark: Mark | None = None
 
     def __init__(self, url: str, *, timeout: float = 10.0, patience: float = 60.0) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise SinkError(f"{url!r} is no HTTP address")
+        if not _is_http(url):
+            raise SinkError(f"{url!r} is no HTTP address: give one such as http://127.0.0.1:8080/results")
         self._url, self._timeout, self._patience = url, timeout, patience
+        self._opener = urllib.request.build_opener(_NoRedirection)
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
@@ -187,15 +264,38 @@ class HttpSink:
     def _post(self, request: urllib.request.Request) -> str | None:
         """None if the endpoint took it, or why it may later. Raises SinkError if it never will."""
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout):
+            with self._opener.open(request, timeout=self._timeout):
                 return None
         except urllib.error.HTTPError as error:
             error.close()
+            if 300 <= error.code < 400:
+                there = error.headers.get("Location")
+                moved = f"give the address that it names: {there}" if there else "give the address where events are taken"
+                raise SinkError(
+                    f"{self._url} answers {error.code} {error.reason}, and has not taken the events; {moved}"
+                ) from None
             if error.code != 429 and error.code < 500:
                 raise SinkError(f"{self._url} refuses the events: {error.code} {error.reason}") from None
             return f"{error.code} {error.reason}"
+        except http.client.HTTPException as error:  # such as a proxy's, or a TLS port's: it may be another's the next time
+            return f"its answer is no HTTP: {str(error).strip() or type(error).__name__}"
         except OSError as error:
             return str(error)
 
     def close(self) -> None:
         """See Sink."""
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none; the answer is an error then."""
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises ValueError if it is no number
+    except ValueError:
+        return False
+    sound = url.isascii() and url.isprintable() and " " not in url
+    return sound and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0

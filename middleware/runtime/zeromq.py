@@ -40,9 +40,7 @@ def check_address(address: str, keys: Keys | None, *, binds: bool = False) -> No
     ``binds``: it is to be bound, so that its port may be left open (``*`` or 0).
     """
     if (why := _fault(address, binds)) is not None:
-        raise NetworkError(
-            f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a"
-        )
+        raise NetworkError(f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
     if keys is None and not is_private(address):
         raise NetworkError(
             f"{address} can be reached from other machines, so it needs keys: create a pair on each side with "

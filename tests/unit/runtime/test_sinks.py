@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+import socket
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +18,7 @@ import pytest
 
 from middleware.errors import SinkError
 from middleware.event import ORDER, Event
-from middleware.runtime.sinks import FileSink, HttpSink, SqliteSink
+from middleware.runtime.sinks import FileSink, HttpSink, SqliteSink, as_record
 
 
 class Goal(Event, frozen=True):
@@ -49,6 +54,114 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     assert file.read_text() == "Dear Sir,\n"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"precious": "configuration, no line end"}',
+        '{"type":"FeatureCollection","features":[]}',
+        '{"type":"Goal","ts":1,"level":"one","source":"x","id":1}',
+        "no line end",
+        "[1]",
+        "{",
+        '{"type":"Goal"}\n{"type":"Go',
+        "\0\0\0",
+        "x" * 200_000,
+        '{"type":"Goal","ts":1}\n' + "x" * 200_000,
+    ],
+)
+def test_a_foreign_file_stays_as_it_is(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "foreign"
+    file.write_text(text)
+    if text == "{":  # this may be a sink's, of which one byte came to the disk
+        FileSink(file).close()
+        return
+    with pytest.raises(SinkError, match="is no file of this kind"):
+        FileSink(file)
+    assert file.read_text() == text
+
+
+def test_the_first_line_may_be_cut_off_anywhere(tmp_path: Path) -> None:
+    file = tmp_path / "goals.jsonl"
+    line = json.dumps(as_record(goals(1, 1)[0]), separators=(",", ":"))
+    for cut in range(len(line) + 1):
+        file.write_text(line[:cut])
+        sink = FileSink(file)
+        assert sink.mark is None
+        sink.take(goals(1, 1))
+        sink.close()
+        assert file.read_text() == line + "\n"
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file may grow beyond this many bytes: as on a disk that is full, what fits is written."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("truncates", [True, False])
+def test_a_full_disk_costs_no_event_and_doubles_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truncates: bool) -> None:
+    file = tmp_path / "goals.jsonl"
+    sink = FileSink(file)
+    sink.take(goals(1, 10))
+    size, mark = file.stat().st_size, sink.mark
+
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    for _ in range(2):
+        with largest_file(size + 1_000), monkeypatch.context() as patch, pytest.raises(SinkError, match="File too large"):
+            if not truncates:
+                patch.setattr(os, "ftruncate", broken)
+                patch.setattr(os, "fstat", lambda _: os.stat_result([0] * 6 + [size] + [0] * 3))
+            sink.take(goals(11, 60))
+        assert sink.mark == mark
+        assert (file.stat().st_size == size) is truncates
+        if not truncates:
+            break
+    sink.take(goals(11, 60))
+    sink.close()
+    assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == list(range(1, 61))
+
+
+def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, bytes(data)[:7]))
+    sink = FileSink(tmp_path / "goals.jsonl")
+    sink.take(goals(1, 5))
+    sink.close()
+    monkeypatch.undo()
+    assert [json.loads(line)["id"] for line in (tmp_path / "goals.jsonl").read_text().splitlines()] == [1, 2, 3, 4, 5]
+
+
+class Odd(Event):
+    type: str
+    x: float
+
+
+class Odder(Event):
+    type: str
+    type_: int
+
+
+def test_a_record_always_has_its_type_name() -> None:
+    odd = as_record(Odd("mine", float("nan"), ts=1, id=1, source="a"))
+    assert (odd["type"], odd["type_"]) == ("Odd", "mine")
+    odder = as_record(Odder("mine", 7, ts=1, id=1, source="a"))
+    assert (odder["type"], odder["type_"], odder["type__"]) == ("Odder", 7, "mine")
+
+
+def test_numbers_that_json_does_not_have_become_null(tmp_path: Path) -> None:
+    sink = FileSink(tmp_path / "odd.jsonl")
+    sink.take([Odd("mine", float("inf"), ts=1, id=1, source="a")])
+    sink.close()
+    assert json.loads((tmp_path / "odd.jsonl").read_text())["x"] is None
+
+
 def test_a_table_keeps_events_and_mark_together(tmp_path: Path) -> None:
     file = tmp_path / "goals.sqlite"
     sink = SqliteSink(file)
@@ -73,6 +186,11 @@ class Endpoint(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.taken.setdefault(self.headers["Idempotency-Key"], [event["id"] for event in body])
         self.send_response(self.answers.pop(0))
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *args: object) -> None:
@@ -93,3 +211,45 @@ def test_an_endpoint_is_asked_again_under_the_same_key() -> None:
     server.server_close()
     with pytest.raises(SinkError, match="has not taken 1 events"):
         HttpSink(f"http://127.0.0.1:{server.server_port}/", patience=0.1).take(goals(5, 5))
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_an_endpoint_that_has_moved_has_not_taken_anything(code: int) -> None:
+    server = HTTPServer(("127.0.0.1", 0), Endpoint)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Endpoint.answers, Endpoint.taken = [code], {}
+    with pytest.raises(SinkError, match=f"answers {code} .*give the address that it names: /elsewhere"):
+        HttpSink(f"http://127.0.0.1:{server.server_port}/goals").take(goals(1, 2))
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_answer_that_is_no_http_is_asked_for_again() -> None:
+    answers = [b"garbage\r\n\r\n", b"", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]
+
+    def serve(server: socket.socket) -> None:
+        for answer in answers:
+            connection, _ = server.accept()
+            with connection:
+                received = b""
+                while b'"id":2' not in received:
+                    received += connection.recv(65_536)
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        HttpSink(f"http://127.0.0.1:{server.getsockname()[1]}/").take(goals(2, 2))
+        thread.join(20)
+        assert not thread.is_alive()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answers = [b"garbage\r\n\r\n"]
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        with pytest.raises(SinkError, match="has not taken 1 events .*its answer is no HTTP"):
+            HttpSink(f"http://127.0.0.1:{server.getsockname()[1]}/", patience=0).take(goals(2, 2))
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://", "http://h:port/", "http://[::1", "http://h/a b", "http://h/\n", "x"])
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(SinkError, match="is no HTTP address"):
+        HttpSink(url)
