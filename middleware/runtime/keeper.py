@@ -44,7 +44,7 @@ class Keeper:
         journal.oldest = store.oldest
         start = time.monotonic_ns()
         self.recovered: Recovered
-        if rebuild and store.oldest:
+        if rebuild and not store.is_whole:
             raise StateError(f"{store.file} does not reach back to its beginning any more: nothing can be built anew from it")
         checkpoint = store.checkpoint() if not rebuild else None
         records = store.behind_checkpoint() if not rebuild else store.everything()

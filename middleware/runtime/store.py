@@ -14,9 +14,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 import structlog
@@ -30,12 +30,25 @@ FORMAT = 1
 """Of the file; another one is refused."""
 
 _RETRY = 1.0
+_TRANSIENT = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY})
+"""What a disk may get over: tried again. Anything else would come back for ever."""
+
+_PART = 512 * 2**10
+"""Bytes of a checkpoint in one row: SQLite takes no more than 10^9 in one, and a checkpoint may have more."""
+
+_running = time.monotonic_ns
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, last INTEGER NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS log_last ON log (last);
 CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS checkpoint_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 """
+
+_ADVICE = (
+    "see that the disk is sound and has room; if the file is damaged, put a copy of its folder in its place, or move the "
+    "folder away to have the node begin anew, without what it knew"
+)
 
 _log = structlog.get_logger()
 
@@ -43,7 +56,8 @@ _log = structlog.get_logger()
 class Retention(msgspec.Struct, frozen=True):
     """How much of the log is kept below the last checkpoint, for those who come late: so long (ns), and so many bytes.
 
-    What a reader has not passed yet is kept four times as long; after that it has a gap, and is told.
+    What a reader has not passed yet is kept four times as long; after that it has a gap, and is told. Only the time counts
+    for which the node was running: the wall clock may leap, by decades when a machine without a battery finds its time.
     """
 
     age: int = 24 * 3600 * SECOND
@@ -61,17 +75,15 @@ class Store:
         self.file = folder / "log.sqlite"
         self._retention = retention if retention is not None else Retention()
         self._lock = _locked(self.file)
-        try:
-            self._read = self._connect()
-            self._read.executescript(_SCHEMA)
-            self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
-            self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
-            if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
-                raise StateError(f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it")
-        except sqlite3.Error as error:
-            raise StateError(f"{self.file} cannot be used: {error}") from None
-        self._oldest = self._first_position()
-        self._bytes = self._total("SELECT sum(length(data)) FROM log")
+        with ExitStack() as undo:
+            undo.callback(self._lock.close)
+            try:
+                self._read = undo.enter_context(closing(self._connect()))
+                self._open()
+            except sqlite3.Error as error:
+                raise StateError(f"{self.file} cannot be used: {error}; {_ADVICE}") from None
+            undo.pop_all()
+        self._failure: StateError | None = None
         self._queue: deque[tuple[Write, bytes | None]] = deque()
         self._done: deque[int] = deque()
         self._work = threading.Condition()
@@ -80,6 +92,18 @@ class Store:
         self._writer = threading.Thread(target=self._write_all, name=f"store of {name}", daemon=True)
         self._writer.start()
 
+    def _open(self) -> None:
+        self._read.executescript(_SCHEMA)
+        self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
+        self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
+        if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
+            raise StateError(f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it")
+        self._oldest = self._first_position()
+        self._bytes = self._total("SELECT sum(length(data)) FROM log")
+        last = "SELECT at FROM {} ORDER BY number DESC LIMIT 1"
+        last_age = f"SELECT coalesce(({last.format('log')}), ({last.format('checkpoint')}), 0)"
+        self._aged = self._total(last_age) - _running()
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     @property
@@ -87,32 +111,56 @@ class Store:
         """The position behind which the log begins."""
         return self._oldest
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing has been cut off the log: it begins with the first record of all."""
+        first = "SELECT coalesce((SELECT min(number) FROM log), (SELECT max(number) + 1 FROM checkpoint), 1)"
+        return all(number == 1 for (number,) in self._rows(first))
+
     def checkpoint(self) -> bytes | None:
         """The last checkpoint."""
-        row = self._read.execute("SELECT data FROM checkpoint ORDER BY number DESC LIMIT 1").fetchone()
-        return row[0] if row is not None else None
+        for number, data in self._rows("SELECT number, data FROM checkpoint ORDER BY number DESC LIMIT 1"):
+            rest = self._rows("SELECT data FROM checkpoint_rest WHERE number = ? ORDER BY part", number)
+            return b"".join([data, *(part for (part,) in rest)])
+        return None
 
     def behind_checkpoint(self) -> Iterator[Record]:
         """The records behind it, in order."""
         query = "SELECT data FROM log WHERE number > coalesce((SELECT max(number) FROM checkpoint), 0) ORDER BY number"
-        return (decode_record(data) for (data,) in self._read.execute(query))
+        return (self._decoded(data) for (data,) in self._rows(query))
 
     def everything(self) -> Iterator[Record]:
         """All the records there are, in order."""
-        return (decode_record(data) for (data,) in self._read.execute("SELECT data FROM log ORDER BY number"))
+        return (self._decoded(data) for (data,) in self._rows("SELECT data FROM log ORDER BY number"))
 
     def read(self, position: int, size: int) -> Iterator[Record]:
         """Stored records with blocks behind a position, in order, about so many bytes."""
-        for (data,) in self._read.execute("SELECT data FROM log WHERE last > ? ORDER BY number", (position,)):
-            yield decode_record(data)
+        for (data,) in self._rows("SELECT data FROM log WHERE last > ? ORDER BY number", position):
+            yield self._decoded(data)
             size -= len(data)
             if size <= 0:
                 return
 
+    def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._read.execute(query, values)
+        except sqlite3.Error as error:
+            raise StateError(f"{self.file} cannot be read: {error}; {_ADVICE}") from None
+
+    def _decoded(self, data: bytes) -> Record:
+        try:
+            return decode_record(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"{self.file} holds a record that is none: {error}; {_ADVICE}") from None
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, write: Write) -> int:
-        """Begin to store; returns the size of the checkpoint in it, or 0. The checkpoint is taken before this returns."""
+        """Begin to store; returns the size of the checkpoint in it, or 0. The checkpoint is taken before this returns.
+
+        Raises StateError if nothing can be stored any more.
+        """
+        self._check_writer()
         checkpoint = write.checkpoint() if write.checkpoint is not None else None
         with self._work:
             self._queue.append((write, checkpoint))
@@ -120,14 +168,21 @@ class Store:
         return len(checkpoint) if checkpoint is not None else 0
 
     def stored(self) -> int | None:
-        """The number of the last record stored, if that has changed since the last time."""
+        """The number of the last record stored, if that has changed since the last time.
+
+        Raises StateError if nothing can be stored any more, and trying again would not help.
+        """
+        with suppress(BlockingIOError):  # first: what is written to the pipe behind this is about something not told yet
+            os.read(self.wakes, 4096)
+        self._check_writer()
         number = None
         while self._done:
             number = self._done.popleft()
-        if number is not None:
-            with suppress(BlockingIOError):
-                os.read(self.wakes, 4096)
         return number
+
+    def _check_writer(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def idle(self) -> bool:
@@ -148,31 +203,51 @@ class Store:
     # -- the writer's thread ------------------------------------------------------------------------------------------
 
     def _write_all(self) -> None:
-        connection = self._connect()
+        """The thread. However it ends, the node's own thread learns of it."""
+        try:
+            with closing(self._connect()) as connection:
+                while batch := self._next_batch():
+                    if not self._is_stored(connection, batch):
+                        break
+        except BaseException as error:
+            self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_ADVICE}")
+            self._tell()
+
+    def _next_batch(self) -> list[tuple[Write, bytes | None]]:
+        """What is to be stored next; nothing if the store is closed."""
+        with self._work:
+            self._work.wait_for(lambda: self._queue or self._closing)
+            return list(self._queue)
+
+    def _is_stored(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> bool:
+        """Store a batch, however long the disk will not have it; False if the store is closed meanwhile."""
         while True:
-            with self._work:
-                self._work.wait_for(lambda: self._queue or self._closing)
-                batch = list(self._queue)
-            if not batch:
-                break
             try:
                 self._commit(connection, batch)
+                break
             except sqlite3.Error as error:
-                connection.rollback()
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _TRANSIENT:
+                    raise
+                with suppress(sqlite3.Error):
+                    connection.rollback()
                 _log.error("cannot store, the node waits", file=str(self.file), why=str(error))
                 with self._work:
                     if self._closing or self._work.wait_for(lambda: self._closing, _RETRY):
-                        break
-                continue
-            with self._work:
-                for _ in batch:
-                    self._queue.popleft()
-                self._done.append(batch[-1][0].record.number)
+                        return False
+        with self._work:
+            for _ in batch:
+                self._queue.popleft()
+            self._done.append(batch[-1][0].record.number)
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
+        """Wake the node's thread."""
+        with suppress(BlockingIOError):  # full: it has not heeded what was told before
             os.write(self._wake, b"!")
-        connection.close()
 
     def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> None:
-        now = time.time_ns()
+        now = self._aged + _running()
         rows = []
         for write, _ in batch:
             record = write.record
@@ -182,8 +257,12 @@ class Store:
         connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", rows)
         checkpoint = next(((write.record.number, data) for write, data in reversed(batch) if data is not None), None)
         if checkpoint is not None:
+            number, data = checkpoint[0], memoryview(checkpoint[1])
             connection.execute("DELETE FROM checkpoint")
-            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (checkpoint[0], now, checkpoint[1]))
+            connection.execute("DELETE FROM checkpoint_rest")
+            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (number, now, data[:_PART]))
+            parts = ((number, data[start : start + _PART]) for start in range(_PART, len(data), _PART))
+            connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", parts)
         added = sum(len(row[3]) for row in rows)
         removed, oldest = self._trim(connection, batch[-1][0].needed, now, added) if checkpoint is not None else (0, 0)
         connection.execute("COMMIT")
@@ -193,7 +272,7 @@ class Store:
     def _trim(self, connection: sqlite3.Connection, needed: int, now: int, added: int) -> tuple[int, int]:
         """Forget what lies below the checkpoint and has been kept long enough; the bytes gained, and where the log begins."""
         removed, oldest, at_least, keep = 0, 0, 0, self._retention
-        below = "number <= (SELECT max(number) FROM checkpoint)"
+        below = "number < (SELECT max(number) FROM checkpoint)"
         rows = connection.execute(f"SELECT number, last, at, length(data) FROM log WHERE {below} ORDER BY number")
         for number, last, at, size in rows:
             patience = 1 if last <= needed else 4
@@ -209,8 +288,12 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _meta(self, key: str, change: Callable[[int], int]) -> int:
@@ -226,7 +309,7 @@ class Store:
     def _first_position(self) -> int:
         """Where the log begins: with the first block of its first record."""
         row = self._read.execute("SELECT data FROM log ORDER BY number LIMIT 1").fetchone()
-        return decode_record(row[0]).first if row is not None else 0
+        return self._decoded(row[0]).first if row is not None else 0
 
 
 def _locked(file: Path) -> IO[bytes]:

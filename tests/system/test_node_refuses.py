@@ -5,11 +5,14 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from middleware.errors import NetworkError, StateError
+from middleware.event import Event, EventTypes
+from middleware.runtime.clients import Subscriber
 from middleware.runtime.ledger import Ledger
 from middleware.runtime.node import Node
 from middleware.runtime.store import Store
@@ -59,6 +62,33 @@ def test_the_state_is_free_again(tmp_path: Path) -> None:
     node.stop()
     node.run()
     assert held.tb is not None and also_held.tb is not None  # the traceback kept nothing open
+
+
+def test_a_store_that_cannot_store_ends_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: object) -> None:
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(Store, "_commit", dies)
+    node = Node("n", "tcp://127.0.0.1:*", types=EventTypes([Tick]), store=Store(tmp_path, "n"))
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            node.run()
+        except StateError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    with Subscriber(node.address, Tick):
+        thread.join(30)
+    assert "cannot be written, now or later: no more" in str(ended[0])
+    monkeypatch.undo()
+    Store(tmp_path, "n").close()
+
+
+class Tick(Event):
+    n: int
 
 
 class Plain:

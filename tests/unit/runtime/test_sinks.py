@@ -245,7 +245,7 @@ def test_an_answer_that_is_no_http_is_asked_for_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers = [b"garbage\r\n\r\n"]
         threading.Thread(target=serve, args=(server,), daemon=True).start()
-        with pytest.raises(SinkError, match="has not taken 1 events .*its answer is no HTTP"):
+        with pytest.raises(SinkError, match=r"has not taken 1 events .*its answer is no HTTP"):
             HttpSink(f"http://127.0.0.1:{server.getsockname()[1]}/", patience=0).take(goals(2, 2))
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,10 +33,12 @@ def poll_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def fill(store: Store, first: int, last: int, checkpoints: dict[int, bytes] | None = None, **options: int) -> None:
+def fill(
+    store: Store, first: int, last: int, checkpoints: dict[int, bytes] | None = None, size: int = 10, **options: int
+) -> None:
     for number in range(first, last + 1):
         data = (checkpoints or {}).get(number)
-        store.write(Write(record(number), (lambda data=data: data) if data is not None else None, **options))
+        store.write(Write(record(number, size=size), (lambda data=data: data) if data is not None else None, **options))
     reached = 0
 
     def done() -> bool:
@@ -104,7 +109,9 @@ def test_a_disk_that_refuses_is_tried_again_and_nothing_is_lost(tmp_path: Path, 
         if next(refusals, False):
             connection.execute("BEGIN")
             connection.execute("INSERT INTO log VALUES (999, 0, 0, x'')")
-            raise sqlite3.OperationalError("database or disk is full")
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
         commit(self, connection, batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Store, "_commit", full)
@@ -113,6 +120,163 @@ def test_a_disk_that_refuses_is_tried_again_and_nothing_is_lost(tmp_path: Path, 
     fill(store, 1, 3)
     assert [each.number for each in store.read(0, 10**6)] == [1, 2, 3]
     store.close()
+
+
+def test_a_checkpoint_may_be_larger_than_what_sqlite_takes_in_one_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = Store._connect
+
+    def limited(self: Store) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
+        return connection
+
+    monkeypatch.setattr(Store, "_connect", limited)
+    large = os.urandom(2_100_000)
+    store = Store(tmp_path, "a")
+    fill(store, 1, 3, {2: large, 3: large[::-1]})
+    assert store.checkpoint() == large[::-1]
+    fill(store, 4, 4, {4: b"small"})
+    assert store.checkpoint() == b"small"
+    fill(store, 5, 5, {5: large})
+    store.close()
+    again = Store(tmp_path, "a")
+    assert again.checkpoint() == large
+    fill(again, 6, 6, {6: b""})
+    assert again.checkpoint() == b""
+    again.close()
+
+
+@pytest.mark.parametrize("kind", ["record too large", "thread dies", "cannot open"])
+def test_what_will_never_be_stored_is_an_error_of_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    connect, here = Store._connect, threading.current_thread()
+
+    def limited(self: Store) -> sqlite3.Connection:
+        if kind == "cannot open" and threading.current_thread() is not here:
+            raise sqlite3.OperationalError("unable to open database file")
+        connection = connect(self)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
+        return connection
+
+    def dies(*_: object) -> None:
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(Store, "_connect", limited)
+    if kind == "thread dies":
+        monkeypatch.setattr(Store, "_commit", dies)
+    store = Store(tmp_path, "a")
+    with suppress(StateError):  # the thread that cannot even open has ended by now, or has not
+        store.write(Write(record(1, 1, 1_100_000)))
+    poller = select.poll()
+    poller.register(store.wakes, select.POLLIN)
+    assert poller.poll(20_000), "the node is woken"
+    for _ in range(2):
+        with pytest.raises(StateError, match=r"cannot be written, now or later: .*move the folder away"):
+            store.stored()
+    with pytest.raises(StateError, match="cannot be written"):
+        store.write(Write(record(2)))
+    store.close()
+    monkeypatch.undo()
+    Store(tmp_path, "a").close()
+
+
+def test_a_node_is_not_woken_for_what_it_has_been_told(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a")
+    poller = select.poll()
+    poller.register(store.wakes, select.POLLIN)
+    for number in range(1, 200):
+        store.write(Write(record(number)))
+        poll_until(lambda: bool(store._done))
+        assert store.stored() == number  # maybe before the writer's thread has come to write to the pipe
+    store.write(Write(record(200)))
+    poll_until(lambda: bool(store._done) and bool(poller.poll(0)))
+    os.write(store._wake, b"!")  # the one of 199, late
+    store._done.clear()
+    assert store.stored() is None
+    assert not poller.poll(0)
+    store.close()
+
+
+def test_a_node_that_does_not_look_for_long_does_not_stop_the_writer(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a")
+    with suppress(BlockingIOError):
+        while True:
+            os.write(store._wake, b"!" * 4096)
+    store.write(Write(record(1)))
+    poll_until(lambda: bool(store._done))
+    assert store.stored() == 1
+    fill(store, 2, 3)
+    store.close()
+
+
+def test_retention_counts_the_time_for_which_the_node_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    day, running, wall = 24 * 3600 * 10**9, 5, 10**18
+    monkeypatch.setattr(stores, "_running", lambda: running)
+    monkeypatch.setattr(stores.time, "time_ns", lambda: wall)
+    store = Store(tmp_path, "a")
+    fill(store, 1, 5)
+    wall += 50 * 365 * day  # the machine finds its time
+    fill(store, 6, 6, {6: b"one"}, needed=4)
+    assert store.oldest == 0
+    running += day - 10
+    fill(store, 7, 7, {7: b"two"}, needed=4)
+    assert store.oldest == 0
+    store.close()
+    running = 3  # another boot: it counts from anew
+    store = Store(tmp_path, "a")
+    fill(store, 8, 8, {8: b"three"}, needed=4)
+    assert store.oldest == 0
+    running += 11
+    fill(store, 9, 9, {9: b"four"}, needed=4)
+    assert store.oldest == 4, "what all have passed goes after a day"
+    running += 3 * day
+    fill(store, 10, 10, {10: b"five"}, needed=4)
+    assert store.oldest == 12, "the others' after four: records 3 to 6 were stored before, 7 a day later"
+    store.close()
+
+
+def test_a_log_knows_whether_it_reaches_back_to_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = 0
+    monkeypatch.setattr(stores, "_running", lambda: running)
+    store = Store(tmp_path, "a", Retention(age=1))
+    assert store.is_whole
+    store.write(Write(Record(1, 0, [], False, None, {})))  # no blocks: cut off, it leaves the oldest position at 0
+    fill(store, 2, 2, {2: b"one"})
+    assert store.is_whole
+    running = 10
+    fill(store, 3, 3, {3: b"two"})
+    assert not store.is_whole
+    store.close()
+    again = Store(tmp_path, "a", Retention(age=1))
+    assert not again.is_whole
+    again.close()
+
+
+def test_a_damaged_log_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a")
+    for first in range(1, 200, 10):
+        fill(store, first, first + 9, size=3_000)
+    store.close()
+    file = tmp_path / "log.sqlite"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:40_960] + os.urandom(45_056) + whole[86_016:])
+    with pytest.raises(StateError, match=r"log.sqlite .*move the folder away"):  # noqa: PT012
+        store = Store(tmp_path, "a")
+        list(store.behind_checkpoint())
+    file.write_bytes(whole[:60] + os.urandom(4_000) + whole[4_060:])
+    with pytest.raises(StateError, match=r"log.sqlite cannot be used: .*move the folder away") as held:
+        Store(tmp_path, "a")
+    file.unlink()
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE log (number INTEGER PRIMARY KEY, last INTEGER, at INTEGER, data BLOB)")
+        database.execute("INSERT INTO log VALUES (1, 0, 0, x'ff00')")
+    database.close()
+    with pytest.raises(StateError, match="a record that is none"):
+        Store(tmp_path, "a")
+    assert held.tb is not None
+    file.unlink()
+    Store(tmp_path, "a").close()  # not locked by those that could not be used
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
