@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import structlog
+import xxhash
 
 from middleware.errors import LedgerError
 from middleware.event import type_name
@@ -39,13 +40,13 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, node TEXT NOT NULL, detector TEXT NOT NULL,
     reason TEXT NOT NULL, change TEXT NOT NULL, type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL,
-    ts INTEGER NOT NULL, clk INTEGER, k INTEGER, bound INTEGER NOT NULL, record BLOB NOT NULL,
-    UNIQUE (detector, change, type, source, id, ts, reason) ON CONFLICT IGNORE
+    ts INTEGER NOT NULL, clk INTEGER, k INTEGER, bound INTEGER NOT NULL, record BLOB NOT NULL, digest BLOB NOT NULL,
+    UNIQUE (detector, change, type, source, id, ts, reason, digest) ON CONFLICT IGNORE
 )
 """
 
 _FIELDS = "number, at, node, detector, reason, change, type, source, id, ts, clk, k, bound, record"
-_INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}) VALUES ({', '.join('?' * 13)})"
+_INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}, digest) VALUES ({', '.join('?' * 14)})"
 _log = structlog.get_logger()
 
 
@@ -114,14 +115,16 @@ class Ledger:
             event = late.event
             about = type_name(event.__class__), event.source, event.id, event.ts
             seen = late.clk, late.k, late.final
-            self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, encode(event)))
+            record = encode(event)
+            self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, record, _digest(record)))
 
     def list_turned(self, entries: Iterable[Turned]) -> None:
         """Enter what was turned away where it came in."""
         now = time.time_ns()
         for each in entries:
             about = each.type, each.source, each.id, each.ts
-            self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, each.bound, each.record))
+            what = each.bound, each.record, _digest(each.record)
+            self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
     def commit(self) -> None:
         """Write what was entered since the last time, in one transaction. O(entries); nothing to do costs nothing."""
@@ -226,10 +229,29 @@ def _opened(file: Path) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         with database:
+            database.execute("BEGIN IMMEDIATE")
+            _renew(database)
             database.execute(_SCHEMA)
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"cannot open the late ledger {file}: {error}; the state folder must be this node's own") from None
     return database
+
+
+def _renew(database: sqlite3.Connection) -> None:
+    """Bring a ledger of before to today's form: one whose entries were told apart without what is in their events."""
+    columns = [row[1] for row in database.execute("PRAGMA table_info (entries)")]
+    if not columns or "digest" in columns:
+        return
+    database.create_function("digest", 1, _digest, deterministic=True)
+    database.execute("ALTER TABLE entries RENAME TO entries_before")
+    database.execute(_SCHEMA)
+    database.execute(f"INSERT INTO entries ({_FIELDS}, digest) SELECT {_FIELDS}, digest(record) FROM entries_before")
+    database.execute("DROP TABLE entries_before")
+
+
+def _digest(record: bytes) -> bytes:
+    """By which two late revisions of one event are two entries, and one that is listed again is one."""
+    return xxhash.xxh3_64_digest(record)
 
 
 @contextmanager
