@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -21,6 +20,7 @@ from middleware.event import END, Event, EventType, EventTypes, type_name
 from middleware.pubsub.codec import name_of
 from middleware.runtime.clients import Consistency, Publisher, Subscriber
 from middleware.runtime.keys import Keys
+from middleware.runtime.usercode import import_user_module
 
 _BATCH = 512
 _BAD_LINES_SHOWN = 5
@@ -35,14 +35,11 @@ NodeName = Annotated[str | None, typer.Option("--node", help="Name of the node i
 
 
 def event_types(modules: list[str]) -> EventTypes:
-    """All event classes that the modules have. Raises EventError if one cannot be imported, or has none."""
+    """All event classes that the modules have. Raises ScenarioError if one cannot be imported, EventError if it has none."""
     sys.path.insert(0, os.getcwd())
     types = EventTypes()
     for name in modules:
-        try:
-            module = import_module(name)
-        except ImportError as error:
-            raise EventError(f"cannot import {name}: {error}") from None
+        module = import_user_module(name)
         found = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Event)]
         if not any(each is not Event for each in found):
             raise EventError(f"module {name} has no event classes (class Name(Event): ...)")

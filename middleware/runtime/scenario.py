@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.pubsub.sources import SourcePolicy
 from middleware.quantities import parse_duration
+from middleware.runtime.usercode import called, load_object
 
 FILE = "nodes.toml"
 """The name of a scenario's file in its folder."""
@@ -185,6 +185,7 @@ class Scenario:
         self.plan = plan
         self.file = file
         self.folder = file.parent
+        _check_names(plan)
         self.detectors = _detectors(plan, self.folder)
         self.levels = levels(self.detectors)
         self.places = _places(plan, self.detectors)
@@ -290,11 +291,13 @@ class Scenario:
             raise ScenarioError("recording: give either generate (a function) or files (with a reader or a mapping)")
         if recording.delay_like is not None and recording.delay is not None:
             raise ScenarioError("recording: give either delay (a model) or delay_like (another scenario)")
-        try:
-            self.policies()
-            plan.sources.policy()
-        except (SlacklineError, ValueError) as error:
-            raise ScenarioError(f"policies or sources: {error}") from None
+        behaviour: dict[str, Callable[[], object]] = {"policies": plan.policies.policies, "sources": plan.sources.policy}
+        behaviour |= {f"policies_for.{name}": own.policies for name, own in plan.policies_for.items()}
+        for key, make in behaviour.items():
+            try:
+                make()
+            except (SlacklineError, ValueError) as error:
+                raise ScenarioError(f"{key}: {error}") from None
 
 
 def load_scenario(where: str | Path) -> Scenario:
@@ -309,6 +312,8 @@ def load_scenario(where: str | Path) -> Scenario:
         raise ScenarioError(f"{path}: {at.strip('`.') or 'top level'}: {what}") from None
     except msgspec.DecodeError as error:
         raise ScenarioError(f"{path} is no TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path} is no TOML: it is not UTF-8, from byte {error.start} on; save it as UTF-8") from None
     try:
         return Scenario(plan, path)
     except SlacklineError as error:
@@ -324,7 +329,7 @@ def changed_plan(where: str | Path, file: Path) -> Scenario:
     """The scenario at ``where`` with another plan: that in ``file``, as JSON. Raises ScenarioError."""
     try:
         plan = msgspec.json.decode(file.read_bytes(), type=Plan)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise ScenarioError(f"{file} is no plan: {error}") from None
     return Scenario(plan, _scenario_file(where))
 
@@ -349,36 +354,12 @@ def _package_folder(name: str) -> Path | None:
     return Path(next(iter(module.__path__))) if getattr(module, "__path__", None) else None
 
 
-def load_object(target: str, folder: Path | None = None) -> Any:
-    """What ``module:name`` stands for; modules beside the scenario are found too. Raises ScenarioError."""
-    module_name, colon, name = target.partition(":")
-    if not (module_name and colon and name):
-        raise ScenarioError(f"{target!r}: write module:name, such as detectors.soccer.ball:BallHits")
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    try:
-        module = import_module(module_name)
-    except ImportError as error:
-        raise ScenarioError(f"{target}: cannot import {module_name}: {error}") from None
-    if not hasattr(module, name):
-        there = sorted(each for each, value in vars(module).items() if _is_detector(value, module_name))
-        raise ScenarioError(f"{target}: {module_name} has no {name}; its detectors: {', '.join(there) or 'none'}")
-    return getattr(module, name)
-
-
-def _is_detector(value: Any, module: str) -> bool:
-    """Whether it is an operator, or a detector class of this module."""
-    if isinstance(value, type):
-        return issubclass(value, Detector) and value.__module__ == module
-    return isinstance(value, Operator)
-
-
 def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
     if isinstance(plan.detectors, str):
-        try:
-            return named(load_object(plan.detectors, folder)(**plan.settings))
-        except TypeError as error:
-            raise ScenarioError(f"settings: {plan.detectors}: {error}") from None
+        made = called(plan.detectors, load_object(plan.detectors, folder), plan.settings)
+        if not isinstance(made, Iterable):
+            raise ScenarioError(f"detectors: {plan.detectors} gives {made!r}: it must give detectors, in a list or a dict")
+        return named(made)
     return named([_made(target, plan.settings.get(target.partition(":")[2], {}), folder) for target in plan.detectors])
 
 
@@ -387,13 +368,20 @@ def _made(target: str, settings: dict[str, Any], folder: Path) -> Detector:
     found = load_object(target, folder)
     if isinstance(found, Operator):
         return found
-    try:
-        made = found(**settings)
-    except TypeError as error:
-        raise ScenarioError(f"settings: {target}: {error}") from None
+    made = called(target, found, settings)
     if not isinstance(made, Detector):
         raise ScenarioError(f"detectors: {target} gives {made!r}, which is no detector")
     return made
+
+
+def _check_names(plan: Plan) -> None:
+    """Names of the scenario and its nodes are those of folders, too."""
+    if not plan.nodes:
+        raise ScenarioError("nodes: there are none; add [[nodes]] with a name and its detectors")
+    for key, name in [("name", plan.name), *((f"nodes[{at}].name", node.name) for at, node in enumerate(plan.nodes))]:
+        outside = name in ("", ".") or ".." in name or set(name) & {"/", "\\"}
+        if outside or not name.isprintable() or name != name.strip():
+            raise ScenarioError(f"{key}: {name!r} cannot name a folder for state: use a word, without slashes and '..'")
 
 
 def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozenset[str]]:
@@ -418,11 +406,18 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
 def _slack(text: str) -> type[SlackPolicy] | Any:
     if text == "max":
         return MaxSlack
-    if text.endswith("%"):
-        share = float(text[:-1]) / 100
-        return lambda: QuantileSlack(share)
-    k = parse_duration(text)
-    return lambda: FixedSlack(k)
+    try:
+        if text.endswith("%"):
+            share = float(text[:-1]) / 100
+            QuantileSlack(share)
+            return lambda: QuantileSlack(share)
+        k = parse_duration(text)
+        FixedSlack(k)
+        return lambda: FixedSlack(k)
+    except (ValueError, SlacklineError) as error:
+        raise ScenarioError(
+            f'slack is "max", a quantile such as "99.9%" or a duration such as "50ms", not {text!r}: {error}'
+        ) from None
 
 
 def find_file(folder: Path, file: str) -> Path:

@@ -49,6 +49,12 @@ class Query(Operator):
 
 query = Query("Fixed")
 
+def fails(**settings):
+    return 1 / 0
+
+def nothing():
+    return None
+
 def make(name):
     return Query(name, Alarm)
 """
@@ -107,6 +113,23 @@ def test_operators_stand_beside_detectors(write):
         (('"watch:Alarms"', '"watch"'), "write module:name"),
         (('generate = "watch:positions"', ""), "give either generate"),
         (('generate = "watch:positions"', 'generate = "watch:positions"\nto = "moon"'), "there is no node 'moon'"),
+        (
+            ('"watch:Alarms"]', '"watch:fails"]'),
+            r"detectors: watch:fails fails: ZeroDivisionError: .* \(.*watch.py, line \d+\)",
+        ),
+        (('["watch:Peaks", "watch:Alarms"]', '"watch:fails"'), "detectors: watch:fails fails: ZeroDivisionError"),
+        (('["watch:Peaks", "watch:Alarms"]', '"watch:nothing"'), "detectors: watch:nothing gives None"),
+        (("[recording]", '[policies]\nslack = "150%"\n[recording]'), r"policies: slack is .*not '150%': .*\(0, 1\]"),
+        (("[recording]", '[policies]\nslack = "many%"\n[recording]'), "policies: slack is .*not 'many%'"),
+        (("[recording]", '[policies]\nslack = "nan%"\n[recording]'), "policies: slack is .*not 'nan%'"),
+        (("[recording]", '[policies_for.Peaks]\nslack = "-1s"\n[recording]'), "policies_for.Peaks: slack is .*not '-1s'"),
+        (("[recording]", '[policies]\nhorizon = "-1s"\n[recording]'), "policies: a horizon needs"),
+        (("[recording]", '[sources]\nidle = "-1s"\n[recording]'), "sources: idle and ahead are times > 0"),
+        (('name = "small"', 'name = "a/b"'), "name: 'a/b' cannot name a folder"),
+        (('name = "small"', 'name = ""'), "name: '' cannot name a folder"),
+        (('name = "edge"', 'name = ".."'), r"nodes\[0\].name: '..' cannot name a folder"),
+        (('name = "centre"', 'name = "../../etc"'), r"nodes\[1\].name: '../../etc' cannot name a folder"),
+        (('name = "centre"', 'name = "a\\u0000b"'), r"nodes\[1\].name: .* cannot name a folder"),
         (("[recording]", '[policies]\nalpha = "much"\n[recording]'), 'alpha is "adaptive", "weighted" or a number'),
         (("[recording]", "[policies]\nalpha = 2.0\n[recording]"), "alpha must lie between"),
         (("[recording]", '[policies]\nhorizon = "long"\n[recording]'), "'long' is no duration"),
@@ -120,6 +143,34 @@ def test_what_is_wrong_is_named_with_file_key_and_reason(write, change, said):
     with pytest.raises(ScenarioError, match=said) as caught:
         load_scenario(folder)
     assert str(folder) in str(caught.value)
+
+
+def test_no_nodes_and_no_detectors(write):
+    text = GOOD.partition("[[nodes]]")[0].replace('["watch:Peaks", "watch:Alarms"]', "[]").replace('["Alarm"]', "[]")
+    with pytest.raises(ScenarioError, match=r"nodes.toml: nodes: there are none; add \[\[nodes\]\]"):
+        load_scenario(write("nodes = []\n" + text))
+
+
+def test_a_file_that_is_not_utf_8(write, tmp_path):
+    write(GOOD)
+    (tmp_path / "nodes.toml").write_bytes(b'name = "caf\xe9"\n')
+    with pytest.raises(ScenarioError, match=r"nodes.toml is no TOML: it is not UTF-8, from byte 11 on"):
+        load_scenario(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def f(:\n", r"cannot import broken_0: invalid syntax \(.*broken_0.py, line 1\)"),
+        ("\nx = {}['y']\n", r"cannot import broken_1: KeyError: 'y' \(.*broken_1.py, line 2\)"),
+    ],
+)
+def test_a_module_that_fails_is_named_with_file_and_line(write, tmp_path, code, said):
+    name = f"broken_{int('KeyError' in said)}"
+    (tmp_path / f"{name}.py").write_text(code)
+    with pytest.raises(ScenarioError, match=said) as caught:
+        load_scenario(write(GOOD.replace('"watch:Peaks"', f'"{name}:Peaks"')))
+    assert "nodes.toml" in str(caught.value)
 
 
 def test_a_name_nobody_knows(tmp_path):
