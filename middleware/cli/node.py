@@ -60,8 +60,8 @@ def node(
     if name not in chosen.places:
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
     addresses = {each.name: each.address for each in chosen.plan.nodes} | _addresses(address or [])
-    if "*" in addresses[name].rpartition(":")[2] and len(addresses) > 1:
-        raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address without * (--address {name}=...)")
+    if addresses[name].rpartition(":")[2] in ("*", "0") and len(addresses) > 1:
+        raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
     if (keys is None) != (allow is None):
         raise ScenarioError("give both --keys and --allow, or neither")
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE

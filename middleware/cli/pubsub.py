@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import msgspec
 import typer
-from msgspec.structs import asdict
 
 from middleware.change import Advance, Change, Insert
-from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.errors import EventError, SlacklineError, TraceError
 from middleware.event import END, Event, EventType, EventTypes, type_name
 from middleware.pubsub.codec import name_of
 from middleware.runtime.clients import Consistency, Publisher, Subscriber
 from middleware.runtime.keys import Keys
+from middleware.runtime.sinks import Sink, as_record, deliver, key_of, open_sink
 from middleware.runtime.usercode import import_user_module
 
 _BATCH = 512
@@ -53,7 +53,18 @@ def sub(
     address: Address,
     types: Annotated[list[str], typer.Argument(help="Event types, or patterns such as 'soccer.*'.")],
     types_from: TypesFrom,
-    consistency: Annotated[str, typer.Option(help="early: every change at once; final: each event once, in order.")] = "early",
+    consistency: Annotated[
+        str | None,
+        typer.Option(help="early: every change at once; final: each event once, in order. Default: early; with --to final."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="SINK", help="Keep each final event once: FILE.jsonl, FILE.sqlite, FILE.db or http(s)://..."),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Go on where the last subscription of this name ended, at a node with a log."),
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.")] = None,
     json_file: JsonFile = None,
     keys: KeyFile = None,
@@ -62,21 +73,50 @@ def sub(
 ) -> None:
     """Subscribe to events and print them, until their streams end. With --json one line of JSON for each change.
 
+    With --to they are not printed but kept, each final event once. Started again with the same --resume, after Ctrl-C or a
+    crash, it goes on behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
+    tells them by (source, id). Without --resume, what comes while nobody listens is not delivered. Ends with 1 if events are
+    missing, such as after a gap that the node has told of.
+
     Examples:
 
       [bold]slackline sub tcp://127.0.0.1:5701 soccer.Pass --types-from detectors.soccer.events[/]
 
       [bold]slackline sub tcp://127.0.0.1:5701 'soccer.*' --types-from detectors.soccer.events --consistency final --json -[/]
+
+      [bold]slackline sub tcp://127.0.0.1:5701 Alarm --types-from my.events --to alarms.jsonl --resume alarms[/]
+
+      [bold]slackline sub tcp://127.0.0.1:5701 Alarm --types-from my.events --to https://host/alarms --resume desk[/]
     """
-    if consistency not in ("early", "final"):
+    if consistency not in ("early", "final", None):
         raise typer.BadParameter("must be early or final", param_hint="--consistency")
-    chosen: Consistency = "final" if consistency == "final" else "early"
-    known, out = event_types(types_from), console(json_file)
+    if to is not None and consistency == "early":
+        raise typer.BadParameter("a sink takes final events only", param_hint="--consistency")
+    chosen: Consistency = "final" if consistency == "final" or to is not None else "early"
     with ExitStack() as stack:
-        lines = stack.enter_context(_writer(json_file)) if json_file is not None else None
+        known = event_types(types_from)
+        sink = stack.enter_context(closing(open_sink(to))) if to is not None else None
         subscriber = stack.enter_context(
-            Subscriber(address, types, event_types=known, consistency=chosen, keys=_keys(keys, allow_list), node=node)
+            Subscriber(
+                address,
+                types,
+                event_types=known,
+                consistency=chosen,
+                resume=resume,
+                after=sink.mark if sink is not None else None,
+                keys=_keys(keys, allow_list),
+                node=node,
+            )
         )
+        if sink is None:
+            _print(subscriber, count, json_file)
+        else:
+            _keep(subscriber, sink, count, json_file)
+
+
+def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> None:
+    out = console(json_file)
+    with _writer(json_file) if json_file is not None else nullcontext() as lines:
         for number, change in enumerate(subscriber, 1):
             if lines is not None:
                 lines.write(msgspec.json.encode(described(change)).decode() + "\n")
@@ -85,17 +125,33 @@ def sub(
                 out.print(_line(change), markup=False)
             if number == count:
                 break
-        counts = subscriber.statistics()
-        for reason, dropped in (counts.drops | counts.violations).items():
-            console(STANDARD_OUTPUT).print(f"not shown: {dropped} x {reason}")
+    for reason, dropped in _missing(subscriber).items():
+        console(STANDARD_OUTPUT).print(f"not shown: {dropped} x {reason}")
+
+
+def _keep(subscriber: Subscriber, sink: Sink, count: int | None, json_file: str | None) -> None:
+    out = console(json_file)
+    with out.status("waiting for final events ...") as status:
+        kept = deliver(subscriber, sink, count=count, told=lambda number: status.update(f"{number:,} events kept ..."))
+    missing = _missing(subscriber)
+    out.print(f"kept {kept} events")
+    for reason, dropped in missing.items():
+        out.print(f"not kept: {dropped} x {reason}")
+    if json_file is not None:
+        write_json({"events": kept, "missing": missing}, json_file)
+    if missing:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _missing(subscriber: Subscriber) -> dict[str, int]:
+    counts = subscriber.statistics()
+    return counts.drops | counts.violations
 
 
 def described(change: Change) -> dict[str, Any]:
-    """A change as plain values: kind, type, and the event's fields; ``pub`` reads the same."""
-    kind = type(change).__name__.lower()
-    if isinstance(change, Advance):
-        return {"change": kind, "progress": change.progress}
-    return {"change": kind, "type": name_of(change.event), **asdict(change.event)}
+    """A change as plain values: kind, type, and the event's fields (see ``as_record``); ``pub`` reads the same."""
+    kind = {"change": type(change).__name__.lower()}
+    return kind | {"progress": change.progress} if isinstance(change, Advance) else as_record(change.event, kind)
 
 
 def _line(change: Change) -> str:
@@ -178,9 +234,22 @@ def _events(file: str, known: EventTypes, default: str | None, source: str, brok
             name = record.get("type", default)
             if not isinstance(name, str):
                 raise EventError("it names no type: give it a field 'type', or use --type")
-            yield event_of(known[name], {"source": source, "id": number} | record | {"level": 0})
+            fields = _renamed(record, known[name])
+            yield event_of(known[name], {"source": source, "id": number} | fields | {"level": 0})
         except (SlacklineError, msgspec.MsgspecError) as error:
             broken.append(f"{file}:{number}: {error}")
+
+
+_RESERVED = ("change", "type")
+
+
+def _renamed(record: dict[str, Any], event_type: EventType) -> dict[str, Any]:
+    """A record's fields by their own names: see ``described``."""
+    names = event_type.__struct_fields__
+    if not (clashing := set(_RESERVED).intersection(names)):
+        return record
+    own = {name: record[key] for name in clashing if (key := key_of(name, _RESERVED, names)) in record}
+    return {name: value for name, value in record.items() if name not in clashing} | own
 
 
 def event_of(event_type: EventType, fields: dict[str, Any]) -> Event:
@@ -188,7 +257,8 @@ def event_of(event_type: EventType, fields: dict[str, Any]) -> Event:
     values = []
     for field in msgspec.structs.fields(event_type):
         if field.name not in fields and field.required:
-            raise EventError(f"{type_name(event_type)} needs a field {field.name!r}")
+            key = key_of(field.name, _RESERVED, event_type.__struct_fields__)
+            raise EventError(f"{type_name(event_type)} needs a field {key!r}")
         values.append(fields.get(field.name, field.default))
     try:
         return msgspec.convert(values, event_type)

@@ -21,7 +21,7 @@ from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.pubsub.sources import SourcePolicy
 from middleware.quantities import parse_duration
-from middleware.runtime.usercode import called, load_object
+from middleware.runtime.usercode import called, import_user_module, load_object
 
 FILE = "nodes.toml"
 """The name of a scenario's file in its folder."""
@@ -263,7 +263,7 @@ class Scenario:
         """A number that changes with the code that generates the recording; 0 for recorded ones."""
         if self.plan.recording.generate is None:
             return 0
-        module = import_module(self.plan.recording.generate.partition(":")[0])
+        module = import_user_module(self.plan.recording.generate.partition(":")[0])
         file = Path(module.__file__ or "")
         files = sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
         return stable_hash("".join(each.read_text(encoding="utf-8") for each in files))

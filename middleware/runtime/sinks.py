@@ -14,7 +14,7 @@ import sqlite3
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,44 +44,73 @@ class Sink(Protocol):
         ...
 
 
-def deliver(subscriber: Subscriber, sink: Sink, until: int = END) -> int:
+def open_sink(to: str) -> Sink:
+    """The sink that a text stands for: FILE.jsonl, FILE.sqlite (or .db), or an HTTP address. Raises SinkError."""
+    if "://" in to:
+        return HttpSink(to)
+    suffix = Path(to).suffix
+    if suffix == ".jsonl":
+        return FileSink(Path(to))
+    if suffix in (".sqlite", ".db"):
+        return SqliteSink(Path(to))
+    raise SinkError(f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), or http(s)://HOST/PATH")
+
+
+def deliver(
+    subscriber: Subscriber,
+    sink: Sink,
+    until: int = END,
+    count: int | None = None,
+    told: Callable[[int], None] | None = None,
+) -> int:
     """Deliver finals to a sink until progress has come to ``until``; returns how many. Raises SinkError, NetworkError.
 
     The subscriber is one with ``consistency="final"`` and, to survive this program, ``resume=...`` and ``after=sink.mark``.
+    ``count``: end after so many. ``told``: called with how many there are, after each batch.
     """
-    delivered, told = 0, NEVER
-    while told < until:
+    delivered, progress = 0, NEVER
+    while progress < until:
         events = []
         for change in subscriber.receive():
             if isinstance(change, Insert):
                 events.append(change.event)
             elif isinstance(change, Advance):
-                told = change.progress
-        if events:
-            sink.take(events)
-            delivered += len(events)
+                progress = change.progress
+        wanted = events if count is None else events[: count - delivered]
+        if wanted:
+            sink.take(wanted)
+            delivered += len(wanted)
+            if told is not None:
+                told(delivered)
+        if len(wanted) < len(events):
+            break  # not committed: who comes next gets the others, and the mark tells which of them it has
         subscriber.commit()
+        if delivered == count:
+            break
     return delivered
 
 
-def as_record(event: Event) -> dict[str, Any]:
-    """An event as a flat record: under ``type`` its type name, then all its fields.
+def as_record(event: Event, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An event as a flat record: what is to stand first, under ``type`` its type name, then all its fields.
 
-    A field of the event that is itself called ``type`` stands under ``type_`` (or ``type__``, if it has a ``type_``, too).
-    As JSON, NaN and infinities, which JSON does not have, become null.
+    A field of the event that is itself called ``type`` stands under ``type_`` (see ``key_of``). As JSON, NaN and infinities,
+    which JSON does not have, become null.
     """
+    record = {**(first or {}), "type": type_name(event.__class__)}
     fields = msgspec.structs.asdict(event)
-    if "type" in fields:
-        fields = {type_field(fields) if name == "type" else name: value for name, value in fields.items()}
-    return {"type": type_name(event.__class__)} | fields
+    if record.keys().isdisjoint(fields):
+        return record | fields
+    return record | {key_of(name, record, fields): value for name, value in fields.items()}
 
 
-def type_field(names: Collection[str]) -> str:
-    """What an event's own field ``type`` is called in a record, given the names of all its fields."""
-    name = "type_"
-    while name in names:
-        name += "_"
-    return name
+def key_of(name: str, reserved: Collection[str], names: Collection[str]) -> str:
+    """Under which key a field stands in a record where some keys are reserved: with as many ``_`` behind it as make it
+    differ from them and from all fields.
+    """
+    key = name
+    while key in reserved or (key != name and key in names):
+        key += "_"
+    return key
 
 
 class _Line(msgspec.Struct):

@@ -173,6 +173,12 @@ def test_a_module_that_fails_is_named_with_file_and_line(write, tmp_path, code, 
     assert "nodes.toml" in str(caught.value)
 
 
+def test_a_recording_whose_module_is_not_there(write):
+    scenario = load_scenario(write(GOOD.replace('generate = "watch:positions"', 'generate = "wotch:positions"')))
+    with pytest.raises(ScenarioError, match="cannot import wotch"):
+        scenario.source_version()
+
+
 def test_a_name_nobody_knows(tmp_path):
     with pytest.raises(ScenarioError, match=r"there is no scenario 'nowhere'.*soccer"):
         load_scenario("nowhere")

@@ -1,0 +1,136 @@
+"""``slackline sub --to``: finals are kept once each, though the program is killed and begins again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_network import DEADLINE, TYPES, hits, node_thread, poll_until
+from test_network_cli import finished, slackline
+
+from middleware.event import END
+from middleware.runtime.clients import Publisher
+from middleware.runtime.store import Store
+
+pytestmark = pytest.mark.system
+
+Kept = Callable[[], list[int]]
+
+
+@contextmanager
+def endpoint() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An HTTP endpoint, and what it has been sent."""
+    received: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.extend(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hits", received
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def target(kind: str, folder: Path) -> Iterator[tuple[str, Kept]]:
+    """Where events are to be kept, and how to see the ids of those that are."""
+    if kind == "http":
+        with endpoint() as (url, received):
+            yield url, lambda: list(dict.fromkeys(record["id"] for record in received))  # the receiver keeps the first
+        return
+    file = folder / f"hits.{kind}"
+
+    def in_table() -> list[int]:
+        with closing(sqlite3.connect(file)) as database:
+            try:
+                return [number for (number,) in database.execute("SELECT id FROM finals ORDER BY ts")]
+            except sqlite3.OperationalError:  # there is no table yet
+                return []
+
+    def in_file() -> list[int]:
+        whole = file.read_bytes().rpartition(b"\n")[0] if file.exists() else b""
+        return [json.loads(line)["id"] for line in whole.splitlines()]
+
+    yield str(file), in_file if kind == "jsonl" else in_table
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite", "db", "http"])
+def test_each_final_is_kept_once_though_the_program_is_killed(tmp_path: Path, kind: str) -> None:
+    with (
+        target(kind, tmp_path) as (to, kept),
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=Store(tmp_path / "state", "a")) as node,
+        Publisher(node.address, types=["Hit"]) as publisher,
+    ):
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--to", to, "--resume", "billing"]
+        first = slackline(tmp_path, *arguments)
+        poll_until(lambda: any(peer.name == "billing" for peer in node.statistics().peers), "sub has attached")
+        publisher.publish(hits(1, 50)[::-1])
+        publisher.publish(hits(52, 10))
+        publisher.advance(["Hit"], 1_050)
+        poll_until(lambda: len(kept()) == 50, "the first events are kept")
+        first.send_signal(signal.SIGKILL)
+        first.communicate(timeout=DEADLINE)
+        publisher.publish(hits(51, 1))
+        publisher.publish(hits(62, 38))
+        publisher.advance(["Hit"], 1_090)
+        cut = slackline(tmp_path, *arguments, "--count", "7", "--json", "-")
+        assert json.loads(finished(cut)) == {"events": 7, "missing": {}}
+        assert kept() == list(range(1, 58))
+        last = slackline(tmp_path, *arguments)
+        poll_until(lambda: len(kept()) == 90, "what came meanwhile is kept")
+        publisher.publish(hits(100, 1))
+        publisher.advance(["Hit"], END)
+        again = 7 if kind == "http" else 0  # of a batch that was not taken whole
+        assert f"kept {43 + again} events" in finished(last)
+        assert kept() == list(range(1, 101))
+
+
+def test_resume_without_a_sink_prints_on(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state", "a")
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--resume", "eye", "--json", "-"]
+        sub = slackline(tmp_path, *arguments, "--count", "5")
+        poll_until(lambda: any(peer.name == "eye" for peer in node.statistics().peers), "sub has attached")
+        publisher.publish(hits(1, 5))
+        assert [json.loads(line)["id"] for line in finished(sub).splitlines()] == [1, 2, 3, 4, 5]
+        publisher.publish(hits(6, 5))
+        publisher.advance(["Hit"], END)
+        lines = [json.loads(line) for line in finished(slackline(tmp_path, *arguments)).splitlines()]
+        assert {line["id"] for line in lines if line["change"] == "insert"} >= {6, 7, 8, 9, 10}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--to", "hits.txt"], "'hits.txt' is no sink: give FILE.jsonl"),
+        (["--to", "ftp://host/x"], "'ftp://host/x' is no HTTP address"),
+        (["--to", "foreign.jsonl"], "foreign.jsonl is no file of this kind"),
+        (["--to", "no/such/folder/x.jsonl"], "cannot be written: No such file or directory"),
+        (["--to", "x.jsonl", "--consistency", "early"], "a sink takes final events only"),
+    ],
+)
+def test_what_will_not_do_is_said_at_once(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "foreign.jsonl").write_text("Dear Sir,\n")
+    done = slackline(tmp_path, "sub", "tcp://127.0.0.1:1", "Hit", "--types-from", "test_network", *arguments)
+    _, errors = done.communicate(timeout=DEADLINE)
+    assert done.returncode == 2
+    assert said in " ".join(errors.replace("│", " ").split())
