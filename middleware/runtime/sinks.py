@@ -8,6 +8,7 @@ same events: the receiver keeps the first.
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import os
 import sqlite3
@@ -15,7 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -139,8 +140,12 @@ class FileSink:
         except OSError as error:
             raise SinkError(f"{path} cannot be written: {error.strerror}") from None
         try:
+            _lock(self._descriptor)
             self.mark, self._end = self._repaired()
             _keep_name(path)
+        except BlockingIOError:
+            self.close()
+            raise SinkError(f"{path} is in use: another program writes it") from None
         except OSError as error:
             self.close()
             raise SinkError(f"{path} cannot be written: {error.strerror}") from None
@@ -209,6 +214,16 @@ def _is_cut_off(start: bytes) -> bool:
     return _mark_of(start) is not None
 
 
+def _lock(descriptor: int) -> None:
+    """Keep other sinks away from a file until it is closed: neither would know what the other has. Raises BlockingIOError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        return
+
+
 def _keep_name(path: Path) -> None:
     """Bring a file's entry in its folder to the disk: else a power cut may take a new file away, and all that is in it."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
@@ -225,19 +240,27 @@ class SqliteSink:
         if not table.isidentifier():
             raise SinkError(f"{table!r} is no name for a table")
         self._path, self._table = path, table
-        try:
-            self._connection = sqlite3.connect(path, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {table} (type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL, "
-                "ts INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (source, id)) WITHOUT ROWID"
-            )
-            self._connection.execute("CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, mark TEXT NOT NULL)")
-            row = self._connection.execute("SELECT mark FROM marks WHERE sink = ?", (table,)).fetchone()
-        except sqlite3.Error as error:
-            raise SinkError(f"{path} cannot be used: {error}") from None
-        self.mark: Mark | None = msgspec.json.decode(row[0], type=Mark) if row is not None else None
+        with ExitStack() as undo:
+            try:
+                self._connection = undo.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+                self.mark = self._begun()
+            except (sqlite3.Error, msgspec.MsgspecError) as error:
+                raise SinkError(f"{path} cannot be used: {error}") from None
+            undo.pop_all()
+
+    def _begun(self) -> Mark | None:
+        """Make the tables if they are not there; the mark."""
+        execute = self._connection.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = FULL")
+        execute(
+            f"CREATE TABLE IF NOT EXISTS {self._table} (type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL, "
+            "ts INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (source, id)) WITHOUT ROWID"
+        )
+        execute("CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, mark TEXT NOT NULL)")
+        row = execute("SELECT mark FROM marks WHERE sink = ?", (self._table,)).fetchone()
+        execute(f"SELECT type, source, id, ts, record FROM {self._table} LIMIT 0")  # another's may have other columns
+        return msgspec.json.decode(row[0], type=Mark) if row is not None else None
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -95,3 +96,4 @@ class Plain:
     """A processor without state()/restore()."""
 
     subscriptions = publications = frozenset[str]()
+    derivations: ClassVar[dict[str, frozenset[str]]] = {}

@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -124,6 +124,35 @@ def test_a_full_disk_costs_no_event_and_doubles_none(tmp_path: Path, monkeypatch
     sink.take(goals(11, 60))
     sink.close()
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == list(range(1, 61))
+
+
+def test_a_file_is_one_sinks_alone(tmp_path: Path) -> None:
+    file = tmp_path / "goals.jsonl"
+    sink = FileSink(file)
+    sink.take(goals(1, 2))
+    with pytest.raises(SinkError, match="is in use: another program writes it"):
+        FileSink(file)
+    sink.take(goals(3, 3))
+    sink.close()
+    again = FileSink(file)
+    assert again.mark == ORDER(goals(3, 3)[0])
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE finals (a)",
+        "CREATE TABLE marks (a)",
+        "CREATE TABLE marks (sink TEXT PRIMARY KEY, mark TEXT); INSERT INTO marks VALUES ('finals', 'x')",
+        "CREATE VIEW finals AS SELECT 1",
+    ],
+)
+def test_a_foreign_database_is_refused(tmp_path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "goals.db")) as database:
+        database.executescript(statement)
+    with pytest.raises(SinkError, match=r"goals.db cannot be used"):
+        SqliteSink(tmp_path / "goals.db")
 
 
 def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
