@@ -7,26 +7,19 @@ from collections.abc import Iterable
 
 import msgspec
 
-from middleware.change import Insert
 from middleware.cli.output import STANDARD_OUTPUT, write_file
-from middleware.cli.pubsub import described
 from middleware.event import Event
+from middleware.runtime.sinks import as_record
 
 
 def write_results(finals: Iterable[Event], file: str) -> None:
-    """Write events in their order to ``file`` (``-``: standard output): type, fields, ts (ns), id, source and level.
+    """Write events in their order to ``file`` (``-``: standard output), in the records of ``as_record``.
 
-    NaN and infinities become null. Raises SlacklineError if it cannot be written. O(events).
+    Raises SlacklineError if it cannot be written. O(events).
     """
-    encode = msgspec.json.Encoder().encode
-    lines = bytearray()
-    for event in finals:
-        record = described(Insert(event))
-        del record["change"]  # they are final: nothing else will happen to them
-        lines += encode(record)
-        lines += b"\n"
+    lines = b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in finals)
     if file == STANDARD_OUTPUT:
         sys.stdout.write(lines.decode())
         sys.stdout.flush()
     else:
-        write_file(file, bytes(lines))
+        write_file(file, lines)

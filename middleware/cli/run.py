@@ -54,8 +54,8 @@ def run(
 
     Ends with 0 if the finals equal the oracle's, with 1 if they do not, and with 2 if the scenario cannot be run.
 
-    A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --json
-    writes of an insertion, and what slackline pub reads. Lines are in total order; all derived types are there.
+    A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --to
+    writes, and slackline pub reads. Lines are in total order; all derived types are there.
 
     Examples:
 

@@ -104,7 +104,7 @@ class Mesh(msgspec.Struct):
             if answer is not None:
                 mesh.nodes.append(answer)
             else:
-                of = f", neither as {' nor as '.join(names)}" if names else ""
+                of = f", not as {' nor as '.join(names)}" if names else ""
                 mesh.silent.append(f"the node at {address} does not answer within {timeout:g} s{of}")
         return mesh
 

@@ -1,0 +1,48 @@
+"""The reference of ``nodes.toml`` names every key that there is, with its default, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from middleware.runtime import scenario
+from middleware.spark.readers import mapping
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
+SECTIONS = {
+    "At the top": scenario.Plan,
+    "[recording]": scenario.RecordingPlan,
+    "[policies], [policies_for.NAME]": scenario.PolicyPlan,
+    "[sources]": scenario.SourcesPlan,
+    "[[nodes]]": scenario.NodePlan,
+    "[evaluation]": scenario.EvaluationPlan,
+}
+
+
+def table(file: str, section: str) -> dict[str, str]:
+    """The first and the last cell of each row of a section's table."""
+    text = (GUIDE / file).read_text(encoding="utf-8")
+    part = re.split(rf"^## {re.escape(section)}$", text, flags=re.MULTILINE)[1].partition("\n## ")[0]
+    rows = [line.strip("|").split(" | ") for line in part.splitlines() if line.startswith(("| `", "| `["))]
+    return {row[0].strip().strip("`[]"): row[-1].strip() for row in rows}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_nodes_toml(section: str) -> None:
+    told = table("scenarios.md", section)
+    fields = {field.name: field for field in msgspec.structs.fields(SECTIONS[section])}
+    assert told.keys() == fields.keys()
+    for name, field in fields.items():
+        assert (told[name] == "needed") == field.required, name
+        if isinstance(field.default, str | float) and told[name].startswith("`"):
+            default = f'"{field.default}"' if isinstance(field.default, str) else repr(field.default)
+            assert told[name] == f"`{default}`", name
+
+
+def test_mappings() -> None:
+    assert table("recordings.md", "What a mapping says").keys() == {
+        field.name for field in msgspec.structs.fields(mapping.Mapping)
+    }

@@ -1,0 +1,138 @@
+"""``slackline why-waiting`` where not all is well: nodes that are gone, keys to choose from, nothing that waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from test_network import DEADLINE, node_thread, poll_until
+from test_why_waiting import TYPES, asked, hit, processor
+from typer.testing import CliRunner
+
+import middleware.cli.run as run_module
+from middleware.cli.main import COMMANDS, application
+from middleware.cli.output import ExitCode
+from middleware.cli.why_waiting import Mesh
+from middleware.clock import SECOND
+from middleware.event import END
+from middleware.runtime.clients import Publisher
+from middleware.runtime.keys import Keys, new_keys
+
+pytestmark = pytest.mark.system
+
+NOBODY = "tcp://127.0.0.1:9"
+NOW = 1_700_000_000 * SECOND
+
+
+def invoked(*arguments: str) -> tuple[int, str, str]:
+    answer = CliRunner().invoke(application(COMMANDS), ["why-waiting", *arguments])
+    return answer.exit_code, answer.stdout, answer.stderr
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> dict[str, Keys]:
+    """Those of two nodes and of a client; everyone lets everyone in."""
+    pairs = [new_keys(name, tmp_path / f"{name}.key") for name in ("a", "b", "me")]
+    (tmp_path / "allowed.txt").write_text("".join(f"{pair.public} {pair.name}\n" for pair in pairs))
+    return {pair.name: Keys.load(tmp_path / f"{pair.name}.key", tmp_path / "allowed.txt") for pair in pairs}
+
+
+def test_what_is_known_is_told_though_a_node_does_not_answer(tmp_path: Path) -> None:
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES) as node,
+        Publisher(node.address, name="p") as publisher,
+    ):
+        publisher.publish([hit(NOW, "gauge", "north")])
+        publisher.flush(DEADLINE)
+        json = tmp_path / "told.json"
+        code, out, _ = invoked(node.address, NOBODY, "--timeout", "1", "--json", str(json))
+    assert code == ExitCode.OK
+    assert f"the node at {NOBODY} does not answer within 1 s" in out
+    assert "Echo: final up to" in out
+    told = msgspec.json.decode(json.read_bytes())
+    assert len(told["silent"]) == 1
+    assert [each["node"] for each in told["nodes"]] == ["a"]
+
+
+def test_if_none_answers_it_is_an_error() -> None:
+    code, out, err = invoked(NOBODY, "--timeout", "0.3")
+    assert (code, out) == (ExitCode.FAILED, "")
+    assert f"the node at {NOBODY} does not answer" in err
+
+
+def test_moments_are_told_in_utc_where_they_are_likely_to_be_unix_time() -> None:
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES) as node,
+        Publisher(node.address, name="p", types=[TYPES["Hit"]]) as publisher,
+    ):
+        publisher.publish([hit(NOW + 250 * 10**6, "gauge", "north"), hit(NOW + 8 * SECOND, "gauge", "north")])
+        publisher.advance(TYPES["Hit"], NOW)
+        publisher.flush(DEADLINE)
+        poll_until(lambda: Mesh.asked([node.address], DEADLINE).nodes[0].units[0].progress == NOW, "the promise is there")
+        lines = asked(node.address)
+    assert lines[0] == "Echo: final up to 2023-11-14T22:13:20Z (8s behind the clock), made by Echoing on node a"
+    moment = "2023-11-14T22:13:28Z"
+    buffer = f"from 'gauge' of key 'north' at {moment}; the detector gets it when clk ({moment}) reaches {moment} + 1 * K (5s)"
+    assert any(buffer in line for line in lines)
+    assert not any(str(NOW)[:8] in line for line in lines), "no moment is left raw"
+
+
+def test_nothing_waits_when_all_that_has_come_is_final() -> None:
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES) as node,
+        Publisher(node.address, name="p", types=[TYPES["Hit"]]) as publisher,
+    ):
+        publisher.publish([hit(NOW, "gauge", "north")])
+        publisher.advance(TYPES["Hit"], NOW)
+        publisher.flush(DEADLINE)
+        poll_until(lambda: Mesh.asked([node.address], DEADLINE).nodes[0].units[0].progress == NOW, "the promise is there")
+        assert asked(node.address) == ["Echo: nothing waits: all that has come is final, up to 2023-11-14T22:13:20Z"]
+        publisher.advance(TYPES["Hit"], END)
+        publisher.flush(DEADLINE)
+        poll_until(lambda: Mesh.asked([node.address], DEADLINE).nodes[0].units[0].progress == END, "the end is there")
+        assert invoked(node.address)[1].splitlines()[-1] == "nothing waits: all that is derived is final to the end"
+
+
+def test_whichever_listed_key_answers_is_heard(tmp_path: Path, keys: dict[str, Keys]) -> None:
+    options = ["--keys", str(tmp_path / "me.key"), "--allow-list", str(tmp_path / "allowed.txt"), "--timeout", str(DEADLINE)]
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES, keys=keys["a"]) as first,
+        node_thread("b", "tcp://127.0.0.1:*", None, processor("Summing"), TYPES, keys=keys["b"]) as second,
+    ):
+        for names in ([], ["--node", "a", "--node", "b"]):
+            code, out, err = invoked(first.address, second.address, *options, *names)
+            assert code == ExitCode.OK, err
+            assert "made by Echoing on node a" in out
+            assert "made by Summing on node b" in out
+        other = ["--keys", options[1], "--allow-list", options[3], "--timeout", "1", "--node", "b"]
+        code, _, err = invoked(first.address, *other)
+        assert code == ExitCode.FAILED
+        assert f"the node at {first.address} does not answer within 1 s, not as b" in err
+
+
+def test_node_without_keys_is_refused() -> None:
+    assert invoked(NOBODY, "--node", "a")[0] == ExitCode.BAD_INPUT
+
+
+def test_a_run_that_is_not_final_in_time_says_what_it_waits_for() -> None:
+    class Nodes:
+        def __init__(self, addresses: dict[str, str]) -> None:
+            self.addresses = addresses
+
+        def dead(self) -> dict[str, int]:
+            return {"gone": -9}
+
+    class Collected:
+        failure = None
+
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES) as node,
+        Publisher(node.address, name="sleepy", types=[TYPES["Hit"]]) as publisher,
+    ):
+        publisher.publish([hit(NOW, "gauge", "north")])
+        publisher.flush(DEADLINE)
+        error = run_module._not_final("speculative", Nodes({"a": node.address, "gone": NOBODY}), Collected())  # type: ignore[arg-type]
+    assert "node gone ended with -9" in str(error)
+    assert any(note.startswith("Echo: final up to") for note in error.__notes__)
+    assert not any(NOBODY in note for note in error.__notes__), "the dead are not asked"
