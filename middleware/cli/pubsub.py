@@ -19,7 +19,8 @@ from middleware.event import END, Event, EventType, EventTypes, type_name
 from middleware.pubsub.codec import name_of
 from middleware.runtime.clients import Consistency, Publisher, Subscriber
 from middleware.runtime.keys import Keys
-from middleware.runtime.sinks import Sink, as_record, deliver, key_of, open_sink
+from middleware.runtime.records import as_record, key_of
+from middleware.runtime.sinks import Sink, deliver, open_sink
 from middleware.runtime.usercode import import_user_module
 
 _BATCH = 512

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from test_network import poll_until
 
+from middleware.durability.core import Write
 from middleware.errors import NetworkError, StateError
 from middleware.event import Event, EventTypes
+from middleware.pubsub.journal import Record
 from middleware.runtime.clients import Subscriber
 from middleware.runtime.ledger import Ledger
 from middleware.runtime.node import Node
-from middleware.runtime.store import Store
+from middleware.runtime.store import Retention, Store
 
 pytestmark = pytest.mark.system
 
@@ -86,6 +89,16 @@ def test_a_store_that_cannot_store_ends_the_node(tmp_path: Path, monkeypatch: py
     assert "cannot be written, now or later: no more" in str(ended[0])
     monkeypatch.undo()
     Store(tmp_path, "n").close()
+
+
+def test_a_log_that_was_cut_off_cannot_be_built_anew_from(tmp_path: Path) -> None:
+    store = Store(tmp_path, "n", Retention(age=1))
+    for number in (1, 2, 3):  # none has blocks: the positions of the log do not tell that it was cut off
+        store.write(Write(Record(number, 0, [], False, None, {}), checkpoint=lambda: b"state"))
+        poll_until(lambda: (store.stored(), store.idle)[1], "it is stored")
+    store.close()
+    with pytest.raises(StateError, match="does not reach back to its beginning"):
+        Node("n", "tcp://127.0.0.1:*", store=Store(tmp_path, "n"), rebuild=True)
 
 
 class Tick(Event):
