@@ -25,7 +25,8 @@ _BATCH = 1_024
 
 Where = Annotated[Path, typer.Argument(metavar="LEDGER", help="A node's state folder, or the file late.sqlite in it.")]
 DetectorName = Annotated[str | None, typer.Option(help="Only what this detector listed; '' for what no detector got.")]
-Reason = Annotated[str | None, typer.Option(help="Only this reason: late or ahead.")]
+_REASONS = ("late", "ahead", "failed")
+Reason = Annotated[str | None, typer.Option(help=f"Only this reason: {', '.join(_REASONS)}.")]
 TypeName = Annotated[str | None, typer.Option("--type", help="Only events of this type.")]
 Source = Annotated[str | None, typer.Option(help="Only events of this source.")]
 
@@ -40,7 +41,7 @@ def list_(
     last: Annotated[int, typer.Option(min=0, help="How many of the last entries to show.")] = 20,
     json: JsonFile = None,
 ) -> None:
-    """How many events came too late (or too far ahead), for which detectors, and the last of them.
+    """How many events came too late or too far ahead, or made which detectors raise, and the last of them.
 
     Examples:
 
@@ -48,23 +49,28 @@ def list_(
 
       [bold]slackline late list state/field --detector Passes --last 100 --json late.json[/]
     """
+    from rich.markup import escape
     from rich.table import Table
 
-    query = Query(detector, reason, type_, source)
+    query = _query(detector, reason, type_, source)
     counts, entries = summary(ledger, query), read_ledger(ledger, query, last)
     screen = console(json)
     if not counts:
-        screen.print("nothing is listed: everything was taken into account")
+        everything = query == Query()
+        screen.print(
+            "nothing is listed" + (": everything was taken into account" if everything else " that fits these options")
+        )
     table = Table("detector", "reason", "type", "events", "at most", title=f"late ledger {ledger}")
     for name, why, kind, count, worst in counts:
-        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", format_duration(worst))
+        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", "" if why == "failed" else format_duration(worst))
     if counts:
         screen.print(table)
     if entries:
         columns = ("number", "listed", "detector", "reason", "change", "type", "source", "id", "by")
         rows = Table(*columns, title=f"the last {len(entries)}")
         for entry in entries:
-            about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), format_duration(entry.lateness)
+            by = format_duration(entry.lateness) if entry.reason != "failed" else _last_line(entry.told)
+            about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), escape(by)
             rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
         screen.print(rows)
     if json:
@@ -120,7 +126,7 @@ def replay(
     node: Annotated[str | None, typer.Option("--node", help="Name of the node in the allow-list.")] = None,
     json: JsonFile = None,
 ) -> None:
-    """Publish what is listed to a node, in order of time, each event once, under its own identity.
+    """Publish what came late or ahead to a node, in order of time, each event once, under its own identity.
 
     To one that has not seen them they are new; a node that listed an event as late knows it, and drops it as a repeat: its
     finals stand. So replay late events into a second run. What was turned away as too far ahead was never taken: its own
@@ -137,7 +143,8 @@ def replay(
 
     if (keys is None) != (allow_list is None):
         raise typer.BadParameter("--keys and --allow-list go together")
-    chosen, left_out = _replayable(read_ledger(ledger, Query(detector, reason, type_, source)))
+    entries = read_ledger(ledger, _query(detector, reason, type_, source))
+    chosen, left_out = _replayable([entry for entry in entries if reason is not None or entry.reason != "failed"])
     own = Keys.load(keys, allow_list) if keys is not None and allow_list is not None else None
     with Publisher(address, keys=own, node=node) as publisher:
         for first in range(0, len(chosen), _BATCH):
@@ -162,7 +169,19 @@ def _replayable(entries: list[Entry]) -> tuple[list[Entry], int]:
     return chosen, len(entries) - len(chosen)
 
 
+def _query(detector: str | None, reason: str | None, type_: str | None, source: str | None) -> Query:
+    if reason is not None and reason not in _REASONS:
+        raise typer.BadParameter(f"must be one of {', '.join(_REASONS)}, not {reason!r}", param_hint="--reason")
+    return Query(detector, reason, type_, source)
+
+
+def _last_line(told: str) -> str:
+    return told.strip().rpartition("\n")[2]
+
+
 def _why(entry: Entry) -> str:
+    if entry.reason == "failed":
+        return f"the detector raised, and did without it\n{entry.told.rstrip()}"
     by = format_duration(entry.lateness)
     if entry.reason == "ahead":
         return f"{by} beyond {entry.bound}, which was as far as it could be believed"

@@ -20,6 +20,7 @@ import xxhash
 
 from middleware.errors import LedgerError
 from middleware.event import type_name
+from middleware.ordering.retraction import Published
 from middleware.ordering.unit import Late
 from middleware.pubsub.codec import encode
 from middleware.pubsub.ingress import Turned
@@ -41,12 +42,14 @@ CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, node TEXT NOT NULL, detector TEXT NOT NULL,
     reason TEXT NOT NULL, change TEXT NOT NULL, type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL,
     ts INTEGER NOT NULL, clk INTEGER, k INTEGER, bound INTEGER NOT NULL, record BLOB NOT NULL, digest BLOB NOT NULL,
+    told TEXT NOT NULL DEFAULT '',
     UNIQUE (detector, change, type, source, id, ts, reason, digest) ON CONFLICT IGNORE
 )
 """
 
 _FIELDS = "number, at, node, detector, reason, change, type, source, id, ts, clk, k, bound, record"
-_INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}, digest) VALUES ({', '.join('?' * 14)})"
+_INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}, digest, told) VALUES ({', '.join('?' * 15)})"
+_MOST_TOLD = 4_096
 _log = structlog.get_logger()
 
 
@@ -61,13 +64,15 @@ class Entry(msgspec.Struct, frozen=True):
         which detector did without it; "" if it was turned away where it came in, so that none got it.
     ``reason``
         "late": a detector's result had become final by the clock, or the node had promised that nothing as old would come;
-        "ahead": too far ahead of all other publishers, or of the wall clock.
+        "ahead": too far ahead of all other publishers, or of the wall clock; "failed": the detector raised at it.
     ``clk``, ``k``
         the detector's clock and slack at that moment (ns); None where no detector was concerned.
     ``bound``
         what was final, or promised, or (ahead) the largest time that would have been taken.
     ``record``
         the event as msgpack.
+    ``told``
+        of what failed, the end of the traceback.
     """
 
     number: int
@@ -84,6 +89,7 @@ class Entry(msgspec.Struct, frozen=True):
     k: int | None
     bound: int
     record: bytes
+    told: str = ""
 
     @property
     def lateness(self) -> int:
@@ -116,14 +122,23 @@ class Ledger:
             about = type_name(event.__class__), event.source, event.id, event.ts
             seen = late.clk, late.k, late.final
             record = encode(event)
-            self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, record, _digest(record)))
+            self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, record, _digest(record), ""))
+
+    def list_failed(self, detector: str, failures: Iterable[Published]) -> None:
+        """Enter the events at which a detector raised; they are left out for it, and final."""
+        now = time.time_ns()
+        for cause, _, failure in failures:
+            about = type_name(cause.__class__), cause.source, cause.id, cause.ts
+            record, told = encode(cause), (failure or "")[-_MOST_TOLD:]
+            what = None, None, cause.ts, record, _digest(record), told
+            self._waiting.append((now, self.node, detector, "failed", "insert", *about, *what))
 
     def list_turned(self, entries: Iterable[Turned]) -> None:
         """Enter what was turned away where it came in."""
         now = time.time_ns()
         for each in entries:
             about = each.type, each.source, each.id, each.ts
-            what = each.bound, each.record, _digest(each.record)
+            what = each.bound, each.record, _digest(each.record), ""
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
     def commit(self) -> None:
@@ -195,8 +210,9 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
     The node may go on writing meanwhile.
     """
     where, values = (query if query is not None else Query()).where()
-    text = f"SELECT {_FIELDS} FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
+    behind = f"FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
     with _reader(path) as rows:
+        text = f"SELECT {_fields_of(rows)} {behind}"
         found = [Entry(*row) for row in rows.execute(text, [*values, *([limit] if limit is not None else [])])]
     return found[::-1]
 
@@ -204,7 +220,7 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
 def read_entry(path: Path, number: int) -> Entry:
     """One entry. Raises LedgerError if there is none of this number."""
     with _reader(path) as rows:
-        row = rows.execute(f"SELECT {_FIELDS} FROM entries WHERE number = ?", (number,)).fetchone()
+        row = rows.execute(f"SELECT {_fields_of(rows)} FROM entries WHERE number = ?", (number,)).fetchone()
     if row is None:
         raise LedgerError(f"{path} has no entry {number}: 'slackline late list {path}' shows those that it has")
     return Entry(*row)
@@ -239,14 +255,23 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 def _renew(database: sqlite3.Connection) -> None:
     """Bring a ledger of before to today's form: one whose entries were told apart without what is in their events."""
-    columns = [row[1] for row in database.execute("PRAGMA table_info (entries)")]
-    if not columns or "digest" in columns:
+    columns = _columns(database)
+    if not columns or {"digest", "told"} <= columns:
         return
     database.create_function("digest", 1, _digest, deterministic=True)
     database.execute("ALTER TABLE entries RENAME TO entries_before")
     database.execute(_SCHEMA)
     database.execute(f"INSERT INTO entries ({_FIELDS}, digest) SELECT {_FIELDS}, digest(record) FROM entries_before")
     database.execute("DROP TABLE entries_before")
+
+
+def _columns(database: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in database.execute("PRAGMA table_info (entries)")}
+
+
+def _fields_of(database: sqlite3.Connection) -> str:
+    """The fields of an entry, of a ledger of before, too."""
+    return f"{_FIELDS}, {'told' if 'told' in _columns(database) else repr('')}"
 
 
 def _digest(record: bytes) -> bytes:

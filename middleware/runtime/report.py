@@ -116,6 +116,8 @@ class Reporter:
             if unit.quarantine:
                 failed, unit.quarantine = unit.quarantine, []
                 told = self._failures[unit.name]
+                if self._ledger is not None:
+                    self._ledger.list_failed(unit.name, failed)
                 if not told:
                     self._warn(unit.name, failed[0].cause, failed[0].failure)
                 told += [_last_line(each.failure) for each in failed[: MOST_FAILURES - len(told)]]
@@ -127,7 +129,7 @@ class Reporter:
             detector=detector,
             raised=_last_line(failure).partition(":")[0],
             at=_last_place(failure),
-            event=f"{type_name(event.__class__)} {event.source}:{event.id} ts={event.ts}",
+            of=f"{type_name(event.__class__)} {event.source}:{event.id} ts={event.ts}",
         )
 
     def finals(self) -> dict[str, int]:

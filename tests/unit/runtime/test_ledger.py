@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from middleware.cli.late import app
 from middleware.errors import LedgerError
 from middleware.event import Event
+from middleware.ordering.retraction import Published
 from middleware.ordering.unit import Late
 from middleware.pubsub.codec import encode
 from middleware.pubsub.ingress import Turned
@@ -227,3 +228,22 @@ def test_the_command_lists_and_shows(tmp_path: Path) -> None:
     assert "beyond 500" in CliRunner().invoke(app, ["show", str(tmp_path), "3"]).stdout
     Ledger("field", tmp_path / "empty").close()
     assert "nothing is listed" in CliRunner().invoke(app, ["list", str(tmp_path / "empty")]).stdout
+
+
+def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_path: Path) -> None:
+    failure = 'Traceback:\n  File "x.py", line 3\nValueError: [no] peak'
+    for _ in range(2):  # once more, after a crash
+        ledger = Ledger("field", tmp_path)
+        ledger.list_failed("Hits", [Published(Hit(0.5, ts=7, id=9, source="ball"), [], failure)])
+        ledger.close()
+    (entry,) = read_ledger(tmp_path)
+    assert (entry.reason, entry.detector, entry.id, entry.ts, entry.told) == ("failed", "Hits", 9, 7, failure)
+    listed = CliRunner().invoke(app, ["list", str(tmp_path)])
+    assert "ValueError: [no] peak" in listed.stdout
+    shown = CliRunner().invoke(app, ["show", str(tmp_path), "1"])
+    assert "failed: the detector raised" in shown.stdout and 'File "x.py", line 3' in shown.stdout
+    assert "that fits these options" in CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "ahead"]).stdout
+    refused = CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "lost"])
+    assert refused.exit_code == 2 and "must be one of late, ahead, failed" in refused.output.replace("\n", " ").replace(
+        "│ ", ""
+    )
