@@ -9,7 +9,7 @@ import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, write_json
 from middleware.cli.results import write_results
-from middleware.errors import RunError, ScenarioError
+from middleware.errors import RunError, ScenarioError, TraceError
 from middleware.event import type_name
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.collector import Collector
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _PATIENCE = 120.0
 """Seconds that the nodes may take, after the last event was fed, to make everything final."""
+
+_LAST_WORDS = 8
+"""Lines of its log that are shown of a node that has died."""
 
 _ANSWER = 5.0
 """Seconds that a node may take to say what it waits for."""
@@ -160,6 +163,10 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
                 )
                 if not collector.join(_PATIENCE):
                     raise _not_final(mode, cluster, collector)
+        except TraceError as error:  # the feed has failed; if that is because a node has died, what it said is the cause
+            if cluster.dead():
+                raise _broken(str(error), cluster) from error
+            raise
         finally:
             collector.close()
         cluster.end()
@@ -170,11 +177,20 @@ def _not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
     """Why a run did not come to its end: who has died, and what the nodes say that they wait for."""
     from middleware.cli.why_waiting import Mesh
 
-    dead = cluster.dead()
     why = collector.failure or f"the results were not final {_PATIENCE:.0f} s after the last event"
-    gone = "".join(f"; node {name} ended with {code}" for name, code in dead.items())
-    error = RunError(f"the {mode} run did not come to its end: {why}{gone}")
+    error = _broken(f"the {mode} run did not come to its end: {why}", cluster)
+    dead = cluster.dead()
     mesh = Mesh.asked([address for name, address in cluster.addresses.items() if name not in dead], _ANSWER)
     for line in (*mesh.silent, *(line for lines in mesh.explained().values() for line in lines)):
         error.add_note(line)
+    return error
+
+
+def _broken(what: str, cluster: Cluster) -> RunError:
+    """An error that also tells which nodes have died, and what they said last."""
+    dead = cluster.dead()
+    error = RunError(what + "".join(f"; node {name} ended with exit code {code}" for name, code in dead.items()))
+    for name in dead:
+        for line in cluster.log(name).read_text(errors="replace").strip().splitlines()[-_LAST_WORDS:]:
+            error.add_note(f"{name}: {line}")
     return error

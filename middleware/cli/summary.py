@@ -222,7 +222,8 @@ def show(result: Summary, screen: Console) -> None:
             f"{one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final · {busy}"
         )
         _show_failures(mode, one, screen)
-    screen.print(_latency_table(result))
+    if any(one.latency_by_type for one in result.runs.values()):  # what was fed as fast as it goes says nothing of latency
+        screen.print(_latency_table(result))
     spoken, plain = result.latency_ms.get("speculative"), result.latency_ms.get("buffering")
     if spoken and plain:
         screen.print(

@@ -115,10 +115,16 @@ def test_node_without_keys_is_refused() -> None:
     assert invoked(NOBODY, "--node", "a")[0] == ExitCode.BAD_INPUT
 
 
-def test_a_run_that_is_not_final_in_time_says_what_it_waits_for() -> None:
+def test_a_run_that_is_not_final_in_time_says_what_it_waits_for(tmp_path: Path) -> None:
+    log = tmp_path / "gone.log"
+    log.write_text("its last words\n")
+
     class Nodes:
         def __init__(self, addresses: dict[str, str]) -> None:
             self.addresses = addresses
+
+        def log(self, name: str) -> Path:
+            return log
 
         def dead(self) -> dict[str, int]:
             return {"gone": -9}
@@ -133,6 +139,7 @@ def test_a_run_that_is_not_final_in_time_says_what_it_waits_for() -> None:
         publisher.publish([hit(NOW, "gauge", "north")])
         publisher.flush(DEADLINE)
         error = run_module._not_final("speculative", Nodes({"a": node.address, "gone": NOBODY}), Collected())  # type: ignore[arg-type]
-    assert "node gone ended with -9" in str(error)
+    assert "node gone ended with exit code -9" in str(error)
+    assert "gone: its last words" in error.__notes__
     assert any(note.startswith("Echo: final up to") for note in error.__notes__)
     assert not any(NOBODY in note for note in error.__notes__), "the dead are not asked"

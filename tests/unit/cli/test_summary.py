@@ -1,0 +1,57 @@
+"""What ``slackline run`` says afterwards: detectors that raised, events that were left out, and whether it is right."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from msgspec.structs import replace
+from rich.console import Console
+
+from middleware.cli.summary import Latency, RunSummary, Summary, UnitSummary, show
+
+UNIT = UnitSummary("Stops", "gate", 1, 2.5, 0.5, 1_000, 0, 3, 40, 2, 0)
+RUN = RunSummary(
+    events=1_000, seconds=1.0, duplicates=0, late=0, early=42, corrected=2, finals=40, violations={}, oracle_equal=True,
+    latency_by_type={}, units=[UNIT], cpu={"gate": 0.5}, busy={"gate": 0.25}, memory={"gate": 1},
+)  # fmt: skip
+
+
+def told(run: RunSummary = RUN, **changes: Any) -> str:
+    run = replace(run, **changes)
+    screen = Console(file=io.StringIO(), width=200)
+    show(Summary("yard", "out", 1_000, run.finals, run.oracle_equal, {}, ["Stop"], {"speculative": run}), screen)
+    text: str = screen.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def test_where_nothing_went_wrong_nothing_is_said_of_it() -> None:
+    text = told()
+    assert text.endswith("finals equal the in-order oracle: yes (40 events)\n")
+    assert "fail" not in text
+    assert "latency" not in text, "fed as fast as it goes: there is none"
+
+
+def test_detectors_that_raised_are_named_with_what_they_raised() -> None:
+    errors = {"ValueError: [13]": 8, "KeyError: 'x'": 1, "KeyError: 'y'": 1, "KeyError: 'z'": 1}
+    failing = replace(UNIT, detector="Faults", failed=11, failures=15, errors=errors)
+    text = told(units=[UNIT, failing])
+    assert "speculative: Faults on node gate failed at 11 events, and went on without:\n  8 x ValueError: [13]\n" in text
+    assert "KeyError: 'y'" in text
+    assert "KeyError: 'z'" not in text, "the first few are enough"
+    assert "failed" in text.partition("Stops")[0], "a column of the table"
+    assert "Stops on node gate" not in text
+
+
+def test_a_detector_that_has_stopped_is_said_to_have() -> None:
+    text = told(units=[replace(UNIT, failed=1, errors={"ValueError: 13": 1}, stopped=True)], oracle_equal=False)
+    assert "Stops on node gate raised, and has stopped:\n  1 x ValueError: 13\n" in text
+    assert "oracle: no (40 events)\nStops stopped where it raised" in text
+
+
+def test_late_events_are_told_beside_the_verdict() -> None:
+    assert told(late=140).endswith("oracle: yes (40 events) (140 late events left out; raise horizon)\n")
+
+
+def test_latency_is_shown_where_it_was_measured() -> None:
+    assert "detection latency" in told(latency_by_type={"Stop": Latency(1.0, 2.0, 3)})
