@@ -49,17 +49,3 @@ def test_errors_show_brackets_and_notes_as_they_are(capsys: pytest.CaptureFixtur
     error.add_note("add a name")
     print_error(error)
     assert capsys.readouterr().err == "error: match.toml: [red]nodes[0]\n  add a name\n"
-
-
-@pytest.mark.parametrize(
-    ("file", "told"), [("gone/result.json", "there is no folder"), (".", "it is a folder"), ("", "it is a folder")]
-)
-def test_what_cannot_be_written_is_told_before_the_work_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, told: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SlacklineError, match=told):
-        console(file)
-    console("new.json")
-    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
-    console("/dev/null")
