@@ -25,17 +25,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from middleware.ordering.hierarchy import Hierarchy
+    from middleware.runtime.scenario import Scenario
 
 _ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
 
 
 class Source(msgspec.Struct):
-    """Where events come from: the types that a query may name, detectors that derive some of them, and the trace."""
+    """Where events come from: the types that a query may name, detectors that derive some of them, and the trace.
+
+    ``scenario``
+        of which the trace is, which may still have to be prepared.
+    """
 
     types: EventTypes
     detectors: dict[str, Detector]
     trace: Path | None = None
     address: str = ""
+    scenario: Scenario | None = None
 
 
 def query(
@@ -72,11 +78,16 @@ def query(
       [bold]slackline query @theft.sase bookstore --why-not reader-3:117[/]
     """
     screen = console(json_file)
-    place = _source(source, types_from or [], out, screen)
-    plan = SequenceQuery(_text(text), place.types, "Query")
+    written = _text(text)
+    place = _source(source, types_from or [])
+    plan = SequenceQuery(written, place.types, "Query")  # before Spark starts: what is wrong with it is told at once
     if explained:
         screen.print("\n".join(explain(plan.plan)), markup=False)
         return
+    if place.scenario is not None:
+        from middleware.cli.run import prepared
+
+        place.trace = prepared(place.scenario, out, screen)
     if event is not None:
         _explain_event(plan, place, event, screen)
         return
@@ -115,7 +126,7 @@ def _text(text: str) -> str:
         raise SlacklineError(f"cannot read the query in {text[1:]}: {error.strerror}") from None
 
 
-def _source(source: str, modules: list[str], out: Path, screen: Console) -> Source:
+def _source(source: str, modules: list[str]) -> Source:
     from middleware.spark.traces import DESCRIPTION
 
     if "://" in source:
@@ -125,11 +136,10 @@ def _source(source: str, modules: list[str], out: Path, screen: Console) -> Sour
     folder = Path(source)
     if (folder / DESCRIPTION).exists():
         return Source(event_types(modules) if modules else _described_types(folder), {}, folder)
-    from middleware.cli.run import prepared
     from middleware.runtime.scenario import load_scenario
 
     scenario = load_scenario(source)
-    return Source(scenario.types, scenario.detectors, prepared(scenario, out, screen))
+    return Source(scenario.types, scenario.detectors, scenario=scenario)
 
 
 def _described_types(folder: Path) -> EventTypes:

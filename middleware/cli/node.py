@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -33,6 +35,9 @@ def node(
     ] = False,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
     plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
+    tethered: Annotated[
+        bool, typer.Option("--tethered", hidden=True, help="End when standard input does: when whoever holds it is gone.")
+    ] = False,
 ) -> None:
     """Run one node of a scenario until it is told to end (Ctrl-C, SIGTERM); then finish what has arrived.
 
@@ -88,6 +93,8 @@ def node(
         )
     except NetworkError as error:  # before it runs: what it was given will not do
         raise ScenarioError(f"node {name} cannot start: {error}") from None
+    if tethered:
+        threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
@@ -107,6 +114,12 @@ class Undying:
     def flush(self) -> None:
         with suppress(OSError):
             self._file.flush()
+
+
+def _end_with_input(stop: Callable[[], None]) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    stop()
 
 
 def _addresses(texts: list[str]) -> dict[str, str]:

@@ -78,10 +78,12 @@ class Cluster:
         if self._alpha is not None:
             command += ["--alpha", str(self._alpha)]
         command += ["--report", str(self._report(name)), "--state", str(Path(self._folder.name, "state", name))]
+        command += ["--tethered"]
         with self.log(name).open("ab") as log, uninterrupted():
-            # A session of its own: Ctrl-C in the terminal reaches the one who started the cluster, who ends it in order.
+            # A session of its own: Ctrl-C in the terminal reaches the one who started the cluster, who ends it in order. Its
+            # standard input, on which nothing comes, ends with this process, even one that is killed: and the node with it.
             self._processes[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
 
     def log(self, name: str) -> Path:
@@ -124,6 +126,8 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
         for name in self._processes:
             report = read_report(self._report(name))
             if report is not None:

@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import closing
 
+import psutil
 import pytest
 
 from detectors.soccer.match import events
@@ -81,3 +82,23 @@ def test_a_killed_node_leaves_the_others_running_and_counted():
     expected = oracle(rows, lower)
     assert sorted(finals, key=ORDER) == sorted(itertools.chain(*expected.values()), key=ORDER)
     assert any(reason.startswith("node") for reason in cluster.reports["field"].broker.left)
+
+
+def test_nodes_end_with_the_process_that_started_them_even_if_it_is_killed():
+    text = (
+        "import sys, time\n"
+        "from middleware.runtime.cluster import Cluster\n"
+        "from middleware.runtime.scenario import load_scenario\n"
+        "with Cluster(load_scenario('soccer')) as cluster:\n"
+        "    print(*(process.pid for process in cluster._processes.values()), flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        nodes = [psutil.Process(int(number)) for number in starter.stdout.readline().split()]
+        starter.kill()
+    assert len(nodes) == 2
+    _, left = psutil.wait_procs(nodes, timeout=60)
+    for process in left:
+        process.kill()
+    assert not left
