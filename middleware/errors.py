@@ -59,3 +59,8 @@ class LateEventError(SlacklineError):
 
 class WindowError(SlacklineError):
     """A window, or what is to be aggregated in it, that makes no sense."""
+
+
+def last_line(failure: str | None) -> str:
+    """What was raised, of a traceback: its last line. Empty for none."""
+    return (failure or "").strip().rpartition("\n")[2]

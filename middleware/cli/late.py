@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
-from middleware.errors import LedgerError
+from middleware.errors import LedgerError, last_line
 from middleware.quantities import format_duration
 from middleware.runtime.ledger import Entry, Query, read_entry, read_ledger, summary
 
@@ -69,7 +69,7 @@ def list_(
         columns = ("number", "listed", "detector", "reason", "change", "type", "source", "id", "by")
         rows = Table(*columns, title=f"the last {len(entries)}")
         for entry in entries:
-            by = format_duration(entry.lateness) if entry.reason != "failed" else _last_line(entry.told)
+            by = format_duration(entry.lateness) if entry.reason != "failed" else last_line(entry.told)
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), escape(by)
             rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
         screen.print(rows)
@@ -173,10 +173,6 @@ def _query(detector: str | None, reason: str | None, type_: str | None, source: 
     if reason is not None and reason not in _REASONS:
         raise typer.BadParameter(f"must be one of {', '.join(_REASONS)}, not {reason!r}", param_hint="--reason")
     return Query(detector, reason, type_, source)
-
-
-def _last_line(told: str) -> str:
-    return told.strip().rpartition("\n")[2]
 
 
 def _why(entry: Entry) -> str:

@@ -15,6 +15,7 @@ import psutil
 import structlog
 
 from middleware.change import Batch
+from middleware.errors import last_line
 from middleware.event import IDENTITY, Event, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Unit, UnitStatistics
@@ -120,14 +121,14 @@ class Reporter:
                     self._ledger.list_failed(unit.name, failed)
                 if not told:
                     self._warn(unit.name, failed[0].cause, failed[0].failure)
-                told += [_last_line(each.failure) for each in failed[: MOST_FAILURES - len(told)]]
+                told += [last_line(each.failure) for each in failed[: MOST_FAILURES - len(told)]]
 
     def _warn(self, detector: str, event: Event, failure: str | None) -> None:
         """Tell the first failure of a detector, without what event and exception say: no payload gets into logs."""
         _log.warning(
             "a detector has raised; the event is left out for it, and listed ('slackline late list')",
             detector=detector,
-            raised=_last_line(failure).partition(":")[0],
+            raised=last_line(failure).partition(":")[0],
             at=_last_place(failure),
             of=f"{type_name(event.__class__)} {event.source}:{event.id} ts={event.ts}",
         )
@@ -242,7 +243,3 @@ def _last_place(failure: str | None) -> str:
     """File and line of the innermost call in a traceback."""
     places = re.findall(r'File "([^"]+)", line (\d+)', failure or "")
     return ":".join(places[-1]) if places else ""
-
-
-def _last_line(failure: str | None) -> str:
-    return (failure or "").strip().rpartition("\n")[2]

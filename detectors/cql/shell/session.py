@@ -12,7 +12,7 @@ from detectors.cql.script import Script
 from detectors.cql.shell.feeds import Feed, Mesh, RawSources, Recorded
 from middleware.change import Batch
 from middleware.detector import Detector
-from middleware.errors import SlacklineError
+from middleware.errors import SlacklineError, last_line
 from middleware.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Horizon
@@ -162,21 +162,17 @@ class _Failed:
             if unit.quarantine:
                 failed, unit.quarantine = unit.quarantine, []
                 self._counts[unit.name] += len(failed)
-                self._last[unit.name] = _last_line(failed[-1].failure)
+                self._last[unit.name] = last_line(failed[-1].failure)
         return any(unit.stopped for unit in self._units)
 
     def told(self) -> list[str]:
         """A sentence for each that has failed."""
-        stopped = {unit.name: _last_line(unit.stopped) for unit in self._units if unit.stopped}
+        stopped = {unit.name: last_line(unit.stopped) for unit in self._units if unit.stopped}
         lost = "is missing in the results: please report it, with the statement and the tuples"
         sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]
         left_out = {name: count for name, count in self._counts.items() if name not in stopped}
         more = "{name}: {n} event{s} failed and left out, at last by {why}"
         return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in left_out.items()]
-
-
-def _last_line(failure: str | None) -> str:
-    return (failure or "").strip().rpartition("\n")[2]
 
 
 def _only(name: str, batch: Batch) -> Batch:

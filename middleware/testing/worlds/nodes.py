@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Hashable, Iterable
+from typing import TypeVar
 
 from middleware.change import Batch
 from middleware.clock import SECOND
@@ -20,6 +21,8 @@ from middleware.pubsub.wire import Parts
 from middleware.testing.simulation import Simulation
 from middleware.testing.worlds.disk import Disk
 from middleware.testing.worlds.watch import Watch
+
+_B = TypeVar("_B", bound=Broker)
 
 
 class _Running:
@@ -49,6 +52,23 @@ class _Running:
         self._born, self._rate = simulation.now, rate
         self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
         self._calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
+
+    def _started(
+        self, kind: type[_B], epoch: int, types: EventTypes, peers: Collection[str], journal: Journal | None = None
+    ) -> _B:
+        """The broker of this life."""
+        here = self.hierarchy
+        return kind(
+            self.name,
+            epoch,
+            self._local(self._born),
+            types=types,
+            subscriptions=here.subscriptions,
+            publications=here.publications,
+            derivations=here.derivations,
+            peers=peers,
+            journal=journal,
+        )
 
     @property
     def unlisted(self) -> set[Identity]:
@@ -117,16 +137,7 @@ class MemoryNode(_Running):
         rate: float = 1.0,
     ) -> None:
         super().__init__(simulation, name, types, hierarchy, watch, rng, rate)
-        self.broker = Broker(
-            name,
-            self._calendar,
-            self._local(simulation.now),
-            types=types,
-            subscriptions=hierarchy.subscriptions,
-            publications=hierarchy.publications,
-            derivations=hierarchy.derivations,
-            peers=peers,
-        )
+        self.broker = self._started(Broker, self._calendar, types, peers)
         simulation.add(self)
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
@@ -159,17 +170,7 @@ class DurableNode(_Running):
         self.journal = Journal(disk.line, disk.read)
         self.journal.oldest = disk.oldest
         disk.epoch = max(disk.epoch + 2**20, self._calendar)
-        self.broker: LastingBroker = LastingBroker(
-            name,
-            disk.epoch,
-            self._local(simulation.now),
-            types=types,
-            subscriptions=hierarchy.subscriptions,
-            publications=hierarchy.publications,
-            derivations=hierarchy.derivations,
-            peers=peers,
-            journal=self.journal,
-        )
+        self.broker: LastingBroker = self._started(LastingBroker, disk.epoch, types, peers, self.journal)
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
         self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.journal.number]
