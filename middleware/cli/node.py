@@ -24,7 +24,7 @@ def node(
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="Fix alpha: 1 is plain buffering, 0 full speculation.")] = None,
     keys: Annotated[Path | None, typer.Option(help="This node's key file; needed beyond this machine.")] = None,
-    allow: Annotated[Path | None, typer.Option(help="The list of keys that may attach.")] = None,
+    allow: Annotated[Path | None, typer.Option("--allow", "--allow-list", help="The list of keys that may attach.")] = None,
     state: Annotated[
         Path | None,
         typer.Option(help="Folder of this node alone for what must outlast the process: its log, and the late ledger."),

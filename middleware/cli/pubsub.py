@@ -178,13 +178,15 @@ def pub(
     types_from: TypesFrom,
     type_: Annotated[str | None, typer.Option("--type", help="Event type of records that do not name theirs.")] = None,
     source: Annotated[str, typer.Option(help="Source of records that name none; their ids are their line numbers.")] = "pub",
-    end: Annotated[bool, typer.Option("--end", help="Promise that no more events of these types will come.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="End the streams of these types, here and for good.")] = False,
     json_file: JsonFile = None,
     keys: KeyFile = None,
     allow_list: AllowList = None,
     node: NodeName = None,
 ) -> None:
     """Publish events read from a file or standard input: fields by name, and 'type'. Broken records are counted and skipped.
+
+    Ends with 1 if there is nothing but broken records.
 
     Examples:
 
@@ -210,6 +212,8 @@ def pub(
         out.print(f"  {complaint}", markup=False)
     if json_file is not None:
         write_json({"events": count, "broken": len(broken), "complaints": broken[:100]}, json_file)
+    if broken and not count:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _batches(events: Iterator[Event], size: int) -> Iterator[list[Event]]:

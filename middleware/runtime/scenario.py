@@ -356,7 +356,10 @@ def _package_folder(name: str) -> Path | None:
 
 def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
     if isinstance(plan.detectors, str):
-        made = called(plan.detectors, load_object(plan.detectors, folder), plan.settings)
+        found = load_object(plan.detectors, folder)
+        if not callable(found):  # a CQL script or a flow as it stands, or detectors that were made already
+            found = getattr(found, "operators", found)
+        made = called(plan.detectors, found, plan.settings) if callable(found) else found
         if not isinstance(made, Iterable):
             raise ScenarioError(f"detectors: {plan.detectors} gives {made!r}: it must give detectors, in a list or a dict")
         return named(made)

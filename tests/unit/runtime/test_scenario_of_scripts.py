@@ -1,0 +1,46 @@
+"""Scenarios whose detectors are a CQL script, or a flow, as it stands in a module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from middleware.runtime.scenario import load_scenario
+
+NODES = """
+name = "market"
+detectors = "{module}:{name}"
+[recording]
+generate = "{module}:{name}"
+[[nodes]]
+name = "here"
+detectors = ["*"]
+"""
+
+CODE = """
+from detectors.cql import compile_cql
+from detectors.flow import Flow
+from middleware.event import Event
+
+class Tick(Event):
+    price: float
+
+class Count(Event):
+    n: int
+
+script = compile_cql("CREATE STREAM Trade (price Double); SELECT price FROM Trade WHERE price > 3 INTO Dear;")
+flow = Flow("counts")
+flow.source(Tick).group(lambda tick: 0, window=2).map(len, gives=int).sink(Count, lambda n: (n,))
+made = {"Mine": script.operators[0]}
+"""
+
+
+@pytest.mark.parametrize(("name", "expected"), [("script", "Dear"), ("flow", "counts"), ("made", "Mine")])
+def test_a_scenario_may_name_a_script_or_a_flow(tmp_path: Path, name: str, expected: str) -> None:
+    module = f"market_{name}"
+    (tmp_path / f"{module}.py").write_text(CODE)
+    (tmp_path / "nodes.toml").write_text(NODES.format(module=module, name=name))
+    scenario = load_scenario(str(tmp_path))
+    assert scenario.detectors and all(each.startswith(expected) for each in scenario.detectors)
+    assert scenario.places == {"here": set(scenario.detectors)}
