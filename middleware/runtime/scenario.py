@@ -155,6 +155,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         ``settings`` are its arguments, or theirs by name.
     ``results``
         the event types that people wait for: shown live, their latency summarised.
+    ``recording``
+        what ``run`` feeds; a mesh that only gets live events needs none.
     """
 
     name: str
@@ -162,7 +164,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     detectors: str | tuple[str, ...]
     settings: dict[str, Any] = {}
     results: tuple[str, ...] = ()
-    recording: RecordingPlan
+    recording: RecordingPlan = RecordingPlan()
     policies: PolicyPlan = PolicyPlan()
     policies_for: dict[str, PolicyPlan] = {}
     evaluation: EvaluationPlan = EvaluationPlan()
@@ -199,6 +201,11 @@ class Scenario:
     def entry(self) -> str:
         """The node that the recording is fed to."""
         return self.plan.recording.to or self.plan.nodes[0].name
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it has a recording, which can be run."""
+        return self.plan.recording.generate is not None or bool(self.plan.recording.files)
 
     def is_durable(self, name: str) -> bool:
         """Whether a node keeps a log on disk."""
@@ -287,7 +294,8 @@ class Scenario:
         if focus:
             raise ScenarioError(f"evaluation: there is no detector {focus.pop()!r}; there are {_some(self.detectors)}")
         recording = plan.recording
-        if (recording.generate is None) == (not recording.files):
+        has_none = msgspec.structs.replace(recording, to=None) == RecordingPlan()
+        if not has_none and (recording.generate is None) == (not recording.files):
             raise ScenarioError("recording: give either generate (a function) or files (with a reader or a mapping)")
         if recording.delay_like is not None and recording.delay is not None:
             raise ScenarioError("recording: give either delay (a model) or delay_like (another scenario)")

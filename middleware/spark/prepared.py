@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from middleware.errors import TraceError
+from middleware.errors import ScenarioError, TraceError
 from middleware.event import stable_hash
 from middleware.runtime.scenario import load_scenario
 from middleware.spark.delays import Delays, Empirical, parse_delays
@@ -33,6 +33,11 @@ def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: 
     TraceError if the recording cannot be read.
     """
     recording = plan.plan.recording
+    if not plan.is_recorded:
+        raise ScenarioError(
+            f"{plan.file} has no [recording], so there is nothing to run: start its nodes with 'slackline node', and feed them "
+            "with 'slackline pub', or a Publisher"
+        )
     model = recording.delay
     if recording.delay_like is not None:
         model = f"empirical({prepared_trace(load_scenario(recording.delay_like), out, progress)})"

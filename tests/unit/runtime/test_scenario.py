@@ -111,7 +111,7 @@ def test_operators_stand_beside_detectors(write):
         (('"watch:Alarms"', '"watch:Alerts"'), "watch has no Alerts"),
         (('"watch:Alarms"', '"clock:Alarms"'), "cannot import clock"),
         (('"watch:Alarms"', '"watch"'), "write module:name"),
-        (('generate = "watch:positions"', ""), "give either generate"),
+        (('generate = "watch:positions"', "seconds = 2.0"), "give either generate"),
         (('generate = "watch:positions"', 'generate = "watch:positions"\nto = "moon"'), "there is no node 'moon'"),
         (
             ('"watch:Alarms"]', '"watch:fails"]'),

@@ -1,4 +1,4 @@
-"""Scenarios whose detectors are a CQL script, or a flow, as it stands in a module."""
+"""Scenarios whose detectors are a CQL script, or a flow, as it stands in a module; and without a recording."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from middleware.errors import ScenarioError
 from middleware.runtime.scenario import load_scenario
+from middleware.spark.prepared import prepared_trace
 
 NODES = """
 name = "market"
 detectors = "{module}:{name}"
-[recording]
-generate = "{module}:{name}"
 [[nodes]]
 name = "here"
 detectors = ["*"]
@@ -44,3 +44,6 @@ def test_a_scenario_may_name_a_script_or_a_flow(tmp_path: Path, name: str, expec
     scenario = load_scenario(str(tmp_path))
     assert scenario.detectors and all(each.startswith(expected) for each in scenario.detectors)
     assert scenario.places == {"here": set(scenario.detectors)}
+    assert not scenario.is_recorded
+    with pytest.raises(ScenarioError, match=r"nothing to run.*slackline pub"):
+        prepared_trace(scenario, tmp_path / "out")
