@@ -9,7 +9,7 @@ import msgspec
 
 from middleware.cli.output import STANDARD_OUTPUT, write_file
 from middleware.event import Event
-from middleware.runtime.sinks import as_record
+from middleware.runtime.records import as_record
 
 
 def write_results(finals: Iterable[Event], file: str) -> None:

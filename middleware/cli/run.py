@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 _PATIENCE = 120.0
 """Seconds that the nodes may take, after the last event was fed, to make everything final."""
 
-_LAST_WORDS = 8
-"""Lines of its log that are shown of a node that has died."""
-
 _ANSWER = 5.0
 """Seconds that a node may take to say what it waits for."""
 
@@ -191,6 +188,6 @@ def _broken(what: str, cluster: Cluster) -> RunError:
     dead = cluster.dead()
     error = RunError(what + "".join(f"; node {name} ended with exit code {code}" for name, code in dead.items()))
     for name in dead:
-        for line in cluster.log(name).read_text(errors="replace").strip().splitlines()[-_LAST_WORDS:]:
+        for line in cluster.last_words(name):
             error.add_note(f"{name}: {line}")
     return error

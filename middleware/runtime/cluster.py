@@ -24,6 +24,9 @@ from middleware.runtime.scenario import Scenario
 
 Durability = Literal["disk", "memory"]
 
+_LAST_WORDS = 8
+"""Lines of its log that are told of a node that has died."""
+
 _READY = 60.0
 """Seconds that the nodes may take to find each other."""
 
@@ -90,6 +93,10 @@ class Cluster:
         """The file with what a node has printed."""
         return Path(self._folder.name, f"{name}.log")
 
+    def last_words(self, name: str) -> list[str]:
+        """The last lines that a node has printed."""
+        return self.log(name).read_text(errors="replace").strip().splitlines()[-_LAST_WORDS:]
+
     def await_ready(self, attach: Callable[[float], None]) -> None:
         """Call ``attach`` (with a timeout) until it finds all nodes ready; if one has died instead, say what it said last.
 
@@ -102,8 +109,8 @@ class Cluster:
                 return
             except NetworkError as error:
                 for name, code in self.dead().items():
-                    said = self.log(name).read_text(errors="replace").strip().splitlines()[-8:]
-                    raise RunError(f"node {name} ended with exit code {code}; its last words:\n" + "\n".join(said)) from None
+                    said = "\n".join(self.last_words(name))
+                    raise RunError(f"node {name} ended with exit code {code}; its last words:\n{said}") from None
                 if time.monotonic() > deadline:
                     raise RunError(f"the nodes are not ready after {_READY:.0f} s: {error}") from None
 
