@@ -89,7 +89,6 @@ class Broker:
         owner: Callable[[Channel], str | None] = lambda channel: None,
         journal: Journal | None = None,
         sources: SourcePolicy | None = None,
-        wall: int | None = None,
     ) -> None:
         self.name, self.subscriptions, self.publications = name, frozenset(subscriptions), frozenset(publications)
         self.drops: Drops = Counter()
@@ -103,7 +102,7 @@ class Broker:
         self._channels: dict[Channel, Peer] = {}
         self._table: RoutingTable[Peer] = RoutingTable()
         self._books = Books(self.publications)
-        self._gate = Gate(self._types, self._books.publishers, sources, now, wall)
+        self._gate = Gate(self._types, self._books.publishers, sources, now)
         self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress.seen)
         self._effects = Effects()
         self._interest = Interest(0)
@@ -299,11 +298,7 @@ class Broker:
         if peer.role != "publisher":
             self._table.subscribe(peer, patterns)
             self._lost.pop(peer.key, None)
-            is_back = not peer.begun and peer.key in self._books.ever
-            if not peer.begun and peer.role == "node":
-                self.joined.append(peer.name)
-            if not peer.begun and begin(peer, self.journal, interest):
-                self.drops["gap for a reader"] += 1
+            is_back = not peer.begun and self._met(peer, interest)
         if self.journal is not None:
             self.journal.told(peer.key, interest, peer.owner)
         if peer.role == "subscriber":
@@ -321,6 +316,15 @@ class Broker:
                     self._events_out += head.count
             if not self._missing:
                 self._gathered()
+
+    def _met(self, peer: Peer, interest: Interest) -> bool:
+        """A reader says for the first time on its link what it wants; whether it is a node that was here before."""
+        is_back = peer.key in self._books.ever
+        if peer.role == "node":
+            self.joined.append(peer.name)
+        if begin(peer, self.journal, interest):
+            self.drops["gap for a reader"] += 1
+        return is_back
 
     def _objection(self, peer: Peer, interest: Interest) -> str | None:
         """Why a subscriber cannot have its name here, if so."""

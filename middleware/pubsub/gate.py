@@ -22,10 +22,8 @@ from middleware.pubsub.sources import SourcePolicy, Sources
 class Gate:
     """See the module. ``views``: the promises in which publishers count, first those that hold for everyone."""
 
-    def __init__(
-        self, types: EventTypes, views: Sequence[Promises], policy: SourcePolicy | None, now: int, wall: int | None
-    ) -> None:
-        self.sources = Sources(policy if policy is not None else SourcePolicy(), now, wall)
+    def __init__(self, types: EventTypes, views: Sequence[Promises], policy: SourcePolicy | None, now: int) -> None:
+        self.sources = Sources(policy if policy is not None else SourcePolicy(), now)
         self._types, self._views, self._everywhere = types, views, views[0]
 
     def known(self, names: Iterable[str]) -> frozenset[str]:

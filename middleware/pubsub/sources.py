@@ -54,15 +54,15 @@ class Source(msgspec.Struct):
 
 
 class Sources:
-    """The publishers of one node, by key. ``wall``: Unix time at ``now``, to tell what lies in the future; None: not known."""
+    """The publishers of one node, by key. What lies in the future is known once ``wall_is`` has told."""
 
-    def __init__(self, policy: SourcePolicy, now: int, wall: int | None = None) -> None:
+    def __init__(self, policy: SourcePolicy, now: int) -> None:
         self.policy = policy
         self.types: set[str] = set()
         """Raw types that publishers of this node have offered, ever."""
         self.is_quiet = False
         """Whether the node promises in the place of all of them at the moment."""
-        self._wall = None if wall is None else wall - now
+        self._wall: int | None = None
         self._known: dict[Hashable, Source] = {}
         self._clock: int | None = None
         self._stirred_at = now

@@ -146,7 +146,6 @@ class Node:
             peers=peers or (),
             owner=self._transport.owner,
             sources=sources,
-            wall=time.time_ns(),
             journal=journal,
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now

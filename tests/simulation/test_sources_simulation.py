@@ -17,7 +17,7 @@ from middleware.ordering.unit import Policies
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.codec import Changes, Gap, decode_payload, encode, encode_delta
 from middleware.pubsub.ingress import Turned
-from middleware.pubsub.sources import SourcePolicy, Sources
+from middleware.pubsub.sources import SourcePolicy
 from middleware.testing.simulation import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 IDLE = SourcePolicy().idle
@@ -199,7 +199,7 @@ def test_nothing_comes_from_beyond_the_wall_clock() -> None:
     simulation = Simulation(6)
     node = Node(simulation)
     wall = 1_800_000_000 * SECOND
-    node.broker._gate.sources = Sources(SourcePolicy(), simulation.now, wall)
+    node.broker.wall_is(wall, simulation.now)
     alone = SimulatedPublisher(simulation, "p", "a", [Ping])
     alone.publish([ping(wall, number=1), ping(wall + 2 * AHEAD, number=2)])
     simulation.run(SECOND)

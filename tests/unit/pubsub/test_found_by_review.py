@@ -255,7 +255,8 @@ def test_a_result_without_a_form_on_the_wire_is_left_out_and_the_others_are_sent
 
 def test_the_wall_clock_may_be_set_right_while_a_node_runs():
     hour = 3_600 * SECOND
-    talk = Talk(Broker("b", 1, 0, types=TYPES, wall=10 * hour))
+    talk = Talk(Broker("b", 1, 0, types=TYPES))
+    talk.broker.wall_is(10 * hour, talk.now)
     publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
     talk.go(6)
     publisher.publish(Ping(ts=20 * hour, id=1, source="p"))

@@ -44,7 +44,7 @@ def test_a_late_refusal_of_a_former_life_does_no_harm() -> None:
 
 def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_silent() -> None:
     books = Books(())
-    gate = Gate(EventTypes(), books.publishers, None, 0, None)
+    gate = Gate(EventTypes(), books.publishers, None, 0)
     key = ("publisher", "p")
     gate.attach(key, 0)
     books.offered(key, Interest(1, raw=["Ping"]))

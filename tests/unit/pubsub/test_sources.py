@@ -55,7 +55,8 @@ def test_the_limit_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[s
 
 
 def test_nobody_lies_beyond_the_wall_clock() -> None:
-    sources = Sources(SourcePolicy(IDLE, AHEAD), 50, wall=1_000_000)
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 50)
+    sources.wall_is(1_000_000, 50)
     sources.attach(("publisher", "a"), 50)
     assert sources.limit(("publisher", "a"), 70, by_clock=False) == 1_000_020 + AHEAD
 
