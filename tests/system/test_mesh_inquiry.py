@@ -17,6 +17,7 @@ from middleware.cli.why_waiting import Mesh
 from middleware.clock import SECOND
 from middleware.event import END
 from middleware.runtime.clients import Publisher
+from middleware.runtime.cluster import Cluster
 from middleware.runtime.keys import Keys, new_keys
 
 pytestmark = pytest.mark.system
@@ -119,7 +120,7 @@ def test_a_run_that_is_not_final_in_time_says_what_it_waits_for(tmp_path: Path) 
     log = tmp_path / "gone.log"
     log.write_text("its last words\n")
 
-    class Nodes:
+    class Nodes(Cluster):
         def __init__(self, addresses: dict[str, str]) -> None:
             self.addresses = addresses
 
