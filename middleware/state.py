@@ -10,15 +10,20 @@ from __future__ import annotations
 import math
 import pickle
 from collections import deque
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
 from io import BytesIO
 from typing import Any
+from uuid import UUID
 
 import cloudpickle
+from msgspec import Struct
 from msgspec.structs import astuple
 
 from middleware.event import Event
 
-_ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex})
+_ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
 _all_atoms = _ATOMS.issuperset
 
 
@@ -91,7 +96,7 @@ def restored_state(copy: dict[str, Any] | Pickled, owner: object = None) -> dict
 def _frozen(value: Any, met: set[int]) -> Any:
     """A copy of a plain value. ``met`` are the ids of the mutable ones copied so far: each may stand in one place only."""
     kind = type(value)
-    if kind in _ATOMS or isinstance(value, Event):
+    if kind in _ATOMS or isinstance(value, Event | Enum):
         return value
     if kind is tuple:
         return value if _all_atoms(map(type, value)) else tuple([_frozen(item, met) for item in value])
@@ -157,7 +162,22 @@ def exactly(one: Any, other: Any) -> bool:
         return _in_order(one, other)
     if isinstance(one, Event):
         return all(map(exactly, astuple(one)[:-4], astuple(other)[:-4]))
-    return kind is Pickled
+    return _exactly_made(one, other)
+
+
+def _exactly_made(one: Any, other: Any) -> bool:
+    """The same of values of one type that is made of others; False of types that may have something that nobody knows of."""
+    if isinstance(one, Enum):
+        return one is other
+    if isinstance(one, datetime):
+        return one.tzinfo is other.tzinfo and one.fold == other.fold
+    if isinstance(one, Decimal):
+        return bool(one.as_tuple() == other.as_tuple())
+    if isinstance(one, Struct):
+        return all(map(exactly, astuple(one), astuple(other)))
+    if isinstance(one, tuple) and not hasattr(one, "__dict__"):  # a NamedTuple
+        return all(map(exactly, one, other))
+    return isinstance(one, Pickled)
 
 
 def _in_order(one: Any, other: Any) -> bool:

@@ -42,7 +42,7 @@ class Node:
     ``function``
         map: value to its outputs. group: value to its key. sink: value to the fields of its event.
     ``accepts``, ``gives``
-        types of the values that it takes and gives; None if nobody said.
+        types of the values that it takes and gives; None if nobody said (``Any`` says nothing).
     ``fused``
         group of a stateful transformation: what it does, to be run as one.
     ``inputs``, ``outputs``
@@ -60,7 +60,9 @@ class Node:
         event_type: EventType | None = None,
     ) -> None:
         self.kind, self.name, self.function = kind, name, function
-        self.accepts, self.gives, self.window, self.event_type = accepts, gives, window, event_type
+        self.accepts = None if accepts is Any else accepts
+        self.gives = None if gives is Any else gives
+        self.window, self.event_type = window, event_type
         self.fused: Fused | None = None
         self.inputs: list[Node] = []
         self.outputs: list[Node] = []

@@ -278,7 +278,11 @@ class TreeBuilder(_Components):
         arguments = []
         for item in value.arguments:
             if item.name is not None:
-                raise self._wrong(f"{value.function} takes no names for its arguments", "names belong to RETURN", value.at)
+                raise self._wrong(
+                    f"{value.function} takes no names for its arguments",
+                    "names belong to RETURN, whose type cannot be called like a function",
+                    value.at,
+                )
             arguments.append(self._plain(item.value))
         return Call(value.function.lower(), tuple(arguments), at=value.at)
 

@@ -141,11 +141,9 @@ def replay(
     from middleware.runtime.clients import Publisher
     from middleware.runtime.keys import Keys
 
-    if (keys is None) != (allow_list is None):
-        raise typer.BadParameter("--keys and --allow-list go together")
+    own = Keys.given(keys, allow_list)
     entries = read_ledger(ledger, _query(detector, reason, type_, source))
     chosen, left_out = _replayable([entry for entry in entries if reason is not None or entry.reason != "failed"])
-    own = Keys.load(keys, allow_list) if keys is not None and allow_list is not None else None
     with Publisher(address, keys=own, node=node) as publisher:
         for first in range(0, len(chosen), _BATCH):
             batch = chosen[first : first + _BATCH]

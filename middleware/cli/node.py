@@ -24,7 +24,7 @@ def node(
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="Fix alpha: 1 is plain buffering, 0 full speculation.")] = None,
     keys: Annotated[Path | None, typer.Option(help="This node's key file; needed beyond this machine.")] = None,
-    allow: Annotated[Path | None, typer.Option("--allow", "--allow-list", help="The list of keys that may attach.")] = None,
+    allow_list: Annotated[Path | None, typer.Option("--allow-list", help="The list of keys that may attach.")] = None,
     state: Annotated[
         Path | None,
         typer.Option(help="Folder of this node alone for what must outlast the process: its log, and the late ledger."),
@@ -48,7 +48,7 @@ def node(
 
       [bold]slackline node soccer field[/]
 
-      [bold]slackline node ./plant press --keys press.key --allow allowed.txt[/]
+      [bold]slackline node ./plant press --keys press.key --allow-list allowed.txt[/]
     """
     import structlog
 
@@ -67,15 +67,13 @@ def node(
     addresses = {each.name: each.address for each in chosen.plan.nodes} | _addresses(address or [])
     if addresses[name].rpartition(":")[2] in ("*", "0") and len(addresses) > 1:
         raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
-    if (keys is None) != (allow is None):
-        raise ScenarioError("give both --keys and --allow, or neither")
+    own = Keys.given(keys, allow_list)
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
     hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)
     durable = chosen.is_durable(name)
     folder = state if state is not None or not durable else state_folder(chosen) / name
     ledger = Ledger(name, folder)
     reporter = Reporter(hierarchy, ledger)
-    own = Keys.load(keys, allow) if keys and allow else None
     sources = chosen.plan.sources.policy()
     store = Store(folder, name) if durable and folder is not None else None
     try:

@@ -105,7 +105,7 @@ def sub(
                 consistency=chosen,
                 resume=resume,
                 after=sink.mark if sink is not None else None,
-                keys=_keys(keys, allow_list),
+                keys=Keys.given(keys, allow_list),
                 node=node,
             )
         )
@@ -166,12 +166,6 @@ def _writer(file: str) -> IO[str]:
     return open(os.dup(sys.stdout.fileno()), "w") if file == STANDARD_OUTPUT else Path(file).open("w")
 
 
-def _keys(key_file: Path | None, allow_list: Path | None) -> Keys | None:
-    if (key_file is None) != (allow_list is None):
-        raise typer.BadParameter("--keys and --allow-list go together")
-    return Keys.load(key_file, allow_list) if key_file is not None and allow_list is not None else None
-
-
 def pub(
     address: Address,
     file: Annotated[str, typer.Argument(help="JSON lines or Parquet (NAME.parquet); - is standard input.")],
@@ -198,7 +192,7 @@ def pub(
     broken: list[str] = []
     published: set[str] = set()
     count = 0
-    with Publisher(address, keys=_keys(keys, allow_list), node=node) as publisher:
+    with Publisher(address, keys=Keys.given(keys, allow_list), node=node) as publisher:
         for batch in _batches(_events(file, known, type_, source, broken), 1 if file == STANDARD_OUTPUT else _BATCH):
             publisher.publish(batch)
             count += len(batch)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
+
+_APPLICATIONS = "detectors.worlds"
+"""Where what is deployed in a world is drawn: the operators live above this layer."""
 
 _TOLD_EVERY = 500
 """Worlds between two lines where nobody sees a bar."""
@@ -26,8 +30,9 @@ def simulate(
 
     A world is several nodes with the real brokers, links, units, logs and recovery, sources and sinks, in one thread under
     a virtual clock. Its network loses, repeats, delays, reorders and splits; its nodes crash, stand still, and have clocks that
-    go wrong and leap; its disks are slow, full, torn by crashes, and lost; its detectors raise. One seed gives one world,
-    exactly. All processors are used.
+    go wrong and leap; its disks are slow, full, torn by crashes, and lost; its detectors raise. Deployed are small detectors,
+    windows, sequence queries, FlinkCQL scripts, flows, or several of them on each other. One seed gives one world, exactly.
+    All processors are used.
 
     Examples:
 
@@ -39,17 +44,18 @@ def simulate(
 
     from rich.progress import Progress
 
-    from middleware.testing.worlds.hunt import hunt
+    from middleware.testing.worlds.hunt import hunt, shrunk
     from middleware.testing.worlds.plan import describe, draw
 
     screen = console(json)
+    application = import_module(_APPLICATIONS).an_application
     troubles: Counter[str] = Counter()
     failures: dict[int, str] = {}
     played = 0
     try:
         with Progress(console=screen, transient=True) as progress:
             task = progress.add_task("simulating", total=seeds)
-            for outcome in hunt(first, seeds, os.cpu_count() or 1):
+            for outcome in hunt(first, seeds, os.cpu_count() or 1, application):
                 played += 1
                 troubles += outcome.troubles
                 if outcome.failure is not None:
@@ -66,7 +72,10 @@ def simulate(
     report: dict[str, Any] = {"worlds": played, "first": first, "failures": failures, "troubles": dict(troubles)}
     if failures:
         seed = min(failures)
-        plan = _smaller(seed, screen) if shrink else draw(seed)
+        plan = draw(seed, application=application)
+        if shrink:
+            with screen.status(f"shrinking the world of seed {seed} ..."):
+                plan = shrunk(plan)
         report["smallest"] = describe(plan)
         screen.print(f"the world of seed {seed}" + (", shrunk:" if shrink else ":"))
         for line in describe(plan):
@@ -76,11 +85,3 @@ def simulate(
         write_json(report, json)
     if failures:
         raise typer.Exit(1)
-
-
-def _smaller(seed: int, screen: Any) -> Any:
-    from middleware.testing.worlds.hunt import shrunk
-    from middleware.testing.worlds.plan import draw
-
-    with screen.status(f"shrinking the world of seed {seed} ..."):
-        return shrunk(draw(seed))

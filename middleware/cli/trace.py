@@ -136,14 +136,14 @@ def feed(
       [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --speed max --partitions 4 --json -[/]
     """
     from middleware.quantities import parse_duration
+    from middleware.runtime.keys import Keys
     from middleware.spark.feed import feed as send
     from middleware.spark.traces import load_trace
 
     loaded = load_trace(trace)
     out = console(json)
     factor = parse_speed(speed)
-    if (keys is None) != (allow_list is None):
-        raise TraceError("--keys and --allow-list go together: the client's own key, and those of the nodes")
+    Keys.given(keys, allow_list)  # what is wrong with them is better said before Spark starts
     with _bar(out) as bar:
         task = bar.add_task("starting Spark", total=loaded.events)
         try:

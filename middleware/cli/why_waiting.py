@@ -64,12 +64,10 @@ def why_waiting(
     """
     from middleware.runtime.keys import Keys, load_allowed
 
-    if (keys is None) != (allow_list is None):
-        raise typer.BadParameter("--keys and --allow-list go together")
+    own = Keys.given(keys, allow_list)
     if node and keys is None:
         raise typer.BadParameter("--node names a key of the allow-list: give --keys and --allow-list, too")
     screen = console(json)
-    own = Keys.load(keys, allow_list) if keys is not None and allow_list is not None else None
     names = node or (list(dict.fromkeys(each.name for each in load_allowed(allow_list))) if allow_list is not None else [])
     mesh = Mesh.asked(addresses, timeout, own, names)
     if not mesh.nodes:

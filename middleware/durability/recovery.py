@@ -14,7 +14,7 @@ from middleware.change import Batch, Change, Delta, consolidate
 from middleware.durability.core import Recoverable
 from middleware.durability.frozen import decode_state
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
-from middleware.pubsub.codec import Drops, EventCodec
+from middleware.pubsub.codec import Drops, EventCodec, encode
 from middleware.pubsub.ingress import Turned
 from middleware.pubsub.journal import Made, Record, TurnedAway
 from middleware.pubsub.lasting import LastingBroker
@@ -107,7 +107,7 @@ def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
             if now is not None and type_name(now.__class__) not in logged:
                 now = None
         if was is not None and now is not None and was.__class__ is now.__class__:
-            if not (was == now and exactly(was, now)):
+            if not _is_told(was, now):
                 delta.revises.append((was, now))
             continue
         if was is not None:
@@ -120,6 +120,11 @@ def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
     if k_plus:
         delta.k_plus = [k_plus.get(IDENTITY(event), 0) for event in delta.inserts]
     return delta
+
+
+def _is_told(was: Event, now: Event) -> bool:
+    """Whether who was told the one has the other. Of types that ``exactly`` does not know, the form on the wire decides."""
+    return was == now and (exactly(was, now) or encode(was) == encode(now))
 
 
 def _above(delta: Delta, promised: Mapping[str, int]) -> tuple[Delta, int]:

@@ -120,6 +120,15 @@ class Keys:
         """From a key file and an allow-list."""
         return cls(load_keys(Path(key_file)), load_allowed(Path(allow_list)))
 
+    @classmethod
+    def given(cls, key_file: Path | None, allow_list: Path | None) -> Keys | None:
+        """As ``load``; None if neither is given. Raises KeyFileError if only one is."""
+        if key_file is not None and allow_list is not None:
+            return cls.load(key_file, allow_list)
+        if key_file is None and allow_list is None:
+            return None
+        raise KeyFileError("--keys and --allow-list go together: one's own key, and those of the others")
+
     def entry(self, key: str) -> Allowed | None:
         """The line of a public key, or None if it is not let in."""
         return self._by_key.get(key)

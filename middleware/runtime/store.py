@@ -41,6 +41,7 @@ _PART = 512 * 2**10
 _running = time.monotonic_ns
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, last INTEGER NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS log_last ON log (last);
 CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
@@ -81,7 +82,7 @@ class Store:
             undo.callback(self._lock.close)
             try:
                 self._read = undo.enter_context(closing(self._connect()))
-                self._open()
+                self._open(name)
             except sqlite3.Error as error:
                 raise StateError(f"{self.file} cannot be used: {error}; {_ADVICE}") from None
             undo.pop_all()
@@ -94,8 +95,9 @@ class Store:
         self._writer = threading.Thread(target=self._write_all, name=f"store of {name}", daemon=True)
         self._writer.start()
 
-    def _open(self) -> None:
+    def _open(self, name: str) -> None:
         self._read.executescript(_SCHEMA)
+        self._claim(name)
         self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
         self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
         if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
@@ -304,6 +306,16 @@ class Store:
         value = change(row[0] if row is not None else 0)
         self._read.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
         return value
+
+    def _claim(self, name: str) -> None:
+        """Refuse what another node has stored: its peers would be served from it as if it were this node's."""
+        for (owner,) in self._read.execute("SELECT name FROM owner"):
+            if owner != name:
+                raise StateError(
+                    f"{self.file} is the log of node {owner!r}, and this is {name!r}: give each node a state folder of its own"
+                )
+            return
+        self._read.execute("INSERT INTO owner VALUES (?)", (name,))
 
     def _total(self, query: str) -> int:
         return int(self._read.execute(query).fetchone()[0] or 0)

@@ -1,13 +1,37 @@
+import pickle
 from collections import OrderedDict, deque
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import NamedTuple
+from uuid import UUID
 
+import msgspec
 import pytest
 
 from middleware.event import Event
-from middleware.state import copy_state, restored_state, same_state
+from middleware.state import copy_state, exactly, restored_state, same_state
 
 
 class Seen(Event):
     value: float
+
+
+class Place(NamedTuple):
+    row: int
+    column: float
+
+
+class Inner(msgspec.Struct, frozen=True):
+    values: tuple[float, ...]
+
+
+class Shade(Enum):
+    DARK = 1
+
+
+class Shape(IntEnum):
+    ROUND = 1
 
 
 class Odd:
@@ -64,11 +88,40 @@ def test_copies_share_nothing_mutable():
         (deque([1], 2), deque([1], 3)),
         ([1, [2.0]], [1, [2]]),
         (Seen(1.0, ts=1), Seen(1, ts=1)),
+        (Place(1, 0.0), Place(1, -0.0)),
+        (Place(1, 2), Place(True, 2)),
+        (Inner((1,)), Inner((1.0,))),
+        (Shade.DARK, 1),
+        (Decimal("1.0"), Decimal("1.00")),
+        (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))),
     ],
 )
 def test_equal_is_not_the_same_where_a_detector_could_tell(one, other):
     assert not same_state({"x": one}, {"x": other})
-    assert same_state({"x": one}, copy_state({"x": one}))
+    assert same_state(copy_state({"x": one}), copy_state({"x": one}))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Place(1, 0.0),
+        Inner((1.0, 2.0)),
+        (Shade.DARK, Shape.ROUND),
+        date(2026, 1, 1),
+        datetime(2026, 1, 1, tzinfo=UTC),
+        timedelta(seconds=1),
+        Decimal("1.0"),
+        UUID(int=7),
+        {Place(1, 2.0): [Inner((1.0,))]},
+    ],
+)
+def test_what_fields_of_events_are_made_of_is_the_same_where_it_is(value):
+    other = pickle.loads(pickle.dumps(value))
+    assert exactly(value, other)
+    assert exactly(Seen(value, ts=1), Seen(other, ts=2))
+    state = {"x": value, "list": []}
+    assert same_state(copy_state(state), copy_state({"x": other, "list": []}))
+    assert restored_state(copy_state(state)) == state
 
 
 def test_the_bounds_of_a_deque_survive():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from middleware.change import Delta
+from middleware.derivation import named
 from middleware.detector import Detector
 from middleware.event import Event, EventTypes
 from middleware.operator import Operation, Operator, Origin
@@ -215,6 +216,11 @@ APPLICATIONS: list[list[type[Detector]]] = [
     [Totals, Pairs, Summaries, Echo],
     [Level, Totals, Pairs, Summaries, Echo],
 ]
+
+
+def an_application(rng: random.Random) -> dict[str, Detector]:
+    """Fresh detectors of one of them, by name."""
+    return named([cls() for cls in rng.choice(APPLICATIONS)])
 
 
 def a_stream(rng: random.Random, kind: type[Reading] | type[Probe], source: str) -> list[Event]:

@@ -6,13 +6,15 @@ import multiprocessing
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from middleware.event import Event
 from middleware.testing.shrink import smallest
-from middleware.testing.worlds.plan import WorldPlan, draw
+from middleware.testing.worlds.applications import an_application
+from middleware.testing.worlds.plan import Application, WorldPlan, draw
 from middleware.testing.worlds.world import World
 
 
@@ -37,18 +39,18 @@ def play(plan: WorldPlan) -> Outcome:
     return Outcome(plan.seed, None, world.troubles)
 
 
-def hunt(first: int, count: int, processes: int = 1) -> Iterator[Outcome]:
+def hunt(first: int, count: int, processes: int = 1, application: Application = an_application) -> Iterator[Outcome]:
     """The outcomes of the worlds of ``count`` seeds from ``first`` on, in that order, played in so many processes."""
-    seeds = range(first, first + count)
+    seeds, outcome = range(first, first + count), partial(_outcome, application)
     if processes <= 1 or count < 2 * processes:
-        yield from map(_outcome, seeds)
+        yield from map(outcome, seeds)
         return
     with multiprocessing.get_context("spawn").Pool(processes, _leave_interrupts_to_the_parent) as pool:
-        yield from pool.imap(_outcome, seeds, chunksize=min(10, count // processes))
+        yield from pool.imap(outcome, seeds, chunksize=min(10, count // processes))
 
 
-def _outcome(seed: int) -> Outcome:
-    return play(draw(seed))
+def _outcome(application: Application, seed: int) -> Outcome:
+    return play(draw(seed, application=application))
 
 
 def _leave_interrupts_to_the_parent() -> None:

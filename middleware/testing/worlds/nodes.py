@@ -149,7 +149,10 @@ class MemoryNode(_Running):
 
 
 class DurableNode(_Running):
-    """One life of a node with a log; its watch sees what is stored. ``checkpoint_every``: records between checkpoints."""
+    """One life of a node with a log; its watch sees what is stored.
+
+    ``checkpoint_every``: records between checkpoints, 2 or more.
+    """
 
     def __init__(
         self,

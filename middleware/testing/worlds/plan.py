@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from middleware.clock import MILLISECOND, SECOND
-from middleware.derivation import named
 from middleware.detector import Detector
-from middleware.event import Event, type_name
+from middleware.event import Event, EventTypes, type_name
+from middleware.operator import Operator
 from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.testing.simulation import Faults
-from middleware.testing.worlds.applications import APPLICATIONS, Probe, Reading, a_stream
+from middleware.testing.worlds.applications import Probe, Reading, a_stream, an_application
+
+Application = Callable[[random.Random], dict[str, Detector]]
+"""Draws what is deployed in a world: detectors by name, which read Readings, Probes, and each other's results."""
 
 _WHEN = 8 * SECOND
 """Incidents begin within so long after the first event, or after the second in which all learn what may come from where."""
@@ -77,7 +80,7 @@ class WorldPlan(msgspec.Struct):
     """
 
     seed: int
-    detectors: list[Detector]
+    detectors: dict[str, Detector]
     nodes: list[str]
     forgetful: list[str]
     place: dict[str, str]
@@ -92,14 +95,19 @@ class WorldPlan(msgspec.Struct):
     latency: int
     checkpoint_every: int
 
+    @property
+    def types(self) -> EventTypes:
+        """All event types that there are in it."""
+        derived = {kind for detector in self.detectors.values() for kind in (*detector.subscribes, *detector.publishes)}
+        return EventTypes(sorted({Reading, Probe} | derived, key=type_name))
 
-def draw(seed: int, crashes: bool = True) -> WorldPlan:
+
+def draw(seed: int, crashes: bool = True, application: Application = an_application) -> WorldPlan:
     """The plan that a seed stands for; without ``crashes`` nobody is ever given up, so that no node needs a disk."""
     rng = random.Random(seed)
-    detectors = [cls() for cls in rng.choice(APPLICATIONS)]
+    detectors = application(rng)
     nodes = list("abc"[: rng.randint(1, 3)])
     forgetful = _forgetful(rng, nodes) if crashes else nodes
-    names = list(named(detectors))
     acquainted = SECOND if forgetful and crashes else 0
     places = [rng.choice(nodes) for _ in range(rng.choice([1, 1, 2]))]
     sinks = [(node, rng.random() < 0.5 and node not in forgetful) for node in places]
@@ -108,8 +116,8 @@ def draw(seed: int, crashes: bool = True) -> WorldPlan:
         detectors=detectors,
         nodes=nodes,
         forgetful=forgetful,
-        policies={name: a_policy(rng) for name in names},
-        place={name: rng.choice(nodes) for name in names},
+        policies={name: a_policy(rng) for name in detectors},
+        place={name: rng.choice(nodes) for name in detectors},
         network=Faults(rng.choice([0, 0.02, 0.1]), rng.choice([0, 0.2]), MILLISECOND, rng.choice([1, 40, 80]) * MILLISECOND),
         sources=_sources(rng, nodes, forgetful),
         sinks=sinks,
@@ -121,7 +129,7 @@ def draw(seed: int, crashes: bool = True) -> WorldPlan:
         pace=rng.choice([0.1, 0.5, 1.0]),
         burst=rng.choice([1, 4, 16]),
         latency=rng.choice([0, 5, 40]) * MILLISECOND,
-        checkpoint_every=rng.choice([1, 3, 10, 50, 10_000]),
+        checkpoint_every=rng.choice([2, 3, 10, 50, 10_000]),
     )
 
 
@@ -194,6 +202,8 @@ def describe(plan: WorldPlan) -> list[str]:
     nodes = [f"{node} (clock x{plan.rates[node]}{', no log' if node in plan.forgetful else ''})" for node in plan.nodes]
     lines = [f"nodes: {', '.join(nodes)}"]
     lines += [f"{name} on {node}: {plan.policies[name]}" for name, node in plan.place.items()]
+    operators = {name: each for name, each in plan.detectors.items() if isinstance(each, Operator)}
+    lines += [f"{name} is {each.definition}" for name, each in operators.items() if each.definition]
     lines += [
         f"source {each.name} at {each.node}: {len(each.arrivals)} {type_name(each.kind)}"
         + (", promises" if each.promises else "")

@@ -13,7 +13,6 @@ from middleware.event import END, IDENTITY, ORDER, Event, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.oracle import oracle
 from middleware.testing.simulation import SimulatedPublisher, Simulation
-from middleware.testing.worlds.applications import TYPES
 from middleware.testing.worlds.disk import Disk
 from middleware.testing.worlds.nodes import DurableNode, MemoryNode
 from middleware.testing.worlds.plan import Incident, SourcePlan, WorldPlan
@@ -67,7 +66,7 @@ class World:
     """One world; ``run`` plays its plan to the end, ``check`` holds it to its promises. Both raise AssertionError."""
 
     def __init__(self, plan: WorldPlan) -> None:
-        self.plan = plan
+        self.plan, self._types = plan, plan.types
         self.troubles: Counter[str] = Counter()
         self.turned: set[Identity] = set()
         self.simulation = Simulation(plan.seed, plan.network)
@@ -78,9 +77,9 @@ class World:
         for name in plan.nodes:
             self.disks[name].latency = plan.latency
             self._start(name)
-        self.derived = sorted({type_name(t) for detector in plan.detectors for t in detector.publishes})
+        self.derived = sorted({type_name(t) for detector in plan.detectors.values() for t in detector.publishes})
         self.sinks = [
-            Sink(self.simulation, f"sink{number}", node, self.derived, TYPES, resumes=named)
+            Sink(self.simulation, f"sink{number}", node, self.derived, self._types, resumes=named)
             for number, (node, named) in enumerate(plan.sinks)
         ]
         self.sources = [Source(self.simulation, source) for source in plan.sources]
@@ -96,7 +95,7 @@ class World:
         plan = self.plan
         here = [detector for detector, node in plan.place.items() if node == name]
         hierarchy = Hierarchy(plan.detectors, here, plan.policies)
-        what = (self.simulation, name, plan.nodes, TYPES, hierarchy, self.watches[name], self._random)
+        what = (self.simulation, name, plan.nodes, self._types, hierarchy, self.watches[name], self._random)
         if name in plan.forgetful:
             self.nodes[name] = MemoryNode(*what, rate=plan.rates[name])
             return
@@ -184,7 +183,7 @@ class World:
             case "kill sink" if (killed := self._sink(target)).resumes:
                 number = self.sinks.index(killed)
                 node = self.plan.sinks[number][0]
-                self.sinks[number] = Sink(self.simulation, target, node, self.derived, TYPES, resumes=True, before=killed)
+                self.sinks[number] = Sink(self.simulation, target, node, self.derived, self._types, resumes=True, before=killed)
                 self.sinks[number].watch.is_blind = self._loss is not None  # who died, too, cannot be told that there is a gap
 
     def _crash(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -127,6 +127,14 @@ def lambda_of(accepts):
 
     takes.__annotations__ = {"value": accepts}
     return takes
+
+
+def test_any_says_nothing():
+    flow = Flow("anything")
+    flow.source(Page).map(lambda_of(Any), gives=Any).map(words).filter(lambda_of(Any)).map(lambda_of(Any)).sink(Found)
+    flow.check()
+    said = [(node.accepts, node.gives) for node in flow.nodes if node.name == "takes"]
+    assert said[0] == (None, None) and {accepts for accepts, _ in said} == {None}
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,13 @@ def test_what_will_never_be_stored_is_an_error_of_the_node(tmp_path: Path, monke
     Store(tmp_path, "a").close()
 
 
+def test_the_folder_of_another_node_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path, "a").close()
+    with pytest.raises(StateError, match="is the log of node 'a', and this is 'b': give each node a state folder of its own"):
+        Store(tmp_path, "b")
+    Store(tmp_path, "a").close()  # and it has been let go of
+
+
 def test_a_node_is_not_woken_for_what_it_has_been_told(tmp_path: Path) -> None:
     store = Store(tmp_path, "a")
     poller = select.poll()

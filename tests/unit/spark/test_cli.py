@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from middleware.cli.trace import app, parse_speed
-from middleware.errors import TraceError
+from middleware.errors import KeyFileError, SlacklineError, TraceError
 from tests.unit.spark.test_traces import finish, write
 
 
-def failure(*arguments: object) -> str:
+def failure(*arguments: object, kind: type[SlacklineError] = TraceError) -> str:
     done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert isinstance(done.exception, TraceError), done.output
+    assert isinstance(done.exception, kind), done.output
     return str(done.exception)
 
 
@@ -40,7 +40,7 @@ def test_wrong_arguments_are_told_before_spark_starts(tmp_path: Path) -> None:
     assert "no such folder" in failure("feed", tmp_path / "gone", "tcp://127.0.0.1:1")
     write(tmp_path / "trace", "Ping", [1, 2, 3])
     finish(tmp_path / "trace")
-    assert "go together" in failure("feed", tmp_path / "trace", "tcp://127.0.0.1:1", "--keys", "my.key")
+    assert "go together" in failure("feed", tmp_path / "trace", "tcp://127.0.0.1:1", "--keys", "my.key", kind=KeyFileError)
     assert "write 1x" in failure("feed", tmp_path / "trace", "tcp://127.0.0.1:1", "--speed", "warp")
     assert "in one way" in failure("prepare", tmp_path / "new")
     assert "no recording at" in failure("prepare", tmp_path / "new", tmp_path / "gone.csv", "--reader", "debs2013")
