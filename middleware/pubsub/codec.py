@@ -75,12 +75,17 @@ class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
     position: Count = 0
 
 
+Mark = tuple[Timestamp, Count, str, int]
+"""The order key of an event: behind a barrier, everything up to it has been delivered."""
+
+
 class Interest(msgspec.Struct, array_like=True, tag=1):
     """What the sender wants and what it may send: always the whole of it, which replaces what it said before.
 
     ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
     ``line``, ``position``: the place it has reached in the receiver's log; 0 if it has heard nothing yet.
-    ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name.
+    ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name,
+    or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), the place that it had then.
     """
 
     number: Count
@@ -93,16 +98,13 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     position: Count = 0
     keeps: bool = False
     resumes: bool = False
+    after: Mark | None = None
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):
     """The Interest of this number is known to all nodes: what they send from now on will arrive."""
 
     number: Count
-
-
-Mark = tuple[Timestamp, Count, str, int]
-"""The order key of an event: behind a barrier, everything up to it has been delivered."""
 
 
 class Passed(msgspec.Struct, array_like=True, tag=3):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from middleware.event import NEVER
 from middleware.pubsub.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark, encode
@@ -135,15 +135,55 @@ Stored = Callable[[int, int], Iterable[Record]]
 """(position, bytes) -> the stored records with blocks behind the position, in order, from the first on, about so many bytes."""
 
 
+_MOST_COMMITS = 64
+
+
 class Reader(msgspec.Struct):
     """Someone the log is kept for, attached or not: the position it needs nothing up to, and whether it finds its place again
-    under its name after a life of its own has ended. ``owner``: the key that the name belongs to, if there are keys."""
+    under its name after a life of its own has ended. ``owner``: the key that the name belongs to, if there are keys.
+
+    ``commits``
+        some of the places that it had before, spread over the log: (position, mark). Who has finals up to a mark at least
+        loses nothing if it reads on from its position.
+    """
 
     patterns: frozenset[str]
     position: int
     named: bool
     mark: Mark | None = None
     owner: str | None = None
+    commits: list[tuple[int, Mark | None]] = []
+
+    def moved(self, position: int, mark: Mark | None, oldest: int = 0) -> None:
+        """It has got there; the log reaches back to ``oldest``. O(1): there is a limit to ``commits``."""
+        if self.named and mark != self.mark:
+            self.commits.append((self.position, self.mark))
+            if len(self.commits) > _MOST_COMMITS:
+                del self.commits[self._dispensable(oldest)]
+        self.position, self.mark = position, mark
+
+    def _dispensable(self, oldest: int) -> int:
+        """The commit to forget: one that the log does not reach back to, or else the one between the closest neighbours."""
+        places = [position for position, _ in self.commits]
+        if places[0] < oldest:
+            return 0
+        spans = [after - before for before, after in zip(places, places[2:], strict=False)]
+        return 1 + spans.index(min(spans))
+
+    def place(self, after: Mark | None) -> tuple[int, Mark | None]:
+        """Where it goes on if all it has is finals up to ``after``: the last place that will do, or else the oldest known."""
+        place = self.position, self.mark
+        for before in reversed(self.commits):
+            if after is None or place[1] is None or place[1] <= after:
+                break
+            place = before
+        return place
+
+    def back(self, after: Mark | None) -> None:
+        """It goes on at that place."""
+        place = self.place(after)
+        while (self.position, self.mark) != place:
+            self.position, self.mark = self.commits.pop()
 
 
 class Journal:
@@ -212,8 +252,7 @@ class Journal:
         """Note how far a reader has got."""
         reader = self.readers.get(peer)
         if reader is not None and (position > reader.position or mark != reader.mark):
-            reader.position = max(reader.position, min(position, self.position))
-            reader.mark = mark
+            reader.moved(max(reader.position, min(position, self.position)), mark, self.oldest)
             self._entries.append(Moved(peer, reader.position, mark))
 
     def met(self) -> None:
@@ -271,11 +310,12 @@ class Journal:
         if interest.line == self.line:
             position = interest.position
         elif (reader := self.readers.get(peer)) is not None and reader.named:
-            position = reader.position
+            position = reader.place(interest.after)[0]
         else:  # new to this log: a node gets all that there is, a subscriber what comes from now on
             position = 0 if peer[0] == "node" else self.position
         is_gap = position < self.oldest or interest.line not in (0, self.line)
-        is_forgotten = interest.line == self.line and peer not in self.readers  # nothing was kept for it any more
+        is_known = interest.line == self.line or interest.after is not None  # it has been here before,
+        is_forgotten = is_known and peer not in self.readers  # and nothing was kept for it any more
         return max(position, self.oldest), is_gap or is_forgotten
 
     # -- readers ------------------------------------------------------------------------------------------------------
@@ -295,9 +335,12 @@ class Journal:
     def _remember(self, peer: PeerKey, interest: Interest, owner: str | None) -> None:
         if peer[0] != "publisher":
             known = self.readers.get(peer)
-            position = known.position if known is not None else self.start_of(peer, interest)[0]
-            mark = known.mark if known is not None else None
-            self._keep(peer, Reader(frozenset(interest.subscriptions), position, interest.resumes, mark, owner))
+            patterns = frozenset(interest.subscriptions)
+            if known is None:
+                known = Reader(patterns, self.start_of(peer, interest)[0], interest.resumes)
+            elif not interest.line:
+                known.back(interest.after)
+            self._keep(peer, replace(known, patterns=patterns, named=interest.resumes, owner=owner))
 
     def _keep(self, peer: PeerKey, reader: Reader) -> None:
         self.readers[peer] = reader
@@ -360,8 +403,7 @@ class Journal:
             elif type(entry) is Left:
                 self._forget(entry.peer)
             elif type(entry) is Moved and entry.peer in self.readers:
-                self.readers[entry.peer].position = entry.position
-                self.readers[entry.peer].mark = entry.mark
+                self.readers[entry.peer].moved(entry.position, entry.mark, self.oldest)
         self._first, self.number = self.position, record.number
         self._finals |= record.finals
 

@@ -31,7 +31,7 @@ def begin(peer: Peer, journal: Journal | None, interest: Interest) -> bool:
         peer.link.send([encode(Gap(journal.line, start))])
     reader = journal.readers.get(peer.key)
     if reader is not None and reader.named and not interest.line:
-        peer.link.send([encode(Resumed(reader.mark))])
+        peer.link.send([encode(Resumed(reader.place(interest.after)[1]))])
     if start < journal.position:
         peer.behind = start
     return is_gap

@@ -72,7 +72,8 @@ class Subscriber(Connection):
         goes on behind what was taken: what ``receive`` gave counts as taken when it is called again, or at ``commit``.
     ``after``
         order key of the last final that is known to be taken, where a sink with that name has written it down; counts more
-        than what the node knows. A sink that has less than was committed (an old copy, say) has a gap, and is told so.
+        than what the node knows. To a sink that has less than was committed (an old copy, say) the rest is sent again, as
+        far as the node still has it in its log; if not, the sink has a gap, and is told so.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Subscriber(Connection):
         self._resumes = resume is not None
         self._place: Place = (0, 0)
         self._taken: Place = (0, 0)
-        self._interest = Interest(1, patterns, on_slow, resumes=self._resumes)
+        self._interest = Interest(1, patterns, on_slow, resumes=self._resumes, after=after)
         super().__init__("subscriber", address, self._interest, name=resume or name, keys=keys, node=node, patience=patience)
 
     def wait_ready(self, timeout: float | None = None) -> None:

@@ -23,6 +23,7 @@ from middleware.pubsub.codec import (
     EventCodec,
     Gap,
     Interest,
+    Mark,
     OnSlow,
     Ready,
     decode_payload,
@@ -275,6 +276,7 @@ class SimulatedSubscriber(_SimulatedClient):
         *,
         on_slow: OnSlow = "block",
         resumes: bool = False,
+        after: Mark | None = None,
     ) -> None:
         self.events: list[Event] = []
         self.progress: dict[str, int] = {}
@@ -284,7 +286,8 @@ class SimulatedSubscriber(_SimulatedClient):
         self.reading = True
         self._codec = EventCodec(types)
         self._inbox: list[Parts] = []
-        super().__init__(simulation, "subscriber", name, node, Interest(1, sorted(patterns), on_slow, resumes=resumes))
+        interest = Interest(1, sorted(patterns), on_slow, resumes=resumes, after=after)
+        super().__init__(simulation, "subscriber", name, node, interest)
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""

@@ -111,6 +111,47 @@ def test_each_final_is_kept_once_though_the_program_is_killed(tmp_path: Path, ki
         assert kept() == list(range(1, 101))
 
 
+def test_to_a_file_restored_from_an_older_copy_the_rest_is_sent_again(tmp_path: Path) -> None:
+    with (
+        target("jsonl", tmp_path) as (to, kept),
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=Store(tmp_path / "state", "a")) as node,
+        Publisher(node.address, types=["Hit"]) as publisher,
+    ):
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--to", to, "--resume", "billing"]
+        first = slackline(tmp_path, *arguments)
+        poll_until(lambda: attached(node, "billing"), "sub has attached")
+        for start in range(1, 101, 10):
+            publisher.publish(hits(start, 10)[::-1])
+            publisher.advance(["Hit"], 1_000 + start + 9)
+            poll_until(lambda end=start + 9: len(kept()) == end, "they are kept")
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=DEADLINE)
+        lines = Path(to).read_text().splitlines(keepends=True)
+        Path(to).write_text("".join(lines[:35]))
+        publisher.publish(hits(101, 5))
+        publisher.advance(["Hit"], END)
+        said = finished(slackline(tmp_path, *arguments))
+        assert "kept 70 events" in said and "missing" not in said
+        assert kept() == list(range(1, 106))
+
+
+def test_a_file_that_knows_more_than_a_new_log_is_told_so(tmp_path: Path) -> None:
+    with target("jsonl", tmp_path) as (to, kept):
+        arguments = ["Hit", "--types-from", "test_network", "--to", to, "--resume", "billing"]
+        for log, first, code in (("before", 1, 0), ("after its disk was lost", 11, 1)):
+            with (
+                node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=Store(tmp_path / log, "a")) as node,
+                Publisher(node.address, types=["Hit"]) as publisher,
+            ):
+                sub = slackline(tmp_path, "sub", node.address, *arguments)
+                poll_until(lambda node=node: attached(node, "billing"), "sub has attached")
+                publisher.publish(hits(first, 10))
+                publisher.advance(["Hit"], END)
+                _, said = sub.communicate(timeout=DEADLINE)
+                assert sub.returncode == code, said
+        assert kept() == list(range(1, 21))
+
+
 def test_resume_without_a_sink_prints_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "state", "a")
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:

@@ -28,12 +28,14 @@ class Disk:
 
     ``latency``
         how long a write takes at most, ns. ``is_full``: it takes nothing. ``epoch``: of the node's last life.
+    ``retained``
+        records kept that nobody needs any more.
     """
 
     def __init__(self, line: int, rng: random.Random) -> None:
         self.line = line
         self.epoch = 0
-        self.latency = 0
+        self.latency = self.retained = 0
         self.is_full = False
         self.oldest = 0
         self.lost = 0
@@ -66,7 +68,8 @@ class Disk:
         if page.checkpoint is not None:
             self._checkpoint = (page.number, page.checkpoint)
         elif self._checkpoint is not None:  # retention: never what a recovery or a reader may still need
-            while self._pages and self._pages[0].number <= self._checkpoint[0] and self._pages[0].last <= page.needed:
+            unneeded = (each for each in self._pages if each.number <= self._checkpoint[0] and each.last <= page.needed)
+            for _ in range(sum(1 for _ in unneeded) - self.retained):
                 self.oldest = max(self.oldest, self._pages.popleft().last)
 
     def crash(self) -> None:

@@ -34,7 +34,8 @@ class Incident(msgspec.Struct, frozen=True):
     ``kind``
         crash, lose disk (a crash from which the node comes back without its disk), partition, pause (a node stands still),
         full (disk), slow disk, stop reading (a sink), kill sink (one that has a name comes back under it), clock step (the
-        node's clock leaps ahead by the duration, as that of a machine that slept).
+        node's clock leaps ahead by the duration, as that of a machine that slept). ``copy``: a killed sink comes back with so
+        much of what it had (1: all).
     ``other``
         the other side of a partition.
     """
@@ -44,10 +45,12 @@ class Incident(msgspec.Struct, frozen=True):
     target: str
     duration: int
     other: str = ""
+    copy: float = 1
 
     def __str__(self) -> str:
         between = f" from {self.other}" if self.other else ""
-        return f"{self.at / SECOND:.2f} s: {self.kind} {self.target}{between} for {self.duration / SECOND:.2f} s"
+        copy = f", with {self.copy} of what it had" if self.copy < 1 else ""
+        return f"{self.at / SECOND:.2f} s: {self.kind} {self.target}{between} for {self.duration / SECOND:.2f} s{copy}"
 
 
 class SourcePlan(msgspec.Struct):
@@ -76,7 +79,7 @@ class WorldPlan(msgspec.Struct):
     ``pace``
         chance that a source publishes in a tick, ``burst``: at most so many events.
     ``latency``
-        of the disks, ns. ``checkpoint_every``: records between checkpoints.
+        of the disks, ns. ``checkpoint_every``: records between checkpoints. ``retained``: records kept that nobody needs.
     """
 
     seed: int
@@ -94,6 +97,7 @@ class WorldPlan(msgspec.Struct):
     burst: int
     latency: int
     checkpoint_every: int
+    retained: int
 
     @property
     def types(self) -> EventTypes:
@@ -111,7 +115,7 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
     acquainted = SECOND if forgetful and crashes else 0
     places = [rng.choice(nodes) for _ in range(rng.choice([1, 1, 2]))]
     sinks = [(node, rng.random() < 0.5 and node not in forgetful) for node in places]
-    return WorldPlan(
+    plan = WorldPlan(
         seed=seed,
         detectors=detectors,
         nodes=nodes,
@@ -130,7 +134,13 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
         burst=rng.choice([1, 4, 16]),
         latency=rng.choice([0, 5, 40]) * MILLISECOND,
         checkpoint_every=rng.choice([2, 3, 10, 50, 10_000]),
+        retained=rng.choice([0, 20, 10_000]),
     )
+    if not forgetful and not any(each.kind == "lose disk" for each in plan.incidents):
+        plan.incidents = [
+            replace(each, copy=rng.choice([1, 0.9, 0.3])) if each.kind == "kill sink" else each for each in plan.incidents
+        ]
+    return plan
 
 
 def a_policy(rng: random.Random) -> Policies:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from middleware.change import Batch, Delta
-from middleware.event import IDENTITY, NEVER, Event, EventTypes, Identity
+from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity
 from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import BlockHead, Changes, Gap, Passed, decode_payload, encode
+from middleware.pubsub.codec import BlockHead, Changes, Gap, Mark, Passed, Resumed, decode_payload, encode
 from middleware.pubsub.cursor import Cursor
 from middleware.pubsub.merge import merged
 from middleware.pubsub.wire import Parts, payload_size
@@ -71,8 +72,9 @@ class Sink(SimulatedSubscriber):
     """A subscriber that takes each payload by itself: nets the early changes, and holds the final ones behind a barrier.
 
     ``history``: all that it was told, as text.
-    ``before``: its former life, if it was killed and goes on under its name: what that one has stored is there, all else that
-    it knew is not.
+    ``before``: its former life, if it was killed and goes on under its name: of what that one has stored so much is there as
+    its ``copy`` has (1: all), and nothing else that it knew.
+    ``lacks``: it was told that changes are missing. ``incomplete``: some copy had less than was there.
     """
 
     def __init__(
@@ -85,21 +87,25 @@ class Sink(SimulatedSubscriber):
         *,
         resumes: bool = False,
         before: Sink | None = None,
+        copy: float = 1,
     ) -> None:
-        super().__init__(simulation, name, node, names, types, resumes=resumes)
+        self.finals: list[Event] = before.finals[: math.ceil(len(before.finals) * copy)] if before is not None else []
+        self._after = ORDER(self.finals[-1]) if self.finals else None
+        super().__init__(simulation, name, node, names, types, resumes=resumes, after=self._after)
         self.resumes, self.before = resumes, before
+        self.lacks: bool = before is not None and before.lacks
+        self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
         self.barrier = Barrier(names)
         self.watch = Watch(name)
-        self.cursor: Cursor = Cursor(before.cursor.mark if before is not None else None)
-        self.finals: list[Event] = before.finals if before is not None else []
+        self.cursor = Cursor(self._after)
         self.history: list[str] = []
 
     def _read(self, parts: Parts) -> None:
         payload = decode_payload(parts)
-        if isinstance(payload, Gap):  # what stands may have been withdrawn, so none of it is called final any more
-            self.barrier.forget()
+        if isinstance(payload, Gap) or (isinstance(payload, Resumed) and self._is_beyond(payload.mark)):
+            self.barrier.forget()  # what stands may have been withdrawn, so none of it is called final any more
             self.cursor.forget()
-            self.watch.is_blind = True
+            self.watch.is_blind = self.lacks = True
         if not isinstance(payload, Changes):
             super()._read(parts)
             return
@@ -116,3 +122,7 @@ class Sink(SimulatedSubscriber):
         self.finals += self.cursor.fresh(finals)  # stored together with the mark, in one transaction
         if self.resumes:
             self.link.send([encode(Passed(payload.line, self.cursor.position, self.cursor.mark))])
+
+    def _is_beyond(self, mark: Mark | None) -> bool:
+        """Whether the node knows that there were finals behind those that this sink has, and does not have them any more."""
+        return mark is not None and self._after is not None and mark > self._after
