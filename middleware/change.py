@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
+from operator import not_
 
 import msgspec
 
 from middleware.event import IDENTITY, Event, Identity, type_name
+from middleware.state import same_event
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):
@@ -133,6 +136,48 @@ class Batch(msgspec.Struct):
     clock: int | None = None
 
 
+def combined(deltas: Sequence[Delta]) -> Delta:
+    """Several changes with no identity in common as one. O(changes)."""
+    if len(deltas) == 1:
+        return deltas[0]
+    whole = Delta()
+    for delta in deltas:
+        whole.inserts += delta.inserts
+        whole.revises += delta.revises
+        whole.retracts += delta.retracts
+    if any(delta.k_plus for delta in deltas):
+        whole.k_plus = [early for delta in deltas for early in delta.k_plus or [0] * len(delta.inserts)]
+    return whole
+
+
+def composed(deltas: Sequence[Delta]) -> Delta:
+    """The net effect of deltas that came one after another. O(changes), and little for each insertion that stands as it came.
+
+    >>> e, f = Event(ts=5, id=1, source="a"), Event(ts=6, id=2, source="a")
+    >>> composed([Delta([e, f]), Delta(retracts=[e])]).inserts == [f]
+    True
+    """
+    touched = {IDENTITY(event) for delta in deltas for event in delta.retracts}
+    touched.update(IDENTITY(new) for delta in deltas for _, new in delta.revises)
+    if not touched or len(deltas) == 1:  # an identity is never inserted twice without a retraction
+        return combined(deltas)
+    standing: list[Delta] = []
+    changes: list[Change] = []
+    for delta in deltas:
+        moves = [IDENTITY(event) in touched for event in delta.inserts]
+        standing.append(_only(delta, map(not_, moves)))
+        changes += Delta(revises=delta.revises, retracts=delta.retracts).changes()
+        changes += _only(delta, moves).changes()
+    return combined([*standing, consolidate(changes)])
+
+
+def _only(delta: Delta, chosen: Iterable[bool]) -> Delta:
+    """Some of the insertions of a delta."""
+    chosen = list(chosen)
+    k_plus = None if delta.k_plus is None else list(compress(delta.k_plus, chosen))
+    return Delta(list(compress(delta.inserts, chosen)), k_plus=k_plus)
+
+
 def consolidate(changes: Iterable[Change]) -> Delta:
     """The net effect of a run of changes per (source, id): what a consumer must do who saw none of them. O(changes).
 
@@ -169,7 +214,7 @@ def consolidate(changes: Iterable[Change]) -> Delta:
             delta.retracts.append(was)
             delta.inserts.append(now)
             k_plus.append(ahead)
-        elif was is not None and now is not None and was != now:
+        elif was is not None and now is not None and not same_event(was, now):
             delta.revises.append((was, now))
     if any(k_plus):
         delta.k_plus = k_plus

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from middleware.change import Batch, Delta
+from middleware.change import Batch, Delta, combined
 from middleware.derivation import levels, named
 from middleware.detector import Detector, code_of
 from middleware.errors import DetectorError
@@ -18,7 +18,6 @@ from middleware.operator import Operator
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
-from middleware.ordering.retraction import combined
 from middleware.ordering.unit import Policies, Unit, UnitStatistics
 
 Parts = dict[str, list[Delta]]

@@ -18,7 +18,7 @@ from middleware.change import Delta
 from middleware.derivation import Derivation
 from middleware.detector import Detector
 from middleware.event import NEVER, ORDER, Event
-from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of
+from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of, remove
 from middleware.ordering.retraction import Published, Retraction, difference, inserted, withdrawn
 from middleware.state import same_state
 
@@ -146,7 +146,6 @@ class Lane:
         start = min(place_of(self.history, disturbed[0]), end)
         cut = bisect_left(self.published, first, key=_cause_order)
         old = self.published[cut:]
-        kept = self.published[:cut]
         full = self.settings.retraction is Retraction.FULL
         stops = [] if full else [(event, state) for event, state in later if ORDER(event) > last]
         live = self._state() if stops else None
@@ -155,7 +154,7 @@ class Lane:
         origin = self.snapshots[at].position
         del self.snapshots[at + 1 :]
         self._run(origin, start)  # undisturbed: what it derives again is what is published already
-        self.published = kept
+        del self.published[cut:]
         done = self._replay(start, end, stops, old, live)
         self._run(done, len(self.history))
         new = self.published[cut:]
@@ -285,15 +284,10 @@ class Lane:
         return found
 
     def _remove(self, events: list[Event]) -> list[Event]:
-        """Take events out of the history; returns those that were there."""
-        gone = []
-        for event in events:
-            at = position_of(self.history, event)
-            if at is None:
-                self.counts.unknown += 1
-            else:
-                gone.append(self.history.pop(at))
-        return arranged(gone)[0]
+        """Take events out of the history; returns those that were there, in order."""
+        gone, missing = remove(self.history, events)
+        self.counts.unknown += len(missing)
+        return gone
 
     def purge(self, final: int) -> list[Published]:
         """Forget what lies at or below ``final``, as far as a snapshot allows; returns the failures that became final."""

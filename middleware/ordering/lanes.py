@@ -8,14 +8,14 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from middleware import native
-from middleware.change import Delta
+from middleware.change import Delta, combined
 from middleware.derivation import Derivation
 from middleware.detector import Detector, Key, fresh, key_function, migrated
 from middleware.event import END, ORDER, Event, Order
 from middleware.operator import Operator
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.operation import OperatorLane, Ready
-from middleware.ordering.retraction import Published, combined, inserted
+from middleware.ordering.retraction import Published, inserted
 
 _KEYED = 4
 """Keyed lanes go back often and by little: their snapshots are closer together by this."""

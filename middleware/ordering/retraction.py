@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import cache
 from typing import NamedTuple
 
-from msgspec.structs import astuple, fields
-
 from middleware.change import Delta
-from middleware.event import Event, EventType, Int64, Timestamp
-from middleware.state import exactly
+from middleware.event import Event
+from middleware.state import same_event
 
 
 class Retraction(StrEnum):
@@ -67,7 +64,7 @@ def difference(old: list[Published], new: list[Published], clk: int, k: int) -> 
             elif was.__class__ is not event.__class__:
                 delta.retracts.append(was)
                 changed.append(event)
-            elif not _same(was, event):
+            elif not same_event(was, event):
                 delta.revises.append((was, event))
         if changed:
             fresh.append(Published(cause, changed, failure))
@@ -75,32 +72,3 @@ def difference(old: list[Published], new: list[Published], clk: int, k: int) -> 
     delta.inserts = [event for published in fresh for event in published.events]
     delta.k_plus = k_plus(fresh, clk, k)
     return delta
-
-
-_SCALARS = (int, float, str, bool, bytes, Timestamp, Int64)
-
-
-@cache
-def _has_scalars_only(event_type: EventType) -> bool:
-    return all(field.type in _SCALARS for field in fields(event_type))
-
-
-def _same(was: Event, event: Event) -> bool:
-    """Whether nobody could tell two contents apart. Scalars that are checked and ``==`` can differ in the sign of 0 only."""
-    if was != event:
-        return False
-    return (_has_scalars_only(was.__class__) and 0.0 not in astuple(was)) or exactly(was, event)
-
-
-def combined(deltas: list[Delta]) -> Delta:
-    """Several changes with no identity in common as one."""
-    if len(deltas) == 1:
-        return deltas[0]
-    whole = Delta()
-    for delta in deltas:
-        whole.inserts += delta.inserts
-        whole.revises += delta.revises
-        whole.retracts += delta.retracts
-    if any(delta.k_plus for delta in deltas):
-        whole.k_plus = [early for delta in deltas for early in delta.k_plus or [0] * len(delta.inserts)]
-    return whole

@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from middleware.change import Delta, consolidate
+from middleware.change import Delta, composed
 from middleware.detector import Detector
 from middleware.errors import LateEventError
 from middleware.event import END, NEVER, TS, Event, type_name
 from middleware.operator import Operator
-from middleware.ordering.buffer import arranged, count_until, merge, position_of, split
+from middleware.ordering.buffer import arranged, count_until, merge, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
@@ -335,7 +335,7 @@ class Unit:
         deltas = self._lanes.emit(ready, removed, self.clock.clk, self.clock.k, settled)
         spent = timer() - start if timer is not None else None
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
-            deltas = [consolidate(change for out in deltas for change in out.changes())]
+            deltas = [composed(deltas)]
         corrected = self._count(deltas) if deltas else 0
         if spent is None and counts.rollbacks == rollbacks:
             self.costs.calm(emitted)
@@ -375,14 +375,7 @@ class Unit:
             revises = [(old, new) for old, new in revises if min(old.ts, new.ts) > final]
         gone = gone + [old for old, _ in revises]
         again = [new for _, new in revises]
-        removed = []
-        for event in gone:
-            at = position_of(self._waiting, event)
-            if at is None:
-                removed.append(event)
-            else:
-                del self._waiting[at]
-        return again, removed
+        return again, remove(self._waiting, gone)[1]
 
     def _list_late(self, events: list[Event], change: str) -> None:
         """Enter events in the late ledger, or raise LateEventError if that is the policy."""

@@ -47,7 +47,7 @@ impl Twins {
             inserted: retraction("inserted")?,
             withdrawn: retraction("withdrawn")?,
             difference: retraction("difference")?,
-            combined: retraction("combined")?,
+            combined: of("middleware.change", "combined")?,
             same_state: of("middleware.state", "same_state")?,
             format_exception: of("traceback", "format_exception")?,
         })

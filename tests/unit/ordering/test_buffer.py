@@ -3,7 +3,7 @@ import random
 import pytest
 
 from middleware.event import ORDER, Event
-from middleware.ordering.buffer import arranged, count_until, merge, position_of, split
+from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 
 
 class Mark(Event):
@@ -32,6 +32,23 @@ def test_the_first_arrival_of_a_repeat_is_kept():
     assert arranged([one, two, *events((5, 0))])[0][1] is one
     buffer = [one]
     assert merge(buffer, [two]) == ([], 1) and buffer == [one]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_remove_against_one_by_one(seed):
+    rng = random.Random(seed)
+    everything = arranged(events(*((rng.randrange(20), number) for number in range(rng.choice([1, 5, 60])))))[0]
+    buffer = [event for event in everything if rng.random() < 0.7]
+    unwanted = rng.choices(everything, k=rng.choice([1, 2, 40]))
+    expected, there, missing = list(buffer), [], []
+    for event in unwanted:
+        if event in expected:
+            expected.remove(event)
+            there.append(event)
+        else:
+            missing.append(event)
+    assert remove(buffer, unwanted) == (arranged(there)[0], missing)
+    assert buffer == expected
 
 
 @pytest.mark.parametrize("seed", range(200))
