@@ -13,6 +13,7 @@ from middleware.derivation import Derivation
 from middleware.detector import Detector, Key, fresh, key_function, migrated
 from middleware.event import END, ORDER, Event, Order
 from middleware.operator import Operator
+from middleware.ordering.buffer import position_of
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, inserted
@@ -77,6 +78,10 @@ class SingleLane:
         """How many emitted events are kept."""
         return len(self._lane.history)
 
+    def holds(self, event: Event) -> bool:
+        """Whether an emitted event stands here, and is kept. O(log n)."""
+        return position_of(self._lane.history, event) is not None
+
     def configure(self, settings: Settings) -> None:
         """Take changed settings (the lane looks at them as it goes)."""
 
@@ -129,6 +134,14 @@ class KeyedLanes:
     def held(self) -> int:
         """How many emitted events are kept, over all lanes."""
         return sum(len(lane.history) for lane in self._lanes.values())
+
+    def holds(self, event: Event) -> bool:
+        """Whether an emitted event stands here, and is kept. O(log n)."""
+        try:
+            lane = self._lanes.get(self._key(event))
+        except Exception:  # an event whose key function fails never went to a lane
+            return ORDER(event) in self._keyless
+        return lane is not None and position_of(lane.history, event) is not None
 
     def configure(self, settings: Settings) -> None:
         """Take changed settings (the lanes look at them as they go)."""

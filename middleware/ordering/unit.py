@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import repeat, takewhile
+from itertools import compress, repeat, takewhile
 from operator import is_not
 from typing import Any
 
@@ -18,9 +18,9 @@ import msgspec
 from middleware.change import Delta, composed
 from middleware.detector import Detector
 from middleware.errors import LateEventError
-from middleware.event import END, NEVER, TS, Event, type_name
+from middleware.event import END, IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.operator import Operator
-from middleware.ordering.buffer import arranged, count_until, merge, remove, split
+from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
@@ -33,7 +33,10 @@ _PURGE_EVERY = 1024
 
 _NOTHING = Ready([], [])
 
-_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "_top", "_waiting")
+Revision = tuple[Event, Event]
+"""Old and new content of an event."""
+
+_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "_top", "_waiting", "_refused")
 """What a unit is made of besides its clock and lanes; counts and measured costs are of one life only."""
 
 
@@ -152,6 +155,7 @@ class Unit:
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self._waiting: list[Event] = []
+        self._refused: dict[Identity, int] = {}  # whose last revision came too late, and its time: further ones rest on that
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = 0
         self._inserted = self._revised = self._retracted = 0
 
@@ -371,11 +375,31 @@ class Unit:
             self._list_late([event for event in gone if event.ts <= final], "retract")
             gone = [event for event in gone if event.ts > final]
         if any(min(old.ts, new.ts) <= final for old, new in revises):  # late as a whole: what it would revise stands
-            self._list_late([new for old, new in revises if min(old.ts, new.ts) <= final], "revise")
+            self._refuse([(old, new) for old, new in revises if min(old.ts, new.ts) <= final])
             revises = [(old, new) for old, new in revises if min(old.ts, new.ts) > final]
-        gone = gone + [old for old, _ in revises]
+        if self._refused or revises:
+            gone, revises = self._standing(gone, revises)
         again = [new for _, new in revises]
-        return again, remove(self._waiting, gone)[1]
+        return again, remove(self._waiting, gone + [old for old, _ in revises])[1]
+
+    def _standing(self, gone: list[Event], revises: list[Revision]) -> tuple[list[Event], list[Revision]]:
+        """Without changes to what an event is not: what it would have become came too late, or its publisher is wrong."""
+        refused, waiting, holds = self._refused, self._waiting, self._lanes.holds
+        late = [event for event in gone if IDENTITY(event) in refused]
+        if late:
+            self._list_late(late, "retract")
+            gone = [event for event in gone if IDENTITY(event) not in refused]
+        stand = [IDENTITY(old) not in refused and (position_of(waiting, old) is not None or holds(old)) for old, _ in revises]
+        if not all(stand):
+            self._refuse([pair for pair, is_there in zip(revises, stand, strict=True) if not is_there])
+            revises = list(compress(revises, stand))
+        return gone, revises
+
+    def _refuse(self, revises: list[Revision]) -> None:
+        """List revisions as late as a whole: what they would revise stands, and so do further ones that rest on them."""
+        self._list_late([new for _, new in revises], "revise")
+        for old, new in revises:
+            self._refused[IDENTITY(new)] = max(old.ts, new.ts)
 
     def _list_late(self, events: list[Event], change: str) -> None:
         """Enter events in the late ledger, or raise LateEventError if that is the policy."""
@@ -405,6 +429,8 @@ class Unit:
 
     def _purge(self) -> None:
         self._unpurged = 0
+        if self._refused:
+            self._refused = {identity: ts for identity, ts in self._refused.items() if ts > self.final}
         if self.policies.spacing is None and self.final != END and self._operator is None:
             self._space()
         self.quarantine += self._lanes.purge(self.final)

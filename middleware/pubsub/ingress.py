@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from middleware.change import Delta
-from middleware.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes
-from middleware.pubsub.changed import ChangedEvents
+from middleware.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes
+from middleware.pubsub.changed import ChangedEvents, version
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode, encode_delta, length_of, name_of
 from middleware.pubsub.seen import Run, SeenIds
 
@@ -34,6 +34,8 @@ class Turned(msgspec.Struct, frozen=True):
         "insert", "revise" or "retract".
     ``record``
         the event as bytes.
+    ``stands``
+        of a change: digest of what the event still is.
     """
 
     reason: Reason
@@ -44,6 +46,7 @@ class Turned(msgspec.Struct, frozen=True):
     id: int
     source: str
     record: bytes
+    stands: int | None = None
 
 
 class Bounds(NamedTuple):
@@ -81,7 +84,7 @@ class Ingress:
             return self._admit_unknown(head, block, bounds)
         dropped, turned = self._drops.total(), len(self.turned)
         delta = self._codec.decode(head, block, self._drops)
-        fresh = self._timely(self._fresh(head.type, self._credible(delta, bounds.high)), bounds.low)
+        fresh = self._timely(head.type, self._fresh(head.type, self._credible(delta, bounds.high), bounds), bounds)
         self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
@@ -105,41 +108,53 @@ class Ingress:
             count += last - first + 1
         return count == head.inserts
 
-    def _turn(self, reason: Reason, bound: int, change: str, events: list[Event]) -> None:
+    def _turn(self, reason: Reason, bound: int, change: str, events: Iterable[Event]) -> None:
         self.turned += [
             Turned(reason, bound, change, name_of(event), event.ts, event.id, event.source, encode(event)) for event in events
         ]
 
+    def _turn_change(self, name: str, reason: Reason, bound: int, change: str, event: Event) -> None:
+        """Turn away a change that rests on one that was, too, or that was the first: the event still is what it was."""
+        stands = self.changed.stands(name, IDENTITY(event))
+        record = encode(event)
+        self.turned.append(Turned(reason, bound, change, name, event.ts, event.id, event.source, record, stands))
+
+    def refused(self, turned: Turned) -> None:
+        """What was turned away in a former life: it has been seen, and nothing may rest on it."""
+        if turned.reason == "late":  # what was too far ahead may come again in its time
+            self.seen.add(turned.source, turned.id)
+        if turned.stands is not None:
+            self.changed.refuse(turned.type, (turned.source, turned.id), turned.ts, turned.stands)
+
     def _credible(self, delta: Delta, high: int) -> Delta:
-        """Without what lies too far ahead; it has not been seen then, so it may come again in its time."""
-        times = [*map(TS, delta.inserts), *(new.ts for _, new in delta.revises)]
-        if not times or max(times) <= high:
+        """Without new events too far ahead; they have not been seen then, so they may come again in their time."""
+        if not delta.inserts or max(map(TS, delta.inserts)) <= high:
             return delta
         self._turn("ahead", high, "insert", [event for event in delta.inserts if event.ts > high])
-        self._turn("ahead", high, "revise", [new for _, new in delta.revises if new.ts > high])
-        return Delta(
-            [event for event in delta.inserts if event.ts <= high],
-            [pair for pair in delta.revises if pair[1].ts <= high],
-            delta.retracts,
-        )
+        return Delta([event for event in delta.inserts if event.ts <= high], delta.revises, delta.retracts)
 
-    def _timely(self, delta: Delta, low: int) -> Delta:
-        """Without what comes when this node has promised that nothing as old will come any more."""
-        if low == NEVER:
-            return delta
+    def _timely(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
+        """Without what comes when this node has promised that nothing as old will come any more, and what is to lie too far
+        ahead by a revision."""
+        low, high = bounds
         times = [event.ts for event in (*delta.inserts, *delta.retracts)] + [min(old.ts, new.ts) for old, new in delta.revises]
-        if not times or min(times) > low:
+        if not times or (min(times) > low and all(new.ts <= high for _, new in delta.revises)):
             return delta
         self._turn("late", low, "insert", [event for event in delta.inserts if event.ts <= low])
-        self._turn("late", low, "revise", [new for old, new in delta.revises if min(old.ts, new.ts) <= low])
         self._turn("late", low, "retract", [event for event in delta.retracts if event.ts <= low])
+        revises = []
+        for old, new in delta.revises:
+            if min(old.ts, new.ts) > low and new.ts <= high:
+                revises.append((old, new))
+                continue
+            self.changed.refuse(name, IDENTITY(old), max(old.ts, new.ts), version(old))
+            is_late = min(old.ts, new.ts) <= low
+            self._turn_change(name, "late" if is_late else "ahead", low if is_late else high, "revise", new)
         return Delta(
-            [event for event in delta.inserts if event.ts > low],
-            [(old, new) for old, new in delta.revises if min(old.ts, new.ts) > low],
-            [event for event in delta.retracts if event.ts > low],
+            [event for event in delta.inserts if event.ts > low], revises, [event for event in delta.retracts if event.ts > low]
         )
 
-    def _fresh(self, name: str, delta: Delta) -> Delta:
+    def _fresh(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
         """Without repeats, and without changes to events that never came. O(changes)."""
         seen, drops = self.seen, self._drops
         new = [event for event in delta.inserts if event.source and seen.add(event.source, event.id)]
@@ -155,11 +170,19 @@ class Ingress:
         gone = [event for event in delta.retracts if _identities(event) in seen]
         if strays := len(delta) - len(delta.inserts) - len(known) - len(gone):
             drops["change to an event never seen"] += strays
-        changed = self.changed
-        retracts = [event for event in gone if changed.withdraw(name, event)]
-        revises = [pair for pair in known if changed.revise(name, *pair)]
-        if repeats := len(known) + len(gone) - len(revises) - len(retracts):
-            drops["change made before"] += repeats
+        retracts, revises = [], []
+        for old, after in [*((event, None) for event in gone), *known]:
+            outcome = self.changed.change(name, old, after)
+            if outcome == "again":
+                drops["change made before"] += 1
+            elif outcome == "refused":
+                reason: Reason = "late" if bounds.low != NEVER else "ahead"
+                bound = bounds.low if bounds.low != NEVER else bounds.high
+                self._turn_change(name, reason, bound, "retract" if after is None else "revise", after or old)
+            elif after is None:
+                retracts.append(old)
+            else:
+                revises.append((old, after))
         return Delta(new, revises, retracts)
 
     def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:

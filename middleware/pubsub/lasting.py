@@ -39,8 +39,7 @@ class LastingBroker(Broker):
                 self._books.left(entry.peer)
             elif type(entry) is TurnedAway:
                 for turned in entry.turned:
-                    if turned.reason == "late":  # what was too far ahead may come again in its time
-                        self._ingress.seen.add(turned.source, turned.id)
+                    self._ingress.refused(turned)
         self.journal.passed(record)
         batch = None
         if record.stepped:

@@ -43,6 +43,12 @@ impl Keyless {
         self.0.bind(py).update(all.as_mapping())
     }
 
+    /// Whether an event is here.
+    pub fn holds(&self, event: &Bound<'_, PyAny>, shared: &Shared) -> PyResult<bool> {
+        let order = shared.twins.order.bind(event.py()).call1((event,))?;
+        self.0.bind(event.py()).contains(order)
+    }
+
     /// Forget an event that is withdrawn; false if it is not here.
     pub fn withdraw(&self, event: &Bound<'_, PyAny>, shared: &Shared) -> PyResult<bool> {
         let (all, order) = (self.0.bind(event.py()), shared.twins.order.bind(event.py()).call1((event,))?);

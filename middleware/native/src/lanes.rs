@@ -12,6 +12,7 @@ use crate::entry::Entry;
 use crate::keyless::Keyless;
 use crate::keys::{Key, Numbers};
 use crate::lane::{Lane, LaneState};
+use crate::order::place_of;
 use crate::shared::Shared;
 
 /// What `middleware.ordering.lanes.LanesState` holds: lanes by key, events without a lane, failures.
@@ -77,6 +78,19 @@ impl KeyedLanes {
     #[getter]
     fn counts(&self, py: Python<'_>) -> Py<Counts> {
         self.shared.counts.clone_ref(py)
+    }
+
+    /// Whether an emitted event stands here, and is kept.
+    fn holds(&mut self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match self.key.of(event).and_then(|key| self.numbers.get(&key)) {
+            Ok(Some(number)) => {
+                let entry = Entry::new(event, self.shared.twins)?;
+                Ok(place_of(event.py(), &self.lanes[number].history, &entry, self.shared.twins)?.is_ok())
+            }
+            Ok(None) => Ok(false),
+            Err(error) if !error.is_instance_of::<PyException>(event.py()) => Err(error),
+            Err(_) => self.keyless.holds(event, &self.shared),
+        }
     }
 
     /// Take changed settings.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from middleware.change import Batch, Delta
 from middleware.clock import MILLISECOND, SECOND
 from middleware.event import END, NEVER, Event, EventTypes
 from middleware.pubsub.broker import GATHER
 from middleware.pubsub.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode, encode_delta
-from middleware.pubsub.ingress import Ingress
+from middleware.pubsub.ingress import Bounds, Ingress
 from middleware.pubsub.link import LinkStatistics
 from middleware.pubsub.peer import SPREAD
 from middleware.testing.simulation import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
@@ -221,6 +222,32 @@ def test_events_without_source_and_changes_to_the_unseen_are_dropped(ingress: In
     assert kept == Delta(revises=[(ping(3), ping(3, text="new"))], retracts=[ping(5)])
     assert head.count == 2
     assert ingress._drops == {"no source": 1, "level of a derived event": 1, "change to an event never seen": 3}
+
+
+def revised(ingress: Ingress, old: Ping, new: Ping, bounds: Bounds) -> list[tuple[Ping, Ping]]:
+    parts = encode_delta("Ping", Delta(revises=[(old, new)]))
+    return [pair for part in parts for _, _, kept in ingress.admit(*part, True, bounds) if kept for pair in kept.revises]
+
+
+def test_what_rests_on_a_change_that_was_turned_away_is_too(ingress: Ingress) -> None:
+    def at(ts: int) -> Ping:
+        return replace(ping(1), ts=ts)
+
+    ingress.admit(*block([at(50)]), decode=True)
+    promised, further = Bounds(90), Bounds(90, 500)
+    assert revised(ingress, at(50), at(150), promised) == []
+    again = Ingress(TYPES, EventCodec(TYPES), Counter())  # a later life, which only knows what was turned away
+    again.refused(ingress.turned[0])
+    for each in (ingress, again):
+        assert revised(each, at(150), at(160), promised) == []
+        assert [(turned.reason, turned.change, turned.ts) for turned in each.turned][-1] == ("late", "revise", 160)
+    ingress.admit(*block([replace(ping(2), ts=100)]), decode=True)
+    assert revised(ingress, ping(2, text=""), replace(ping(2), ts=900), further) == []
+    assert ingress.turned[-1].reason == "ahead"
+    assert revised(ingress, replace(ping(2), ts=900), replace(ping(2), ts=120), further) == []
+    assert revised(ingress, ping(2), replace(ping(2), ts=400), further) == [(ping(2), replace(ping(2), ts=400))], (
+        "it still is that"
+    )
 
 
 def test_a_broker_without_types_looks_for_repeats_too() -> None:
