@@ -236,8 +236,8 @@ class Broker:
         elif peer.role == "node" and peer.name in self._dialled and not reason.startswith("said goodbye"):
             self._books.lost(peer.key)  # it may be behind a cut, with publishers of its own: nothing ends without it
             self._lost[peer.key] = self._now
-        elif not returns:
-            self._leave(peer.key)
+        elif not returns and (self._closing is None or self.journal is None or reason.startswith("said goodbye")):
+            self._leave(peer.key)  # who stays when a node with a log leaves is awaited by its next life
         self._gate.sources.leave(peer.key)
         self._interest_stale = True
         lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
@@ -463,7 +463,7 @@ class Broker:
             self._gathered()
         if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing)):
             self._interest_stale = True
-        for key in [key for key, until in self._awaited.items() if now >= until]:
+        for key in [key for key, until in self._awaited.items() if now >= until and self._closing is None]:
             del self._awaited[key]
             self._leave(key)
         interest = self._current_interest()
@@ -536,7 +536,7 @@ class Broker:
         self._now, self._closing = now, reason
         for peer in self._peers.values():
             self._post(peer, self._current_interest(), now)
-            peer.link.bye(reason)
+            peer.link.bye(reason, returns=self.journal is not None)
 
     @property
     def gathering(self) -> list[str]:

@@ -84,6 +84,7 @@ class Link:
         self._received = self._received_bytes = self._consumed_bytes = self._limit = 0
         self._ack_due = self._asked = False
         self._bye: str | None = None
+        self._returns = False
         self.queued_bytes = self.unacked_bytes = 0
 
     # -- sending ------------------------------------------------------------------------------------------------------
@@ -118,10 +119,13 @@ class Link:
             self._flush()
         return number
 
-    def bye(self, reason: str) -> None:
-        """Leave once everything queued has been sent; ``closed`` is set when the peer has acknowledged all of it."""
+    def bye(self, reason: str, returns: bool = False) -> None:
+        """Leave once everything queued has been sent; ``closed`` is set when the peer has acknowledged all of it.
+
+        ``returns``: a next life will go on where this one ends.
+        """
         if self._bye is None:
-            self._bye = reason
+            self._bye, self._returns = reason, returns
             self._flush()
 
     def refuse(self, reason: str) -> None:
@@ -157,7 +161,7 @@ class Link:
         self._ack_due = False
         limit = self._granted()
         if parts is None:
-            self.outbox.append([encode_frame(Bye(self.epoch, seq, self._received, limit, self._bye or ""))])
+            self.outbox.append([encode_frame(Bye(self.epoch, seq, self._received, limit, self._bye or "", self._returns))])
         else:
             self.outbox.append([encode_frame(Data(self.epoch, seq, self._received, limit, parts[0])), *parts[1:]])
 
@@ -185,8 +189,11 @@ class Link:
                     self._ask_again(now)
         elif type(frame) is Bye:
             if self._take(frame, parts, now) is not None:
-                self.closed = f"said goodbye: {frame.reason}"
                 self._acknowledge(now)
+                if frame.returns and self.lasting:
+                    self.up = False  # dial until its next life answers
+                else:
+                    self.closed = f"{'will be back' if frame.returns else 'said goodbye'}: {frame.reason}"
         elif type(frame) is Hello:
             self.hello_received(frame, now)
         elif type(frame) is Refusal:
@@ -344,11 +351,11 @@ class Link:
         """The peer lost this link's state: begin a new life here too, and send again what was not acknowledged."""
         unsettled = [(parts, size) for _, parts, size in self._unacked if parts is not None] + list(self._queue)
         again = [(parts, size) for parts, size in unsettled if parts is not self.greeting]
-        bye = self._bye
+        bye, returns = self._bye, self._returns
         self._fresh_streams()
         self._queue.extend(again)
         self.queued_bytes = sum(size for _, size in again)
-        self._bye = bye
+        self._bye, self._returns = bye, returns
         self.restarts += 1
         self._peer_epoch = 0
         self.epoch += 1

@@ -268,7 +268,7 @@ class Node:
             if not self._transport.send(channel, parts):
                 self._broker.disconnected(channel, time.monotonic_ns())
         for closed in effects.closed:
-            is_node_gone = closed.role == "node" and not closed.reason.startswith("said goodbye")
+            is_node_gone = closed.role == "node" and not closed.reason.startswith(("said goodbye", "will be back"))
             log = _log.warning if closed.lost or is_node_gone else _log.info
             log("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
 

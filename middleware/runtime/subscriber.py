@@ -193,7 +193,7 @@ class Subscriber(Connection):
         return blocks
 
     def __iter__(self) -> Iterator[Change]:
-        """Changes one by one, until all subscribed streams have ended or the node says goodbye."""
+        """Changes one by one, until all subscribed streams have ended or the node leaves for good."""
         while True:
             try:
                 changes = self.receive()

@@ -45,6 +45,7 @@ class _Running:
         rate: float,
     ) -> None:
         self.name, self.hierarchy, self.watch = name, hierarchy, watch
+        self._simulation = simulation
         self.closed: list[Closed] = []
         self.turned: list[Identity] = []
         """Raw events that it did not let in, because they came after what was promised for sources that were silent."""
@@ -89,6 +90,10 @@ class _Running:
     def leap(self, duration: int) -> None:
         """Its clock steps ahead."""
         self._clock_at_birth += duration
+
+    def close(self) -> None:
+        """Begin to leave in order."""
+        self.broker.close("stops", self._local(self._simulation.now))
 
     def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
         """See Endpoint."""

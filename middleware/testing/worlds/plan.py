@@ -25,17 +25,18 @@ _WHEN = 8 * SECOND
 """Incidents begin within so long after the first event, or after the second in which all learn what may come from where."""
 
 _PASSING = ("partition", "partition", "pause", "stop reading", "clock step")
-_KINDS = ("crash", "crash", "crash", "partition", "pause", "full", "slow disk", "stop reading", "kill sink", "clock step")
+_ENDING = ("crash", "crash", "crash", "stop", "kill sink")
+_KINDS = (*_ENDING, "partition", "pause", "full", "slow disk", "stop reading", "clock step")
 
 
 class Incident(msgspec.Struct, frozen=True):
     """Something goes wrong ``at`` (ns after the first event), for a while.
 
     ``kind``
-        crash, lose disk (a crash from which the node comes back without its disk), partition, pause (a node stands still),
-        full (disk), slow disk, stop reading (a sink), kill sink (one that has a name comes back under it), clock step (the
-        node's clock leaps ahead by the duration, as that of a machine that slept). ``copy``: a killed sink comes back with so
-        much of what it had (1: all).
+        crash, stop (a node with a log leaves in order, and comes back), lose disk (a crash from which the node comes back
+        without its disk), partition, pause (a node stands still), full (disk), slow disk, stop reading (a sink), kill sink (one
+        that has a name comes back under it), clock step (the node's clock leaps ahead by the duration, as that of a machine
+        that slept). ``copy``: a killed sink comes back with so much of what it had (1: all).
     ``other``
         the other side of a partition.
     """

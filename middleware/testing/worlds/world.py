@@ -115,16 +115,22 @@ class World:
             self._end(ending[1])
         while self._ahead and self._ahead[0].at <= passed:
             incident = self._ahead.pop(0)
-            if not self._overlaps(incident):
+            if not self._overlaps(incident) and self._can_be(incident):
                 self._begin(incident)
                 self._endings.append((passed + incident.duration, incident))
+
+    def _can_be(self, incident: Incident) -> bool:
+        """Whether the target comes back from it."""
+        if incident.kind == "kill sink":
+            return self._sink(incident.target).resumes
+        return incident.kind != "stop" or incident.target not in self.plan.forgetful
 
     def _is_loss(self, incident: Incident) -> bool:
         """Whether it takes away what no one else has: a disk, or a peer that a node without a log gives up."""
         if incident.kind == "lose disk":
             return True
         return bool(self.plan.forgetful) and (
-            incident.kind == "crash" or (incident.kind in _CUTTING and incident.duration > _PATIENCE)
+            incident.kind in ("crash", "stop") or (incident.kind in _CUTTING and incident.duration > _PATIENCE)
         )
 
     def _overlaps(self, incident: Incident) -> bool:
@@ -134,8 +140,6 @@ class World:
         return any({other.target, other.other} & {incident.target} for _, other in self._endings)
 
     def _begin(self, incident: Incident) -> None:
-        if incident.kind == "kill sink" and not self._sink(incident.target).resumes:
-            return
         self.troubles[incident.kind] += 1
         target = incident.target
         if self._is_loss(incident) and self._loss is None:
@@ -148,6 +152,8 @@ class World:
                 self.disks[target] = Disk(len(self.plan.nodes) + self._lines, self._random)
                 self._lines += 1
                 self.disks[target].latency, self.disks[target].retained = self.plan.latency, self.plan.retained
+            case "stop":
+                self.nodes[target].close()
             case "clock step":
                 self.nodes[target].leap(incident.duration)
             case "crash":
@@ -169,6 +175,9 @@ class World:
         target = incident.target
         match incident.kind:
             case "crash" | "lose disk":
+                self._start(target)
+            case "stop":
+                self._crash(target)
                 self._start(target)
             case "partition":
                 self.simulation.heal(target, incident.other)
