@@ -1,0 +1,95 @@
+"""Detectors that raise where they did not before: their unit goes on, and what they raised at is listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from middleware.change import Delta
+from middleware.detector import Detector
+from middleware.event import END, Event
+from middleware.ordering import lanes
+from middleware.ordering.unit import Unit
+
+
+class Step(Event, frozen=True):
+    room: int
+
+
+class Seen(Event, frozen=True):
+    count: int
+
+
+class Counting(Detector):
+    """As after a change of code without a change of its version: what was stored of it lacks an attribute."""
+
+    subscribes, publishes = (Step,), (Seen,)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_event(self, event: Step) -> Seen:
+        self.count += 1
+        if getattr(self, "changed", False):
+            raise AttributeError("'Counting' object has no attribute 'total'")
+        return Seen(self.count, ts=event.ts)
+
+    def snapshot(self) -> int:
+        return self.count
+
+    def restore(self, state: int) -> None:
+        self.count = state
+
+
+class CountingRooms(Counting):
+    key = "room"
+
+
+class Moody(Counting):
+    """Raises at each third call, whatever it is given."""
+
+    calls = 0
+
+    def on_event(self, event: Step) -> Seen:
+        type(self).calls += 1
+        if self.calls % 3 == 0:
+            raise RuntimeError("not now")
+        return Seen(event.room, ts=event.ts)
+
+
+class MoodyRooms(Moody):
+    key = "room"
+
+
+def step(ts: int) -> Step:
+    return Step(ts % 2, ts=ts, id=ts, source="s")
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("detector", [Counting, CountingRooms])
+def test_what_was_taken_before_the_code_changed_does_not_end_the_unit(
+    detector: type[Counting], native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
+    unit = Unit("Counting", detector())
+    out = unit.push(Delta([step(ts) for ts in range(1, 9)]), 8)
+    monkeypatch.setattr(Counting, "changed", True, raising=False)
+    out += unit.push(Delta([step(9), step(10)]), 10)
+    monkeypatch.setattr(Counting, "changed", False)
+    out += unit.push(Delta([step(11), step(12)]), END, END, is_open=False)
+    unit._check()
+    assert sorted(published.cause.ts for published in unit.quarantine) == [9, 10]
+    assert [event.ts for delta in out for event in delta.inserts] == [*range(1, 9), 11, 12]
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("detector", [Moody, MoodyRooms])
+def test_one_that_raises_when_it_likes_ends_nothing(
+    detector: type[Moody], native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
+    unit = Unit("Moody", detector())
+    for ts in (*range(1, 60, 2), *range(58, 0, -2)):
+        unit.push(Delta([step(ts)]), 60)
+    unit.push(Delta(), END, END, is_open=False)
+    unit._check()
+    assert unit.quarantine
