@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from middleware.pubsub.peer import Peer
@@ -19,11 +21,21 @@ class Objection(msgspec.Struct, frozen=True):
     counted: str | None = None
 
 
-def objection(node: str, hello: Hello, owner: str | None, known: Peer | None, count: int, closing: bool) -> Objection | None:
+def objection(
+    node: str,
+    hello: Hello,
+    owner: str | None,
+    known: Peer | None,
+    *,
+    count: int,
+    closing: bool,
+    configured: Collection[str],
+) -> Objection | None:
     """What ``node`` has against this Hello, if anything.
 
     ``owner``: whose key is behind the channel, None without keys. ``known``: the peer of this role and name, if there is
-    one. ``count``: peers at the moment. ``closing``: the node is about to leave.
+    one. ``count``: peers at the moment. ``closing``: the node is about to leave. ``configured``: nodes that it knows of: with
+    keys, no other key speaks for one.
     """
     role, name = hello.role, hello.name
     if hello.version != VERSION:
@@ -40,6 +52,8 @@ def objection(node: str, hello: Hello, owner: str | None, known: Peer | None, co
             True,
             "node with the key of another",
         )
+    if role == "node" and owner is not None and name not in configured and name != node:
+        return Objection(f"node {name!r} is not in the configuration of node {node}", False, "node that is not configured")
     if role == "node" and name == node:
         return Objection(f"two nodes are named {name!r}: give each node its own name", True)
     if known is not None and not known.link.dials and known.owner != owner:

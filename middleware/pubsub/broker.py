@@ -71,8 +71,8 @@ class Broker:
     """See the module.
 
     ``peers``: names of the nodes to dial; the channel to each is its name. ``owner``: whose key is behind a channel, if
-    there are keys: only its owner can be the node of a name, so only nodes can send derived events. ``derivations``: by type
-    read, the publications that rest on it: what may be wrong where it is missing.
+    there are keys: only the owner of a dialled node's key can be that node, so only nodes can send derived events.
+    ``derivations``: by type read, the publications that rest on it: what may be wrong where it is missing.
     """
 
     def __init__(
@@ -185,7 +185,10 @@ class Broker:
         if here is not None and here.key != key:
             self._remove(here, "another took its channel")
         owner, known = self._owner(channel), self._peers.get(key)
-        against = objection(self.name, hello, owner, known, len(self._peers), self._closing is not None)
+        is_closing = self._closing is not None
+        against = objection(
+            self.name, hello, owner, known, count=len(self._peers), closing=is_closing, configured=self._dialled
+        )
         if against is not None:
             self._refuse(channel, against.reason, against.final, hello.epoch)
             if against.counted:
