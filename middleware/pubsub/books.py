@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
-from middleware.event import NEVER
+from middleware.event import END, NEVER
 from middleware.pubsub.codec import Changes, Interest
 from middleware.pubsub.journal import PeerKey, Place
 from middleware.pubsub.progress import Promises
@@ -77,7 +77,7 @@ class Books:
     def lost(self, key: PeerKey) -> None:
         """A peer is away: it promises nothing, and it has not left."""
         for promises in self._views[key[0]]:
-            promises.promise(key, {})
+            self._promised(promises, key, {})
 
     def noted(self, key: PeerKey, changes: Changes) -> None:
         """Take the clock mark, the promises and the place that came with changes."""
@@ -87,9 +87,19 @@ class Books:
                 self.clock_here = max(changes.clock, self.clock_here)
         if changes.progress is not None:
             for promises in self._views[key[0]]:
-                promises.promise(key, changes.progress)
+                self._promised(promises, key, changes.progress)
         if changes.line:
             self.places[key[1]] = (changes.line, changes.position)
+
+    def _promised(self, promises: Promises, key: PeerKey, progress: Mapping[str, int]) -> None:
+        """A node that promises for a type that it may not send has had publishers of it, who have left; it waits for none."""
+        resting: dict[str, int] = {}
+        if key[0] == "node":
+            resting = {name: at for name, at in progress.items() if at != END and not promises.offers(key, name)}
+            progress = {name: at for name, at in progress.items() if name not in resting}
+        promises.promise(key, progress)
+        if resting or promises.is_resting(key):
+            promises.rest(key, resting)
 
     def promised_here(self, progress: Mapping[str, int]) -> None:
         """The local detectors promise."""

@@ -505,7 +505,8 @@ class Broker:
             self._events_out += serve(peer, self.journal, now)
         if peer.begun and peer.behind is None:
             held = peer.role == "subscriber" and bool(self._missing)  # a peer that is still to come may send any of it, too
-            post_news(peer, self._books, self._table, self.journal, now, held=held, told=tell_interest)
+            resting = self._gate.resting
+            post_news(peer, self._books, self._table, self.journal, now, held=held, told=tell_interest, resting=resting)
         if tell_interest:
             peer.tell_interest(interest, self._books.places.get(peer.name, (0, 0)))
         if peer.ready_number is not None and self._is_known_everywhere(interest):

@@ -82,12 +82,21 @@ class Gate:
         everywhere, here, elsewhere = self._views
         return max(everywhere.floor(name), here.floor(name), elsewhere.floor(name))
 
+    @property
+    def resting(self) -> Collection[str]:
+        """The types of publishers of this node, while all of them are silent or gone."""
+        return self.sources.types if self.sources.is_quiet else ()
+
     def stand_in(self, clock: int | None, publishers: Collection[Peer], now: int) -> list[StoodIn]:
         """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers)."""
         promised: list[StoodIn] = []
         silent, is_quiet = self.sources.tick(clock, now, [peer.key for peer in publishers if peer.link.held])
+        if not is_quiet and any(promises.is_resting(None) for promises in self._views):
+            promised.append(StoodIn(None, {}))
         if clock is None or not (silent or is_quiet):
             self.sources.is_quiet = False
+            for each in promised:
+                self.again(each)
             return promised
         offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in publishers}
         for key in silent:
@@ -111,4 +120,4 @@ class Gate:
             if promised.peer is not None:
                 promises.promise(promised.peer, promised.progress)
             else:
-                promises.rest(promised.progress, max(promised.progress.values(), default=NEVER))
+                promises.rest(None, promised.progress)

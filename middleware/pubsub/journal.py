@@ -81,7 +81,8 @@ class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
 
 
 class StoodIn(msgspec.Struct, array_like=True, tag=8, gc=False):
-    """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left."""
+    """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left;
+    nothing any more, if there is no progress."""
 
     peer: PeerKey | None
     progress: dict[str, int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -57,11 +57,20 @@ def _tell(peer: Peer, names: Iterable[str], here: Iterable[str], place: Place, n
 
 
 def post_news(
-    peer: Peer, books: Books, table: RoutingTable[Peer], journal: Journal | None, now: int, *, held: bool, told: bool
+    peer: Peer,
+    books: Books,
+    table: RoutingTable[Peer],
+    journal: Journal | None,
+    now: int,
+    *,
+    held: bool,
+    told: bool,
+    resting: Collection[str] = (),
 ) -> None:
     """Send what waits for a peer, and behind it what is new of progress and clocks: nothing is overtaken by what rests on it.
 
-    ``held``: nothing can be promised yet. ``told``: promises are due, however lately there were some.
+    ``held``: nothing can be promised yet. ``told``: promises are due, however lately there were some. ``resting``: types of
+    publishers of this node, all of which are silent or gone.
     """
     is_node = peer.role == "node"
     promises = books.here if is_node else books.everywhere
@@ -69,8 +78,8 @@ def post_news(
     progress = None
     if not held and (told or peer.news_due(promises.version, clock, now)):
         progress = {name: until for name, until in promises.values.items() if peer in table.route(name)}
-        if is_node:  # for types that nobody here sends any more there is nothing to promise, lest others wait for it to go on
-            sent = books.here.offered(lambda origin: True)
+        if is_node:  # for types that nobody here sends any more there is nothing to promise, lest others wait for it to go on;
+            sent = books.here.offered(lambda origin: True).union(resting)  # but while all rest, nobody else knows that they do
             progress = {name: until for name, until in progress.items() if until == END or name in sent}
         else:
             progress |= {name: NEVER for name in promises.open if peer in table.route(name)}

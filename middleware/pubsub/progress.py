@@ -22,7 +22,7 @@ class _TypeProgress:
         floor: int = NEVER,
         ended: bool = True,
         derived: bool = False,
-        rests: bool = False,
+        rests: Iterable[Hashable] = (),
     ) -> None:
         self.promises: dict[Hashable, int | None] = promises if promises is not None else {}
         """By origin; None if it leaves the type open."""
@@ -30,8 +30,8 @@ class _TypeProgress:
         self.ended = ended
         """Whether every origin that left had ended its stream."""
         self.derived = derived
-        self.rests = rests
-        """Whether, though its origins left without an end, nothing is expected any more up to ``floor``."""
+        self.rests = set(rests)
+        """Who says that, though its origins left without an end, nothing is expected any more up to ``floor``."""
 
     def value(self, lasts: bool = True) -> int | None:
         """The combined promise, or None while the type is open; it ``lasts`` if it is never to go back."""
@@ -71,6 +71,7 @@ class Promises:
         self.gathering = False
         self._types: dict[str, _TypeProgress] = {}
         self._offers: dict[Hashable, dict[str, None]] = {}
+        self._rests: dict[Hashable, frozenset[str]] = {}
 
     @property
     def known(self) -> KeysView[str]:
@@ -110,7 +111,7 @@ class Promises:
             progress = self._types.setdefault(name, _TypeProgress())
             progress.derived = progress.derived or start is not None
             progress.promises.setdefault(origin, start)
-            progress.rests = False
+            progress.rests.clear()
         self._offers[origin] = dict.fromkeys(offered)
         self._combine(before.keys() | offered.keys())
 
@@ -127,16 +128,33 @@ class Promises:
                 progress.promises[origin] = None
         self._combine(offered)
 
-    def rest(self, names: Iterable[str], until: int) -> None:
-        """Of these types nothing as old as ``until`` is expected any more, if all their origins have left."""
-        names = [name for name in names if name in self._types and not self._types[name].promises]
-        for name in names:
-            self._types[name].rests = True
-            self._types[name].floor = max(self._types[name].floor, until)
-        self._combine(names)
+    def rest(self, by: Hashable, promised: Mapping[str, int]) -> None:
+        """All publishers of one node are silent: of these types it expects nothing as old any more; of others no longer so.
+
+        It counts where all origins of a type have left. O(types).
+        """
+        before = self._rests.pop(by, frozenset())
+        for name in before - promised.keys():
+            self._types[name].rests.discard(by)
+        left = [name for name in promised if name in self._types and not self._types[name].promises]
+        for name in left:
+            self._types[name].rests.add(by)
+            self._types[name].floor = max(self._types[name].floor, promised[name])
+        if promised:
+            self._rests[by] = frozenset(left)
+        self._combine(before.union(left))
+
+    def is_resting(self, by: Hashable) -> bool:
+        """Whether all publishers of a node are said to be silent."""
+        return by in self._rests
+
+    def offers(self, origin: Hashable, name: str) -> bool:
+        """Whether an origin may send a type."""
+        return name in self._offers.get(origin, ())
 
     def leave(self, origin: Hashable) -> None:
         """The origin is gone: it holds nothing back any more."""
+        self.rest(origin, {})
         offered = self._offers.pop(origin, {})
         for name in offered:
             self._withdraw(origin, name)
@@ -156,14 +174,16 @@ class Promises:
 
     def state(self) -> dict[str, Any]:
         """All of it as plain values, for ``restore``."""
-        types = {name: (dict(of.promises), of.floor, of.ended, of.derived, of.rests) for name, of in self._types.items()}
-        return {"types": types, "offers": {origin: list(names) for origin, names in self._offers.items()}}
+        types = {name: (dict(of.promises), of.floor, of.ended, of.derived, set(of.rests)) for name, of in self._types.items()}
+        offers = {origin: list(names) for origin, names in self._offers.items()}
+        return {"types": types, "offers": offers, "rests": dict(self._rests)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become what gave ``state``; what has been offered since stays offered."""
         mine = {origin: (list(names), {n: self._types[n].derived for n in names}) for origin, names in self._offers.items()}
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
         self._types = {name: _TypeProgress(*values) for name, values in state["types"].items()}
+        self._rests = dict(state["rests"])
         for origin, (names, derived) in mine.items():
             self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
         self._combine(self._types)

@@ -130,6 +130,33 @@ def test_it_becomes_final_when_they_have_left_without_an_end_too() -> None:
     assert node.final == 199 * SECOND
 
 
+def test_it_becomes_final_on_other_nodes_too_and_going_on_does_no_harm() -> None:
+    simulation = Simulation(2)
+    a, b = Node(simulation, "a", ["b"], here=False), Node(simulation, "b", ["a"])
+    simulation.run(SECOND)
+    publisher = SimulatedPublisher(simulation, "p", "a", [Ping])
+    publisher.publish([ping(100 * SECOND)])
+    simulation.run(SECOND)
+    publisher.link.bye("has nothing more to say")
+    simulation.run(IDLE - 2 * SECOND)
+    assert b.final == 99 * SECOND, "the horizon behind the clock"
+    simulation.run(4 * SECOND)
+    assert b.final == 100 * SECOND
+    here = SimulatedPublisher(simulation, "q", "b", [Ping])
+    here.advance(Ping, 150 * SECOND)
+    simulation.run(SECOND)
+    assert b.final == 150 * SECOND, "whoever has left holds nobody back"
+    again = SimulatedPublisher(simulation, "r", "a", [Ping])
+    again.publish([ping(100 * SECOND, "r", 1), ping(200 * SECOND, "r", 2)])
+    simulation.run(SECOND)
+    assert [turned.id for turned in a.turned] == [1]
+    assert b.final == 199 * SECOND, "by the horizon again"
+    again.advance(Ping, END)
+    here.advance(Ping, END)
+    simulation.run(SECOND)
+    assert b.final == END
+
+
 def test_who_may_not_speak_is_not_idle() -> None:
     """Held back by a slow subscriber, a publisher says nothing for as long as that takes; it keeps its place."""
     simulation = Simulation(3)
