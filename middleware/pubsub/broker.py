@@ -457,7 +457,7 @@ class Broker:
         self._settled_at, self._excused = now, is_away
         if not self._missing:
             publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
-            promised = self._gate.stand_in(self._books.clock, publishers, now)
+            promised = self._gate.stand_in(self._books.clock, publishers, self.subscriptions, now)
             if self.journal is not None:
                 self.journal.stood_in(promised)
         if self._missing and now - self._born >= GATHER and self.journal is None:

@@ -87,8 +87,11 @@ class Gate:
         """The types of publishers of this node, while all of them are silent or gone."""
         return self.sources.types if self.sources.is_quiet else ()
 
-    def stand_in(self, clock: int | None, publishers: Collection[Peer], now: int) -> list[StoodIn]:
-        """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers)."""
+    def stand_in(self, clock: int | None, publishers: Collection[Peer], reads: Collection[str], now: int) -> list[StoodIn]:
+        """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers).
+
+        ``reads``: what the local detectors read. If all are silent, those that nobody ever sent hold nothing back either.
+        """
         promised: list[StoodIn] = []
         silent, is_quiet = self.sources.tick(clock, now, [peer.key for peer in publishers if peer.link.held])
         if not is_quiet and any(promises.is_resting(None) for promises in self._views):
@@ -108,7 +111,8 @@ class Gate:
                     progress = {name: max(clock, source.promised.get(name, NEVER)) for name in types}
                     promised.append(StoodIn(cast(PeerKey, key), progress))
         if is_quiet and not self.sources.is_quiet:
-            promised.append(StoodIn(None, dict.fromkeys(self.sources.types, clock)))
+            resting = self.sources.types.union(self._views[-1].never_offered(reads))
+            promised.append(StoodIn(None, dict.fromkeys(resting, clock)))
         self.sources.is_quiet = is_quiet
         for each in promised:
             self.again(each)

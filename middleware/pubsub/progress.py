@@ -7,7 +7,7 @@ publisher's; an origin that has promised nothing leaves the type *open*: units t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, KeysView, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from typing import Any
 
 from middleware.event import END, NEVER
@@ -72,11 +72,13 @@ class Promises:
         self._types: dict[str, _TypeProgress] = {}
         self._offers: dict[Hashable, dict[str, None]] = {}
         self._rests: dict[Hashable, frozenset[str]] = {}
+        self._never: set[str] = set()
+        """Types that nobody has offered yet, of which it was said all the same that nothing is expected."""
 
     @property
-    def known(self) -> KeysView[str]:
+    def known(self) -> Set[str]:
         """The types that some origin offers or offered."""
-        return self._types.keys()
+        return self._types.keys() - self._never
 
     def origins(self, name: str) -> tuple[int | None, dict[Hashable, int | None]]:
         """The combined promise for a known type (None: open), and what each origin promises."""
@@ -108,7 +110,7 @@ class Promises:
         for name in before.keys() - offered.keys():
             self._withdraw(origin, name)
         for name, start in offered.items():
-            progress = self._types.setdefault(name, _TypeProgress())
+            progress = self._known(name)
             progress.derived = progress.derived or start is not None
             progress.promises.setdefault(origin, start)
             progress.rests.clear()
@@ -119,7 +121,7 @@ class Promises:
         """The whole of what the origin promises: a raw type it leaves out is open again."""
         offered = self._offers.setdefault(origin, {})
         for name, until in promises.items():
-            progress = self._types.setdefault(name, _TypeProgress())
+            progress = self._known(name)
             progress.promises[origin] = max(until, progress.promises.get(origin) or NEVER)
             offered[name] = None
         for name in offered.keys() - promises.keys():
@@ -136,13 +138,28 @@ class Promises:
         before = self._rests.pop(by, frozenset())
         for name in before - promised.keys():
             self._types[name].rests.discard(by)
-        left = [name for name in promised if name in self._types and not self._types[name].promises]
+        for name in promised.keys() - self._types.keys():
+            self._types[name] = _TypeProgress(ended=False)
+            self._never.add(name)
+        left = [name for name in promised if not self._types[name].promises]
         for name in left:
             self._types[name].rests.add(by)
             self._types[name].floor = max(self._types[name].floor, promised[name])
         if promised:
             self._rests[by] = frozenset(left)
         self._combine(before.union(left))
+
+    def never_offered(self, names: Iterable[str]) -> list[str]:
+        """Those of the types that nobody may have sent yet."""
+        return [name for name in names if name not in self._types or name in self._never]
+
+    def _known(self, name: str) -> _TypeProgress:
+        """The progress of a type that somebody has."""
+        progress = self._types.setdefault(name, _TypeProgress())
+        if name in self._never:
+            self._never.discard(name)
+            progress.ended = True
+        return progress
 
     def is_resting(self, by: Hashable) -> bool:
         """Whether all publishers of a node are said to be silent."""
@@ -176,14 +193,14 @@ class Promises:
         """All of it as plain values, for ``restore``."""
         types = {name: (dict(of.promises), of.floor, of.ended, of.derived, set(of.rests)) for name, of in self._types.items()}
         offers = {origin: list(names) for origin, names in self._offers.items()}
-        return {"types": types, "offers": offers, "rests": dict(self._rests)}
+        return {"types": types, "offers": offers, "rests": dict(self._rests), "never": set(self._never)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become what gave ``state``; what has been offered since stays offered."""
         mine = {origin: (list(names), {n: self._types[n].derived for n in names}) for origin, names in self._offers.items()}
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
         self._types = {name: _TypeProgress(*values) for name, values in state["types"].items()}
-        self._rests = dict(state["rests"])
+        self._rests, self._never = dict(state["rests"]), set(state["never"])
         for origin, (names, derived) in mine.items():
             self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
         self._combine(self._types)

@@ -130,6 +130,41 @@ def test_it_becomes_final_when_they_have_left_without_an_end_too() -> None:
     assert node.final == 199 * SECOND
 
 
+class Pang(Event):
+    text: str = ""
+
+
+class Either(Echo):
+    subscribes = (Ping, Pang)
+
+
+def test_what_has_gone_quiet_and_what_never_came_holds_back_nothing_for_ever() -> None:
+    simulation = Simulation(2)
+    hierarchy = Hierarchy([Either()], None, Policies())
+    reads, derives = hierarchy.subscriptions, hierarchy.publications
+    types = EventTypes([Ping, Pong, Pang])
+    SimulatedNode(simulation, "a", [], types, reads=reads, derives=derives, process=hierarchy.process)
+    first = SimulatedPublisher(simulation, "p", "a", [Ping])
+    first.publish([ping(100 * SECOND)])
+    simulation.run(SECOND)
+    first.link.bye("has nothing more to say")
+    simulation.run(IDLE + SECOND)
+    (unit,) = hierarchy.units
+    assert unit.final == 100 * SECOND, "though nobody has said that no Pang will come"
+    second = SimulatedPublisher(simulation, "q", "a", [Pang])
+    for ts in range(200, 215):
+        second.publish([Pang(ts=ts * SECOND, id=ts, source="q")])
+        simulation.run(SECOND)
+    assert unit.final == 213 * SECOND, "though Pings are quiet still"
+    second.advance(Pang, END)
+    simulation.run(IDLE + SECOND)
+    assert unit.final == 214 * SECOND
+    third = SimulatedPublisher(simulation, "r", "a", [Ping])
+    third.advance(Ping, END)
+    simulation.run(SECOND)
+    assert unit.final == END
+
+
 def test_it_becomes_final_on_other_nodes_too_and_going_on_does_no_harm() -> None:
     simulation = Simulation(2)
     a, b = Node(simulation, "a", ["b"], here=False), Node(simulation, "b", ["a"])

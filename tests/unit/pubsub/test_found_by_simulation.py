@@ -53,7 +53,7 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
     gate.sources.leave(key)
     gate.attach(key, 2)
     for seconds in (11, 12, 30):
-        gate.stand_in(7 + seconds, [], seconds * SECOND)
+        gate.stand_in(7 + seconds, [], [], seconds * SECOND)
         assert books.here.values["Ping"] == END
     books.noted(key, gate.heard(key, Changes(50, None, []), 31 * SECOND))
     assert books.here.values["Ping"] == END
