@@ -18,7 +18,11 @@ from middleware.event import NEVER
 
 
 class SlackPolicy(Protocol):
-    """How K follows from the delays of events. Each unit has an instance of its own."""
+    """How K follows from the delays of events. Each unit has an instance of its own.
+
+    A class may name its attributes that are ``learnt``: they outlast the process, and all others are as configured. Without,
+    all of them do.
+    """
 
     @property
     def k(self) -> int:
@@ -36,6 +40,8 @@ class SlackPolicy(Protocol):
 class MaxSlack:
     """K is the largest delay ever seen, as in the paper. O(1) a batch."""
 
+    learnt = ("k",)
+
     def __init__(self) -> None:
         self.k = 0
 
@@ -49,6 +55,8 @@ class QuantileSlack:
 
     ``share`` of the last ``window`` events are at most K late. O(1) an event, and a sort of the window every window / 8.
     """
+
+    learnt = ("k", "_delays", "_unseen")
 
     def __init__(self, share: float = 0.999, window: int = 8192) -> None:
         if not 0 < share <= 1:
@@ -70,6 +78,8 @@ class QuantileSlack:
 
 class FixedSlack:
     """K is given, as in plain K-slack."""
+
+    learnt = ()
 
     def __init__(self, k: int) -> None:
         if k < 0:
@@ -150,13 +160,20 @@ class LocalClock:
 
     def state(self) -> dict[str, Any]:
         """clk, what is pending, and all that the policy has learnt, as plain values. To be taken between two batches."""
-        return {"clk": self.clk, "pending": self._pending, "policy": dict(vars(self.policy))}
+        policy = {name: getattr(self.policy, name) for name in self._learnt}
+        return {"clk": self.clk, "pending": self._pending, "policy": policy}
+
+    @property
+    def _learnt(self) -> tuple[str, ...]:
+        return getattr(self.policy, "learnt", tuple(vars(self.policy)))
 
     def restore(self, state: dict[str, Any]) -> None:
         """Become the clock that gave ``state``. What a policy of another kind had learnt is of no use to this one."""
         self.clk, self._pending = state["clk"], state["pending"]
-        if state["policy"].keys() == vars(self.policy).keys():
-            vars(self.policy).update(state["policy"])
+        if tuple(state["policy"]) == self._learnt:
+            for name, value in state["policy"].items():
+                own = getattr(self.policy, name)
+                setattr(self.policy, name, deque(value, own.maxlen) if isinstance(own, deque) else value)
 
     def mark(self, clock: int) -> None:
         """Take a clock mark from outside: events this old exist elsewhere.

@@ -307,17 +307,20 @@ class Journal:
         yield Record(0, self._first, self._entries, False, None, {})
 
     def start_of(self, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
-        """Where a reader that just attached goes on, and whether there is a gap before that place."""
+        """Where a reader that just attached goes on, and whether there is a gap before that place.
+
+        One that is ahead of this log has read what was lost with a disk, and with it what has taken its numbers since.
+        """
         if interest.line == self.line:
             position = interest.position
         elif (reader := self.readers.get(peer)) is not None and reader.named:
             position = reader.place(interest.after)[0]
         else:  # new to this log: a node gets all that there is, a subscriber what comes from now on
             position = 0 if peer[0] == "node" else self.position
-        is_gap = position < self.oldest or interest.line not in (0, self.line)
+        is_gap = not self.oldest <= position <= self.position or interest.line not in (0, self.line)
         is_known = interest.line == self.line or interest.after is not None  # it has been here before,
         is_forgotten = is_known and peer not in self.readers  # and nothing was kept for it any more
-        return max(position, self.oldest), is_gap or is_forgotten
+        return max(min(position, self.position), self.oldest), is_gap or is_forgotten
 
     # -- readers ------------------------------------------------------------------------------------------------------
 

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from middleware.clock import SECOND
@@ -70,3 +72,20 @@ def test_horizon_is_never_below_the_slack():
     assert Horizon().of(0) == SECOND
     assert Horizon().of(3 * SECOND) == 6 * SECOND
     assert Horizon(1, 0).of(7) == 7
+
+
+def test_what_was_learnt_outlasts_a_restart_and_what_is_configured_does_not():
+    before = LocalClock(QuantileSlack(0.9, 32))
+    before.tick(100, 100)
+    before.arrive([90, 95], 10)
+    after = LocalClock(QuantileSlack(0.5, 16))
+    after.restore(pickle.loads(pickle.dumps(before.state())))
+    assert (after.clk, after.k) == (100, before.k) and after.k > 0
+    after.arrive([], 100)
+    assert after.k == 0 and len(after.policy._delays) == 16, "by its own share and window"
+    fixed = LocalClock(FixedSlack(6))
+    fixed.restore(LocalClock(FixedSlack(5_000)).state())
+    assert fixed.k == 6
+    other = LocalClock(MaxSlack())
+    other.restore(before.state())
+    assert (other.clk, other.k) == (100, 0)
