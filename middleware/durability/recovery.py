@@ -71,19 +71,29 @@ def recover(
             _restore(broker, hierarchy, decode_checkpoint(checkpoint, types), result)
             result.changed |= not set(types) <= result.known.keys()
     logged = frozenset(name for name in broker.publications if journal.is_wanted(name))
-    made, stood = _replayed(broker, hierarchy, types, records, result)
+    made, stood = _replayed(broker, hierarchy, types, records, result, {} if rebuild else result.known)
     correction = correcting(consolidate(made), consolidate(stood), logged) if hierarchy is not None else Delta()
     promised = hierarchy.promised if hierarchy is not None else {}
-    correction, result.withheld = _above(correction, promised)
-    broker.resumed(hierarchy.promised if hierarchy is not None else {})
+    gone = journal.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
+    final = max((journal.state()["finals"][name] for name in gone), default=NEVER)
+    correction, result.withheld = _above(correction, promised, final)
+    broker.resumed(promised)
     result.corrected = len(correction)
     return result, Batch(correction.by_type())
 
 
 def _replayed(
-    broker: LastingBroker, hierarchy: Recoverable | None, types: EventTypes, records: Iterable[Record], result: Recovered
+    broker: LastingBroker,
+    hierarchy: Recoverable | None,
+    types: EventTypes,
+    records: Iterable[Record],
+    result: Recovered,
+    needed: Mapping[str, str],
 ) -> tuple[list[Change], list[Change]]:
-    """Take records again: what was published of them then, and what is published of them now, as far as anyone wants it."""
+    """Take records again: what was published of them then, and what is published of them now, as far as anyone wants it.
+
+    ``needed``: types of which nothing may be lost, not even if they are not known any more.
+    """
     assert broker.journal is not None
     codec, drops = EventCodec(types), Drops()
     made: list[Change] = []
@@ -99,7 +109,7 @@ def _replayed(
                 result.turned += entry.turned
         before, result.unreadable = result.unreadable, _unreadable(drops) + _unreadable(broker.drops)
         if result.unreadable > before:
-            lost += _lost(record, broker.subscriptions, codec, result.known)
+            lost += _lost(record, broker.subscriptions, codec, needed)
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
             for published in hierarchy.process(batch, record.finals):
@@ -136,7 +146,7 @@ def _unreadable(drops: Drops) -> int:
     return sum(drops[reason] for reason in _UNREADABLE)
 
 
-def _lost(record: Record, reads: Collection[str], codec: EventCodec, known: Mapping[str, str]) -> Drops:
+def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Mapping[str, str]) -> Drops:
     """The events of a record, by type, that cannot be read any more, although they could be when it was written.
 
     They are of types that are gone, or are raw ones that were read before they were let in. Blocks from nodes, and those
@@ -151,7 +161,7 @@ def _lost(record: Record, reads: Collection[str], codec: EventCodec, known: Mapp
             blocks = zip(entry.changes.blocks, entry.blocks, strict=True)
         for head, block in blocks:
             if head.type not in codec.types:
-                lost[head.type] += head.count if head.type in known else 0
+                lost[head.type] += head.count if head.type in needed else 0
             elif head.type in reads and type(entry) is Taken:
                 drops = Drops()
                 codec.decode(head, block, drops)
@@ -197,11 +207,11 @@ def _is_told(was: Event, now: Event) -> bool:
     return was == now and (exactly(was, now) or encode(was) == encode(now))
 
 
-def _above(delta: Delta, promised: Mapping[str, int]) -> tuple[Delta, int]:
-    """The changes to what is not final yet, and how many others there are."""
+def _above(delta: Delta, promised: Mapping[str, int], final: int) -> tuple[Delta, int]:
+    """The changes to what is not final yet, and how many others there are. ``final``: of types not derived any more."""
 
     def free(event: Event) -> bool:
-        return event.ts > promised.get(type_name(event.__class__), NEVER)
+        return event.ts > promised.get(type_name(event.__class__), final)
 
     kept = Delta(
         [event for event in delta.inserts if free(event)],
