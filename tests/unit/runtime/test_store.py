@@ -223,7 +223,7 @@ def test_advice_fits_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise error
 
     monkeypatch.setattr(Store, "_claim", refuses)
-    with pytest.raises(StateError, match=r"cannot be used: unable to open.*room, memory and a file descriptor to spare") as held:
+    with pytest.raises(StateError, match=r"cannot be used: unable to open.*room, memory and a file") as held:
         Store(tmp_path, "a")
     assert "away" not in str(held.value)
     monkeypatch.undo()
