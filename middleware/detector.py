@@ -121,19 +121,27 @@ def _field(field: msgspec.inspect.Field, met: set[type]) -> str:
     return f"{field.name}{known_as}: {_kind(field.type, met)}"
 
 
+def _name(kind: Any) -> str:
+    declared = getattr(kind, "cls", None)
+    return declared.__name__ if declared is not None else type(kind).__name__.removesuffix("Type").lower()
+
+
+def _in_union(kind: Any) -> tuple[bool, str]:
+    return isinstance(kind, msgspec.inspect.NoneType), _name(kind)
+
+
 def _kind(kind: Any, met: set[type]) -> str:
     """A type within a field: those with fields of their own (``met`` are those described before) and all that it is made of."""
     if isinstance(kind, msgspec.inspect.Metadata):
         return _kind(kind.type, met)
     if isinstance(kind, msgspec.inspect.UnionType):
-        return " | ".join(_kind(each, met) for each in kind.types)
+        return " | ".join(_kind(each, met) for each in sorted(kind.types, key=_in_union))  # typing may have them in any order
     if isinstance(kind, msgspec.inspect.EnumType):
-        return f"{kind.cls.__name__}({', '.join(f'{each.name}={each.value!r}' for each in kind.cls)})"
+        return f"{_name(kind)}({', '.join(f'{each.name}={each.value!r}' for each in kind.cls)})"
     if not isinstance(kind, msgspec.inspect.Type):
         return getattr(kind, "__qualname__", None) or repr(kind)
     parts = {name: getattr(kind, name) for name in kind.__struct_fields__}
-    declared = parts.pop("cls", None)
-    name = declared.__name__ if declared is not None else type(kind).__name__.removesuffix("Type").lower()
+    declared, name = parts.pop("cls", None), _name(kind)
     if declared in met:
         return name
     if declared is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Union
 
 import msgspec
 import pytest
@@ -344,6 +344,8 @@ class Loop(msgspec.Struct):
         (list[Inner], "list(Inner(x: int))"),
         (dict[str, tuple[Pair, ...]], "dict(str, vartuple(Pair(a: int, inner: Inner(x: int))))"),
         (Inner | None, "Inner(x: int) | none"),
+        (Union[int, str, None], "int | str | none"),  # noqa: UP007
+        (Union[None, str, int], "int | str | none"),  # noqa: UP007
         (Colour, "Colour(RED=1)"),
         (Literal["b", "a"], "literal('a', 'b')"),
         (Annotated[int, msgspec.Meta(ge=3, description="words")], "int(ge=3)"),
