@@ -92,19 +92,99 @@ class Detector:
 def code_of(detector: Detector) -> tuple[int, str]:
     """What stored state depends on: the version, and the fields of all events that are read and published."""
     types = sorted({*detector.subscribes, *detector.publishes}, key=type_name)
-    return detector.version, "; ".join(map(_fields, types))
+    return detector.version, "; ".join(map(fields_of, types))
 
 
 @cache  # at every checkpoint, and it means looking up annotations
-def _fields(event_type: EventType) -> str:
-    return f"{type_name(event_type)}({', '.join(f'{f.name}: {f.type}' for f in msgspec.structs.fields(event_type))})"
+def fields_of(event_type: EventType) -> str:
+    """The fields of a type of its own as text, all the way down: equal texts, and what was written can be read.
+
+    >>> class Near(Event):
+    ...     player: int
+    ...     cells: list[tuple[int, float | None]]
+    >>> fields_of(Near)
+    'Near(player: int, cells: list(tuple(int, float | none)))'
+    """
+    own = slice(None, -len(Event.__struct_fields__))
+    try:
+        fields = msgspec.inspect.type_info(event_type).fields[own]  # type: ignore[attr-defined]
+    except TypeError:  # something that has no form on the wire
+        texts = [f"{field.name}: {field.type}" for field in msgspec.structs.fields(event_type)[own]]
+    else:
+        met: set[type] = {event_type}
+        texts = [_field(field, met) for field in fields]
+    return f"{type_name(event_type)}({', '.join(texts)})"
+
+
+def _field(field: msgspec.inspect.Field, met: set[type]) -> str:
+    known_as = "" if field.encode_name == field.name else f" as {field.encode_name}"
+    return f"{field.name}{known_as}: {_kind(field.type, met)}"
+
+
+def _name(kind: Any) -> str:
+    declared = getattr(kind, "cls", None)
+    return declared.__name__ if declared is not None else type(kind).__name__.removesuffix("Type").lower()
+
+
+def _in_union(kind: Any) -> tuple[bool, str]:
+    return isinstance(kind, msgspec.inspect.NoneType), _name(kind)
+
+
+def _kind(kind: Any, met: set[type]) -> str:
+    """A type within a field: those with fields of their own (``met`` are those described before) and all that it is made of."""
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _kind(kind.type, met)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return " | ".join(_kind(each, met) for each in sorted(kind.types, key=_in_union))  # typing may have them in any order
+    if isinstance(kind, msgspec.inspect.EnumType):
+        return f"{_name(kind)}({', '.join(f'{each.name}={each.value!r}' for each in kind.cls)})"
+    if not isinstance(kind, msgspec.inspect.Type):
+        return getattr(kind, "__qualname__", None) or repr(kind)
+    parts = {name: getattr(kind, name) for name in kind.__struct_fields__}
+    declared, name = parts.pop("cls", None), _name(kind)
+    if declared in met:
+        return name
+    if declared is not None:
+        met.add(declared)
+    inner = [_field(field, met) for field in parts.pop("fields", ())]
+    for label, part in parts.items():
+        if isinstance(part, msgspec.inspect.Type):
+            inner.append(_kind(part, met))
+        elif isinstance(part, tuple):
+            inner += [_kind(each, met) for each in part]
+        elif part is not None and part is not False:
+            inner.append(f"{label}={part!r}")
+    return f"{name}({', '.join(inner)})" if inner else name
 
 
 def migrated(detector: Detector, state: Any, version: int) -> Any:
     """A snapshot that another version took, as this one would have taken it. Raises DetectorError."""
-    if type(detector).snapshot is not Detector.snapshot:
-        return detector.migrate(state, version)
-    return copy_state(detector.migrate(restored_state(state, detector), version), detector)
+    is_own = type(detector).snapshot is not Detector.snapshot
+    try:
+        kept = detector.migrate(state if is_own else restored_state(state, detector), version)
+    except DetectorError:  # it says itself what is wrong
+        raise
+    except Exception as error:
+        raise _misfit(detector, version, f"raised {error!r}") from error
+    if is_own:
+        try:
+            fresh(detector).restore(kept)
+        except Exception as error:
+            raise _misfit(detector, version, f"gave what restore cannot take: {error!r}") from error
+        return kept
+    if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
+        raise _misfit(detector, version, f"gave {kept!r}, and not attributes by name")
+    new = {name for name in vars(detector) if not hasattr(type(detector), name)}
+    if missing := sorted(new - kept.keys()):
+        raise _misfit(detector, version, f"gave no {', '.join(missing)}, which a new one has")
+    return copy_state(kept, detector)
+
+
+def _misfit(detector: Detector, version: int, what: str) -> DetectorError:
+    return DetectorError(
+        f"{detector_name(detector)}.migrate {what}, for state of version {version} (it is of version {detector.version} now): "
+        "mend it and start again; nothing that is stored has changed"
+    )
 
 
 def detector_name(detector: Detector) -> str:

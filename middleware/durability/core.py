@@ -14,7 +14,7 @@ import msgspec
 
 from middleware.change import Batch
 from middleware.clock import SECOND
-from middleware.durability.frozen import encode_state
+from middleware.durability.frozen import encode_checkpoint
 from middleware.event import EventTypes
 from middleware.pubsub.effects import Closed, Effects
 from middleware.pubsub.ingress import Turned
@@ -94,6 +94,10 @@ class Core:
 
     ``turned``
         raw events that a former life turned away, and may not have listed.
+    ``known``
+        event types of former lives, with their fields: what is stored of them stays stored.
+    ``checkpoint_due``
+        the next step leaves a checkpoint.
     ``stalled``
         whether something waits for the disk.
     """
@@ -105,10 +109,11 @@ class Core:
         processor: Recoverable | None,
         types: EventTypes,
         turned: Iterable[Turned] = (),
+        known: Mapping[str, str] | None = None,
     ) -> None:
         self.broker, self.journal, self.processor = broker, journal, processor
         self.checkpoint_due = False
-        self._types = types
+        self._types, self._known = types, known or {}
         self._held: deque[tuple[int, Effects]] = deque()
         self._owed = list(turned)
         self._given: list[Turned] = []
@@ -188,4 +193,4 @@ class Core:
         """The state as bytes; to be called before the next step."""
         units = self.processor.state() if self.processor is not None else {}
         state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
-        return encode_state(state, self._types)
+        return encode_checkpoint(state, self._types, self._known)

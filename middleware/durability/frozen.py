@@ -1,4 +1,5 @@
-"""State as bytes: pickles in which events go by the name of their type, as on the wire.
+"""State as bytes: pickles in which events go by the name of their type, as on the wire. A checkpoint says before it what they
+are made of, because a pickle of events that have other fields now cannot be trusted to be read, or not to be.
 
 So a checkpoint can be read by a process whose classes are other objects of the same name. Checkpoints come from the
 node's own state folder: they are as trusted as its code.
@@ -7,39 +8,91 @@ node's own state folder: they are as trusted as its code.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from io import BytesIO
 from types import FunctionType
 from typing import Any
 
 import cloudpickle
+import msgspec
 from msgspec.structs import astuple
 
+from middleware.detector import fields_of
 from middleware.errors import StateError
 from middleware.event import Event, EventType, EventTypes, type_name
+
+_LENGTH = 8
+_fields = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+def encode_checkpoint(state: Any, types: EventTypes, known: Mapping[str, str]) -> bytes:
+    """The bytes of a state, behind the fields of all event types that the node knows or (``known``) knew. See encode_state."""
+    head = msgspec.msgpack.encode({**known, **{name: fields_of(event_type) for name, event_type in types.items()}})
+    data = BytesIO()
+    data.write(len(head).to_bytes(_LENGTH, "big") + head)
+    _dump(state, data, types)
+    return data.getvalue()
+
+
+def decode_checkpoint(data: bytes, types: EventTypes) -> Any:
+    """The state in a checkpoint. Raises StateError if event types have other fields now, or as ``decode_state`` does."""
+    known_events(data, types)
+    stream = BytesIO(data)
+    stream.seek(_LENGTH + int.from_bytes(data[:_LENGTH], "big"))
+    return _loaded(stream, types)
+
+
+def known_events(data: bytes, types: EventTypes) -> dict[str, str]:
+    """The fields, by type, of all events that the log of this checkpoint may hold. Raises StateError if they are others now."""
+    try:
+        known = _fields(memoryview(data)[_LENGTH:][: int.from_bytes(data[:_LENGTH], "big")])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StateError(f"the checkpoint is none: {error}") from error
+    now = {name: fields_of(types[name]) for name in known if name in types}
+    if changed := [f"was {known[name]}, is {fields}" for name, fields in now.items() if fields != known[name]]:
+        raise StateError(
+            f"events have other fields than those that are stored: {'; '.join(changed)}; give changed events new names, or "
+            "start the node in a new state folder, without what it knew"
+        )
+    return known
 
 
 def encode_state(state: Any, types: EventTypes) -> bytes:
     """The bytes of a state. Raises StateError if something in it cannot be pickled. O(size)."""
     data = BytesIO()
+    _dump(state, data, types)
+    return data.getvalue()
+
+
+def decode_state(data: bytes, types: EventTypes) -> Any:
+    """The state that ``encode_state`` was given. Raises StateError if code that it needs is not there any more. O(size)."""
+    return _loaded(BytesIO(data), types)
+
+
+def _dump(state: Any, data: BytesIO, types: EventTypes) -> None:
     try:
         _Pickler(data, types).dump(state)
     except Exception as error:
         raise StateError(
             f"the state cannot be written down: {error}; a detector that holds such things needs snapshot()"
         ) from error
-    return data.getvalue()
 
 
-def decode_state(data: bytes, types: EventTypes) -> Any:
-    """The state that ``encode_state`` was given. Raises StateError if code that it needs is not there any more. O(size)."""
+def _loaded(data: BytesIO, types: EventTypes) -> Any:
     try:
-        return _Unpickler(BytesIO(data), types).load()
+        return _Unpickler(data, types).load()
     except Exception as error:
-        raise StateError(f"the state cannot be read: {error}; was a class moved, renamed or taken away since?") from error
+        raise StateError(
+            f"the state cannot be read: {error}; if a class was moved, renamed or taken away since, put it back, or start the "
+            "node with --rebuild to take the whole log again"
+        ) from error
 
 
 def _event(event_type: EventType, *values: Any) -> Event:
     """An event from the values of all its fields, of which the last four are Event's own."""
+    if len(values) != len(event_type.__struct_fields__):  # of a type that only the detector knows
+        names = ", ".join(event_type.__struct_fields__)
+        raise StateError(f"{type_name(event_type)} was stored with {len(values)} fields, and has others now: {names}")
     ts, number, source, level = values[-4:]
     try:
         return event_type(*values[:-4], ts=ts, id=number, source=source, level=level)

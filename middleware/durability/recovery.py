@@ -7,16 +7,18 @@ came to in replay; the difference is the first output of the new life (docs/deci
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from middleware.change import Batch, Change, Delta, consolidate
 from middleware.durability.core import Recoverable
-from middleware.durability.frozen import decode_state
+from middleware.durability.frozen import decode_checkpoint, known_events
+from middleware.errors import StateError
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
-from middleware.pubsub.codec import Drops, EventCodec, encode
+from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode
 from middleware.pubsub.ingress import Turned
-from middleware.pubsub.journal import Made, Record, TurnedAway
+from middleware.pubsub.journal import Made, Record, Taken, TurnedAway
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.merge import retractions_first
 from middleware.state import exactly
@@ -27,7 +29,9 @@ class Recovered(msgspec.Struct):
 
     ``turned``: raw events that were turned away, whose listing may have been lost with the former life.
     ``withheld``: such changes to what had been called final. There are none unless detectors have changed: then what is
-    final stays what it was. ``unreadable``: events in the log that were none then either, or are of types that have changed.
+    final stays what it was. ``unreadable``: events in the log that were none when they came either.
+    ``known``: the fields of the event types that the log may hold. ``changed``: the code is not that of the checkpoint: leave
+    another one at once, or else nothing tells the next life with which code this one went on.
     """
 
     checkpoint: bool = False
@@ -37,6 +41,11 @@ class Recovered(msgspec.Struct):
     withheld: int = 0
     unreadable: int = 0
     turned: list[Turned] = []
+    known: dict[str, str] = {}
+    changed: bool = True
+
+
+_UNREADABLE = ("unknown type", "malformed event", "malformed block")
 
 
 def recover(
@@ -45,26 +54,51 @@ def recover(
     types: EventTypes,
     checkpoint: bytes | None,
     records: Iterable[Record],
+    rebuild: bool = False,
 ) -> tuple[Recovered, Batch]:
     """Bring a broker and its detectors, both just made, to where the log ends. O(checkpoint + records behind it).
 
-    ``records`` are those behind the checkpoint, in order; with none given, all of them: then everything is built anew. The
-    batch that comes with the counts is to be published first.
+    ``records`` are those behind the checkpoint, in order; to ``rebuild``, all of them: of the checkpoint only what it says of
+    event types counts then, and everything is built anew. The batch that comes with the counts is to be published first.
+    Raises StateError or DetectorError where the code has changed such that something that was taken would be lost.
     """
-    result = Recovered(checkpoint is not None)
+    result = Recovered(checkpoint is not None and not rebuild)
     journal = broker.journal
     assert journal is not None, "only a node with a log can be recovered"
     if checkpoint is not None:
-        state = decode_state(checkpoint, types)
-        journal.restore(state["journal"])
-        broker.restore(state["broker"])
-        result.turned += state.get("turned", ())
-        if hierarchy is not None:
-            hierarchy.restore(state["units"])
+        result.known = known_events(checkpoint, types)
+        if not rebuild:
+            _restore(broker, hierarchy, decode_checkpoint(checkpoint, types), result)
+            result.changed |= not set(types) <= result.known.keys()
     logged = frozenset(name for name in broker.publications if journal.is_wanted(name))
+    made, stood = _replayed(broker, hierarchy, types, records, result, {} if rebuild else result.known)
+    correction = correcting(consolidate(made), consolidate(stood), logged) if hierarchy is not None else Delta()
+    promised = hierarchy.promised if hierarchy is not None else {}
+    gone = journal.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
+    final = max((journal.state()["finals"][name] for name in gone), default=NEVER)
+    correction, result.withheld = _above(correction, promised, final)
+    broker.resumed(promised)
+    result.corrected = len(correction)
+    return result, Batch(correction.by_type())
+
+
+def _replayed(
+    broker: LastingBroker,
+    hierarchy: Recoverable | None,
+    types: EventTypes,
+    records: Iterable[Record],
+    result: Recovered,
+    needed: Mapping[str, str],
+) -> tuple[list[Change], list[Change]]:
+    """Take records again: what was published of them then, and what is published of them now, as far as anyone wants it.
+
+    ``needed``: types of which nothing may be lost, not even if they are not known any more.
+    """
+    assert broker.journal is not None
     codec, drops = EventCodec(types), Drops()
     made: list[Change] = []
     stood: list[Change] = []
+    lost = Drops()
     for record in records:
         result.records += 1
         batch = broker.replay(record)
@@ -73,20 +107,66 @@ def recover(
                 made += codec.decode(entry.head, entry.block, drops).changes()
             elif type(entry) is TurnedAway:
                 result.turned += entry.turned
+        before, result.unreadable = result.unreadable, _unreadable(drops) + _unreadable(broker.drops)
+        if result.unreadable > before:
+            lost += _lost(record, broker.subscriptions, codec, needed)
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
             for published in hierarchy.process(batch, record.finals):
                 for name, delta in retractions_first(published.deltas):
-                    stood += delta.changes() if journal.is_wanted(name) else ()
-    correction = Delta()
+                    stood += delta.changes() if broker.journal.is_wanted(name) else ()
+    if lost:
+        counts = ", ".join(f"{count} of {name}" for name, count in sorted(lost.items()))
+        raise StateError(
+            f"stored events cannot be read any more: {counts}; put their types back as they were and give changed events new "
+            "names, or start the node in a new state folder, without what it knew"
+        )
+    return made, stood
+
+
+def _restore(broker: LastingBroker, hierarchy: Recoverable | None, state: Mapping[str, Any], result: Recovered) -> None:
+    """Go on from what a checkpoint holds."""
+    units = state["units"]
+    stored = units.get("units", ())
+    if stored and hierarchy is None:
+        raise StateError(f"the stored state has detectors, {', '.join(sorted(stored))}, and none run here any more")
+    if not units and hierarchy is not None:
+        raise StateError("the stored state has no detectors: start the node with --rebuild to run them over the whole log")
+    assert broker.journal is not None
+    broker.journal.restore(state["journal"])
+    broker.restore(state["broker"])
+    result.turned += state["turned"]
+    result.changed = False
     if hierarchy is not None:
-        correction = correcting(consolidate(made), consolidate(stood), logged)
-    result.unreadable = drops.total() + broker.drops.total() - broker.drops["duplicate"]
-    promised = hierarchy.promised if hierarchy is not None else {}
-    correction, result.withheld = _above(correction, promised)
-    broker.resumed(hierarchy.promised if hierarchy is not None else {})
-    result.corrected = len(correction)
-    return result, Batch(correction.by_type())
+        result.changed = hierarchy.state().get("code") != units.get("code")  # it was just made: a small state
+        hierarchy.restore(units)
+
+
+def _unreadable(drops: Drops) -> int:
+    return sum(drops[reason] for reason in _UNREADABLE)
+
+
+def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Mapping[str, str]) -> Drops:
+    """The events of a record, by type, that cannot be read any more, although they could be when it was written.
+
+    They are of types that are gone, or are raw ones that were read before they were let in. Blocks from nodes, and those
+    that pass unread, may have held what is no event from the first; it was counted then.
+    """
+    lost = Drops()
+    for entry in record.entries:
+        blocks: Iterable[tuple[BlockHead, bytes]] = ()
+        if type(entry) is Made:
+            blocks = ((entry.head, entry.block),)
+        elif type(entry) is Taken and entry.peer[0] == "publisher":
+            blocks = zip(entry.changes.blocks, entry.blocks, strict=True)
+        for head, block in blocks:
+            if head.type not in codec.types:
+                lost[head.type] += head.count if head.type in needed else 0
+            elif head.type in reads and type(entry) is Taken:
+                drops = Drops()
+                codec.decode(head, block, drops)
+                lost[head.type] += _unreadable(drops)
+    return +lost
 
 
 def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
@@ -127,11 +207,11 @@ def _is_told(was: Event, now: Event) -> bool:
     return was == now and (exactly(was, now) or encode(was) == encode(now))
 
 
-def _above(delta: Delta, promised: Mapping[str, int]) -> tuple[Delta, int]:
-    """The changes to what is not final yet, and how many others there are."""
+def _above(delta: Delta, promised: Mapping[str, int], final: int) -> tuple[Delta, int]:
+    """The changes to what is not final yet, and how many others there are. ``final``: of types not derived any more."""
 
     def free(event: Event) -> bool:
-        return event.ts > promised.get(type_name(event.__class__), NEVER)
+        return event.ts > promised.get(type_name(event.__class__), final)
 
     kept = Delta(
         [event for event in delta.inserts if free(event)],

@@ -12,9 +12,9 @@ from msgspec.structs import astuple
 from middleware.change import Batch, Delta, combined
 from middleware.derivation import levels, named
 from middleware.detector import Detector, code_of
-from middleware.errors import DetectorError
+from middleware.errors import DetectorError, SlacklineError
 from middleware.event import END, NEVER, type_name
-from middleware.operator import Operator
+from middleware.operator import Operator, described
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
@@ -243,36 +243,43 @@ class Hierarchy:
         return {"units": units, "code": code, "clock": self.clock, "promised": self._promised}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become the hierarchy that gave ``state``: its detectors go on where they were, new ones begin.
+        """Become the hierarchy that gave ``state``: its detectors go on where they were.
 
-        A detector of another version migrates its state. Raises DetectorError if it cannot, if the events it knows have
-        changed, or if one with state is not here any more: nothing is dropped unasked.
+        A detector of another version migrates its state. Raises DetectorError if it cannot, if it is new (it would begin in
+        the middle), if the events it knows have changed, or if one with state is not here any more: nothing is dropped unasked.
         """
-        if gone := sorted(state["units"].keys() - {placed.unit.name for placed in self._placed}):
+        self._check_names(state["units"].keys())
+        self.clock = state["clock"]
+        for placed in self._placed:
+            unit = placed.unit
+            kept, adaptation = state["units"][unit.name]
+            version = _checked(unit, *state["code"][unit.name])
+            try:
+                unit.restore(kept, version if version != unit.detector.version else None)
+            except SlacklineError:
+                raise
+            except Exception as error:
+                raise DetectorError(
+                    f"{unit.name}, of version {unit.detector.version}, cannot take up its stored state of version {version}: "
+                    f"{error!r}; raise its version and give it migrate(self, state, version), or start the node with --rebuild "
+                    "to run it over the log again"
+                ) from error
+            placed.adaptation = Alpha(*adaptation)
+        self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
+
+    def _check_names(self, stored: Collection[str]) -> None:
+        present = {placed.unit.name for placed in self._placed}
+        if gone := sorted(set(stored) - present):
             raise DetectorError(
                 f"the stored state has detectors that do not run here any more: {', '.join(gone)}; "
                 "put them back, or start the node with --rebuild to do without them"
             )
-        self.clock = state["clock"]
-        for placed in self._placed:
-            unit = placed.unit
-            if unit.name in state["units"]:
-                kept, adaptation = state["units"][unit.name]
-                (version, schema, *definition), (present, fields) = state["code"][unit.name], code_of(unit.detector)
-                if schema != fields:
-                    raise DetectorError(
-                        f"events that {unit.name} reads or publishes have changed since its state was stored: were {schema}; "
-                        f"are {fields}; give changed events new names"
-                    )
-                if definition and definition[0] != _definition(unit):
-                    raise DetectorError(
-                        f"{unit.name} computes something else since its state was stored: was {definition[0]}; "
-                        f"is {_definition(unit)}; start the node with --rebuild to run it over the whole log, or give it "
-                        "another name"
-                    )
-                unit.restore(kept, version if version != present else None)
-                placed.adaptation = Alpha(*adaptation)
-        self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
+        if new := sorted(present - set(stored)):
+            raise DetectorError(
+                f"detectors are new here: {', '.join(new)}; they would begin in the middle, and what they make of it be final: "
+                "start the node with --rebuild to run all detectors over the whole log again, or, if the log does not reach "
+                "back to its beginning, in a new state folder"
+            )
 
     def statistics(self) -> list[UnitStatistics]:
         """What each unit has done so far."""
@@ -280,7 +287,25 @@ class Hierarchy:
 
 
 def _definition(unit: Unit) -> str:
-    return unit.detector.definition if isinstance(unit.detector, Operator) else ""
+    """What a unit computes, as far as it can be told from outside."""
+    detector = unit.detector
+    return detector.definition if isinstance(detector, Operator) else f"keyed by {described(type(detector).key)}"
+
+
+def _checked(unit: Unit, version: int, schema: str, definition: str) -> int:
+    """The version of the detector that left a state behind. Raises DetectorError if this one cannot go on from it."""
+    _, fields = code_of(unit.detector)
+    if schema != fields:
+        raise DetectorError(
+            f"events that {unit.name} reads or publishes have changed since its state was stored: were {schema}; "
+            f"are {fields}; give changed events new names"
+        )
+    if definition != _definition(unit):
+        raise DetectorError(
+            f"{unit.name} computes something else since its state was stored: was {definition}; is {_definition(unit)}; "
+            "start the node with --rebuild to run it over the whole log, or give it another name"
+        )
+    return version
 
 
 def _policy(policies: Policies | Mapping[str, Policies] | None, name: str) -> Policies | None:

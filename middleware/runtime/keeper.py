@@ -6,10 +6,11 @@ import time
 
 import structlog
 
+from middleware.change import Batch
 from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings, Recoverable
 from middleware.durability.recovery import Recovered, recover
-from middleware.errors import StateError
+from middleware.errors import DetectorError, StateError
 from middleware.event import EventTypes
 from middleware.pubsub.lasting import LastingBroker
 from middleware.runtime.store import Store
@@ -24,6 +25,8 @@ _SHARE = 20
 """A checkpoint that took t is followed by none for this many times t: so that they never take more than 5 % of the time."""
 
 _PATIENCE = 5 * SECOND
+
+_COUNTS = ("checkpoint", "records", "events", "corrected", "withheld", "unreadable")
 
 _log = structlog.get_logger()
 
@@ -44,22 +47,16 @@ class Keeper:
         journal.oldest = store.oldest
         start = time.monotonic_ns()
         self.recovered: Recovered
-        if rebuild and not store.is_whole:
-            raise StateError(f"{store.file} does not reach back to its beginning any more: nothing can be built anew from it")
-        checkpoint = store.checkpoint() if not rebuild else None
-        records = store.behind_checkpoint() if not rebuild else store.everything()
-        self.recovered, correction = recover(broker, processor, types, checkpoint, records)
-        if rebuild and self.recovered.unreadable:
-            raise StateError(
-                f"{self.recovered.unreadable} events in {store.file} cannot be read: give changed events new names"
-            )
+        self.recovered, correction = _recovered(broker, processor, types, store, rebuild)
         spent = time.monotonic_ns() - start
         if journal.number:
-            counts = {name: getattr(self.recovered, name) for name in self.recovered.__struct_fields__}
+            counts = {name: getattr(self.recovered, name) for name in _COUNTS}
             counts["turned"] = len(self.recovered.turned)
-            _log.info("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
+            log = _log.warning if self.recovered.unreadable else _log.info
+            log("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
         self.worked = spent
-        self._core = Core(broker, journal, processor, types, self.recovered.turned)
+        self._core = Core(broker, journal, processor, types, self.recovered.turned, self.recovered.known)
+        self._core.checkpoint_due = self.recovered.changed
         self._store, self._journal = store, journal
         self._checkpointed, self._cost, self._logged = start, 0, 0
         broker.publish(correction, time.monotonic_ns())
@@ -94,3 +91,21 @@ class Keeper:
         while not self._store.idle and time.monotonic_ns() < deadline:
             self._store.stored()
             time.sleep(0.001)
+
+
+def _recovered(
+    broker: LastingBroker, processor: Recoverable | None, types: EventTypes, store: Store, rebuild: bool
+) -> tuple[Recovered, Batch]:
+    """See ``recover``; where the code has changed, what is said of it says of which file, too."""
+    if rebuild and not store.is_whole:
+        raise StateError(
+            f"{store.file} does not reach back to its beginning any more: nothing can be built anew from it; start the node "
+            "with the code that wrote it, or in a new state folder, without what it knew"
+        )
+    records = store.everything() if rebuild else store.behind_checkpoint()
+    try:
+        return recover(broker, processor, types, store.checkpoint(), records, rebuild)
+    except (StateError, DetectorError) as error:
+        if str(store.file) in str(error):
+            raise
+        raise type(error)(f"{store.file}: {error}") from error

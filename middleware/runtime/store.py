@@ -26,7 +26,7 @@ from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.journal import Record, decode_record, encode_record
 
-FORMAT = 1
+FORMAT = 2
 """Of the file; another one is refused."""
 
 _RETRY = 1.0
@@ -36,21 +36,28 @@ _TRANSIENT = frozenset(
 """What a machine may get over (no room, memory or file descriptors): tried again. Anything else would come back for ever."""
 
 _PART = 512 * 2**10
-"""Bytes of a checkpoint in one row: SQLite takes no more than 10^9 in one, and a checkpoint may have more."""
+"""Bytes of a record or a checkpoint in one row: SQLite takes no more than 10^9 in one, and either may have more."""
 
 _running = time.monotonic_ns
+_META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, last INTEGER NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
+    size INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS log_last ON log (last);
+CREATE TABLE IF NOT EXISTS log_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS log_rest_number ON log_rest (number);
 CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS checkpoint_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 """
 
 _ADVICE = (
-    "see that the disk is sound and has room; if the file is damaged, put a copy of its folder in its place, or move the "
-    "folder away to have the node begin anew, without what it knew"
+    "see that the disk is sound; if the file is damaged, move the folder away: the node begins anew, without what it knew, and "
+    "readers are told that there is a gap. Put no older copy of the folder in its place: nobody would be told what it lacks"
+)
+_ADVICE_FOR_NOW = (
+    "see that the file may be opened, and that there is room, memory and a file descriptor to spare, and start the node again: "
+    "it goes on where it was"
 )
 
 _log = structlog.get_logger()
@@ -80,11 +87,9 @@ class Store:
         self._lock = _locked(self.file)
         with ExitStack() as undo:
             undo.callback(self._lock.close)
-            try:
-                self._read = undo.enter_context(closing(self._connect()))
-                self._open(name)
-            except sqlite3.Error as error:
-                raise StateError(f"{self.file} cannot be used: {error}; {_ADVICE}") from None
+            while not self._is_open(name):
+                time.sleep(_RETRY)
+            undo.callback(self._read.close)
             undo.pop_all()
         self._failure: StateError | None = None
         self._queue: deque[tuple[Write, bytes | None]] = deque()
@@ -95,15 +100,32 @@ class Store:
         self._writer = threading.Thread(target=self._write_all, name=f"store of {name}", daemon=True)
         self._writer.start()
 
+    def _is_open(self, name: str) -> bool:
+        """Open the file, if the disk will have that now."""
+        with ExitStack() as undo:
+            try:
+                self._read = undo.enter_context(closing(self._connect()))
+                self._open(name)
+            except sqlite3.Error as error:
+                if _code(error) not in _TRANSIENT - {sqlite3.SQLITE_CANTOPEN}:  # which may be so for ever: no permission
+                    raise StateError(f"{self.file} cannot be used: {error}; {_advice(error)}") from None
+                _log.error("cannot start on this disk, the node waits", file=str(self.file), why=str(error))
+                return False
+            undo.pop_all()
+        return True
+
     def _open(self, name: str) -> None:
+        self._read.execute(_META)
+        if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
+            raise StateError(
+                f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it, or another state folder"
+            )
         self._read.executescript(_SCHEMA)
         self._claim(name)
         self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
         self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
-        if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
-            raise StateError(f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it")
-        self._oldest = self._first_position()
-        self._bytes = self._total("SELECT sum(length(data)) FROM log")
+        self._bytes = self._meta("bytes", lambda before: before)
+        self._oldest = self._total("SELECT coalesce((SELECT first FROM log ORDER BY number LIMIT 1), 0)")
         last = "SELECT at FROM {} ORDER BY number DESC LIMIT 1"
         last_age = f"SELECT coalesce(({last.format('log')}), ({last.format('checkpoint')}), 0)"
         self._aged = self._total(last_age) - _running()
@@ -130,26 +152,33 @@ class Store:
 
     def behind_checkpoint(self) -> Iterator[Record]:
         """The records behind it, in order."""
-        query = "SELECT data FROM log WHERE number > coalesce((SELECT max(number) FROM checkpoint), 0) ORDER BY number"
-        return (self._decoded(data) for (data,) in self._rows(query))
+        return (record for record, _ in self._records("number > coalesce((SELECT max(number) FROM checkpoint), ?)", 0))
 
     def everything(self) -> Iterator[Record]:
         """All the records there are, in order."""
-        return (self._decoded(data) for (data,) in self._rows("SELECT data FROM log ORDER BY number"))
+        return (record for record, _ in self._records("number > ?", 0))
 
     def read(self, position: int, size: int) -> Iterator[Record]:
         """Stored records with blocks behind a position, in order, about so many bytes."""
-        for (data,) in self._rows("SELECT data FROM log WHERE last > ? ORDER BY number", position):
-            yield self._decoded(data)
-            size -= len(data)
+        for record, length in self._records("last > ?", position):
+            yield record
+            size -= length
             if size <= 0:
                 return
+
+    def _records(self, which: str, bound: int) -> Iterator[tuple[Record, int]]:
+        """Records, in order, and their sizes (bytes)."""
+        for number, size, data in self._rows(f"SELECT number, size, data FROM log WHERE {which} ORDER BY number", bound):
+            parts = [data]
+            if size > len(data):
+                parts += [part for (part,) in self._rows("SELECT data FROM log_rest WHERE number = ? ORDER BY part", number)]
+            yield self._decoded(b"".join(parts)), size
 
     def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
         try:
             yield from self._read.execute(query, values)
         except sqlite3.Error as error:
-            raise StateError(f"{self.file} cannot be read: {error}; {_ADVICE}") from None
+            raise StateError(f"{self.file} cannot be read: {error}; {_advice(error)}") from None
 
     def _decoded(self, data: bytes) -> Record:
         try:
@@ -214,7 +243,7 @@ class Store:
                     if not self._is_stored(connection, batch):
                         break
         except BaseException as error:
-            self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_ADVICE}")
+            self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error)}")
             self._tell()
 
     def _next_batch(self) -> list[tuple[Write, bytes | None]]:
@@ -230,7 +259,7 @@ class Store:
                 self._commit(connection, batch)
                 break
             except sqlite3.Error as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _TRANSIENT:
+                if _code(error) not in _TRANSIENT:
                     raise
                 with suppress(sqlite3.Error):
                     connection.rollback()
@@ -253,40 +282,47 @@ class Store:
     def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> None:
         now = self._aged + _running()
         rows = []
+        rest: list[tuple[int, memoryview]] = []
         for write, _ in batch:
             record = write.record
+            first, *parts = _parts(encode_record(record))
             last = record.first + sum(1 for _ in record.blocks())
-            rows.append((record.number, last, now, encode_record(record)))
+            rows.append((record.number, record.first, last, now, len(first) + sum(map(len, parts)), first))
+            rest += [(record.number, part) for part in parts]
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", rows)
-        checkpoint = next(((write.record.number, data) for write, data in reversed(batch) if data is not None), None)
-        if checkpoint is not None:
-            number, data = checkpoint[0], memoryview(checkpoint[1])
+        connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO log_rest (number, data) VALUES (?, ?)", rest)
+        taken = next(((write.record.number, data) for write, data in reversed(batch) if data is not None), None)
+        if taken is not None:
+            number, (first, *parts) = taken[0], _parts(taken[1])
             connection.execute("DELETE FROM checkpoint")
             connection.execute("DELETE FROM checkpoint_rest")
-            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (number, now, data[:_PART]))
-            parts = ((number, data[start : start + _PART]) for start in range(_PART, len(data), _PART))
-            connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", parts)
-        added = sum(len(row[3]) for row in rows)
-        removed, oldest = self._trim(connection, batch[-1][0].needed, now, added) if checkpoint is not None else (0, 0)
+            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (number, now, first))
+            rest = [(number, part) for part in parts]
+            connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", rest)
+        held = self._bytes + sum(row[4] for row in rows)
+        oldest = 0
+        if taken is not None:
+            held, oldest = self._trim(connection, batch[-1][0].needed, now, held)
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'bytes'", (held,))
         connection.execute("COMMIT")
-        self._bytes += added - removed
+        self._bytes = held
         self._oldest = max(self._oldest, oldest)
 
-    def _trim(self, connection: sqlite3.Connection, needed: int, now: int, added: int) -> tuple[int, int]:
-        """Forget what lies below the checkpoint and has been kept long enough; the bytes gained, and where the log begins."""
-        removed, oldest, at_least, keep = 0, 0, 0, self._retention
+    def _trim(self, connection: sqlite3.Connection, needed: int, now: int, held: int) -> tuple[int, int]:
+        """Forget what lies below the checkpoint and has been kept long enough; the bytes left, and where the log begins."""
+        oldest, at_least, keep = 0, 0, self._retention
         below = "number < (SELECT max(number) FROM checkpoint)"
-        rows = connection.execute(f"SELECT number, last, at, length(data) FROM log WHERE {below} ORDER BY number")
+        rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number")
         for number, last, at, size in rows:
             patience = 1 if last <= needed else 4
-            held = self._bytes + added - removed
             if now - at <= keep.age * patience and held <= keep.size * patience:
                 break
-            at_least, removed, oldest = number, removed + size, last
+            at_least, held, oldest = number, held - size, last
         if at_least:
             connection.execute("DELETE FROM log WHERE number <= ?", (at_least,))
-        return removed, oldest
+            connection.execute("DELETE FROM log_rest WHERE number <= ?", (at_least,))
+        return held, oldest
 
     # -- the file -----------------------------------------------------------------------------------------------------
 
@@ -320,10 +356,20 @@ class Store:
     def _total(self, query: str) -> int:
         return int(self._read.execute(query).fetchone()[0] or 0)
 
-    def _first_position(self) -> int:
-        """Where the log begins: with the first block of its first record."""
-        row = self._read.execute("SELECT data FROM log ORDER BY number LIMIT 1").fetchone()
-        return self._decoded(row[0]).first if row is not None else 0
+
+def _code(error: BaseException) -> int:
+    """What has gone wrong with SQLite, without the details."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _advice(error: BaseException) -> str:
+    return _ADVICE_FOR_NOW if _code(error) in _TRANSIENT else _ADVICE
+
+
+def _parts(data: bytes) -> list[memoryview]:
+    """What goes into one row each; at least one."""
+    view = memoryview(data)
+    return [view[start : start + _PART] for start in range(0, len(data) or 1, _PART)]
 
 
 def _locked(file: Path) -> IO[bytes]:

@@ -104,7 +104,8 @@ def test_a_detector_that_is_gone_is_not_dropped_unasked() -> None:
 
 def test_changed_events_are_refused() -> None:
     state = stored(Sums())
-    state["code"]["Sums"] = (1, state["code"]["Sums"][1].replace("price", "cost"))
+    version, fields, definition = state["code"]["Sums"]
+    state["code"]["Sums"] = (version, fields.replace("price", "cost"), definition)
     with pytest.raises(DetectorError, match="have changed since its state was stored"):
         Hierarchy({"Sums": Sums()}).restore(state)
 

@@ -108,7 +108,7 @@ def test_a_disk_that_refuses_is_tried_again_and_nothing_is_lost(tmp_path: Path, 
     def full(self: Store, connection: sqlite3.Connection, batch: list[object]) -> None:
         if next(refusals, False):
             connection.execute("BEGIN")
-            connection.execute("INSERT INTO log VALUES (999, 0, 0, x'')")
+            connection.execute("INSERT INTO log VALUES (999, 0, 0, 0, 0, x'')")
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
@@ -148,6 +148,104 @@ def test_a_checkpoint_may_be_larger_than_what_sqlite_takes_in_one_piece(
     again.close()
 
 
+def test_a_record_may_be_larger_than_what_sqlite_takes_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = Store._connect
+
+    def limited(self: Store) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000)
+        return connection
+
+    monkeypatch.setattr(Store, "_connect", limited)
+    monkeypatch.setattr(stores, "_PART", 1_000)
+    sizes = [10, 5_000, 499, 500, 30_000, 10]
+    records = [record(number, size=size) for number, size in enumerate(sizes, 1)]
+    store = Store(tmp_path, "a", Retention(size=50_000))
+    for each in records:
+        store.write(Write(each))
+    store.close()
+    again = Store(tmp_path, "a", Retention(size=50_000))
+    assert list(again.behind_checkpoint()) == list(again.everything()) == records
+    assert list(again.read(2, 10**6)) == records[1:]
+    assert list(again.read(2, 10_000)) == records[1:2]
+    fill(again, 7, 7, {7: b"x"}, needed=14)
+    assert [each.number for each in again.everything()] == [6, 7], "the size of a record is that of all its parts"
+    again.close()
+    with sqlite3.connect(tmp_path / "log.sqlite") as database:
+        assert database.execute("SELECT count(*) FROM log_rest").fetchone() == (0,)
+    database.close()
+
+
+@pytest.mark.parametrize("retention", [Retention(), Retention(size=1_000)])
+def test_the_size_of_the_log_is_known_without_reading_it(tmp_path: Path, retention: Retention) -> None:
+    """What a store opens with is what the rows come to, whatever was added and cut off in the lives before."""
+    for first in range(1, 60, 20):
+        store = Store(tmp_path, "a", retention)
+        fill(store, first, first + 19, {first + 10: b"state"}, needed=2 * first)
+        store.close()
+    with sqlite3.connect(tmp_path / "log.sqlite") as database:
+        count, size = database.execute("SELECT count(*), sum(length(data)) FROM log").fetchone()
+        known = database.execute("SELECT value FROM meta WHERE key = 'bytes'").fetchone()[0]
+    database.close()
+    store = Store(tmp_path, "a", retention)
+    assert store._bytes == known == size
+    assert (count < 60) == (retention.size < 10_000)
+    store.close()
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY])
+def test_a_disk_that_refuses_at_the_start_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    store = Store(tmp_path, "a")
+    fill(store, 1, 3)
+    store.close()
+    claim, refusals = Store._claim, iter([True, True, False])
+
+    def full(self: Store, name: str) -> None:
+        if next(refusals):
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = code
+            raise error
+        claim(self, name)
+
+    monkeypatch.setattr(Store, "_claim", full)
+    monkeypatch.setattr(stores, "_RETRY", 0.01)
+    store = Store(tmp_path, "a")
+    assert not any(refusals)
+    assert [each.number for each in store.everything()] == [1, 2, 3]
+    fill(store, 4, 4)
+    store.close()
+
+
+def test_advice_fits_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(self: Store, name: str) -> None:
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+        raise error
+
+    monkeypatch.setattr(Store, "_claim", refuses)
+    with pytest.raises(StateError, match=r"cannot be used: unable to open.*room, memory and a file") as held:
+        Store(tmp_path, "a")
+    assert "away" not in str(held.value)
+    monkeypatch.undo()
+    Store(tmp_path, "a").close()
+    (tmp_path / "log.sqlite").write_bytes(b"no database" * 1_000)
+    with pytest.raises(StateError, match=r"move the folder away: the node begins anew.*Put no older copy"):
+        Store(tmp_path, "a")
+
+
+def test_a_file_of_another_format_is_refused_and_left_alone(tmp_path: Path) -> None:
+    Store(tmp_path, "a").close()
+    with sqlite3.connect(tmp_path / "log.sqlite") as database:
+        database.execute("UPDATE meta SET value = 1 WHERE key = 'format'")
+        database.execute("DROP TABLE log_rest")
+    database.close()
+    with pytest.raises(StateError, match="is of format 1, this is 2: use the version that wrote it, or another state folder"):
+        Store(tmp_path, "a")
+    with sqlite3.connect(tmp_path / "log.sqlite") as database:
+        assert not database.execute("SELECT * FROM sqlite_master WHERE name = 'log_rest'").fetchall()
+    database.close()
+
+
 @pytest.mark.parametrize("kind", ["record too large", "thread dies", "cannot open"])
 def test_what_will_never_be_stored_is_an_error_of_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     connect, here = Store._connect, threading.current_thread()
@@ -163,6 +261,7 @@ def test_what_will_never_be_stored_is_an_error_of_the_node(tmp_path: Path, monke
         raise MemoryError("no more")
 
     monkeypatch.setattr(Store, "_connect", limited)
+    monkeypatch.setattr(stores, "_PART", 2_000_000)  # too large for the limit: a record has parts, and they fit
     if kind == "thread dies":
         monkeypatch.setattr(Store, "_commit", dies)
     store = Store(tmp_path, "a")
@@ -274,13 +373,14 @@ def test_a_damaged_log_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     file.write_bytes(whole[:60] + os.urandom(4_000) + whole[4_060:])
     with pytest.raises(StateError, match=r"log.sqlite cannot be used: .*move the folder away") as held:
         Store(tmp_path, "a")
-    file.unlink()
+    file.write_bytes(whole)
     with sqlite3.connect(file) as database:
-        database.execute("CREATE TABLE log (number INTEGER PRIMARY KEY, last INTEGER, at INTEGER, data BLOB)")
-        database.execute("INSERT INTO log VALUES (1, 0, 0, x'ff00')")
+        database.execute("UPDATE log SET data = x'ff00' WHERE number = 7")
     database.close()
+    store = Store(tmp_path, "a")
     with pytest.raises(StateError, match="a record that is none"):
-        Store(tmp_path, "a")
+        list(store.behind_checkpoint())
+    store.close()
     assert held.tb is not None
     file.unlink()
     Store(tmp_path, "a").close()  # not locked by those that could not be used

@@ -1,0 +1,102 @@
+"""Lives of one node with a log, without its sockets: a publisher and a subscriber with a name at its broker, a real store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from middleware.change import Delta
+from middleware.detector import Detector
+from middleware.durability.core import Doings
+from middleware.event import Event, EventTypes
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.kslack import Horizon
+from middleware.ordering.unit import Policies
+from middleware.pubsub.codec import BlockHead, Changes, Interest, decode_payload, encode, encode_delta
+from middleware.pubsub.journal import Journal
+from middleware.pubsub.lasting import LastingBroker
+from middleware.pubsub.link import Link
+from middleware.pubsub.wire import decode_frame
+from middleware.runtime.keeper import Keeper
+from middleware.runtime.store import Retention, Store
+
+POLICIES = Policies(alpha=0.0, horizon=Horizon(1, 3))
+
+
+class Life:
+    """From a start, or a refusal to start, to a crash: ``kill`` lets go of the folder and leaves nothing behind.
+
+    ``wants``: what the subscriber reads; ``raw``: what the publisher may send.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        types: EventTypes,
+        detectors: Mapping[str, Detector] | None,
+        *,
+        wants: list[str],
+        raw: list[str],
+        rebuild: bool = False,
+        retention: Retention | None = None,
+    ) -> None:
+        self.store = Store(folder, "n", retention)
+        try:
+            self.hierarchy = Hierarchy(detectors, policies=POLICIES) if detectors is not None else None
+            reads, makes = (self.hierarchy.subscriptions, self.hierarchy.publications) if self.hierarchy else ((), ())
+            journal = Journal(self.store.line, self.store.read)
+            self.broker = LastingBroker(
+                "n", self.store.epoch, 0, types=types, subscriptions=reads, publications=makes, journal=journal
+            )
+            self.keeper = Keeper(self.broker, self.hierarchy, types, self.store, rebuild)
+        except BaseException:
+            self.store.close()
+            raise
+        self.sent: list[tuple[BlockHead, bytes]] = []
+        self.now = 0
+        names, epoch = ("publisher", "subscriber"), self.store.epoch
+        self.links = {name: Link(name, name, epoch, 0, dials=True, lasting=True) for name in names}
+        self.links["publisher"].greeting = [encode(Interest(1, raw=raw))]
+        self.links["subscriber"].greeting = [encode(Interest(1, wants, resumes=True))]
+        for link in self.links.values():
+            link.say_hello(0)
+        for _ in range(3):
+            self.step()
+
+    def step(self) -> None:
+        """What has been sent arrives, the detectors run, and all is stored and then told."""
+        self.now += 1
+        for link in self.links.values():
+            for message in link.outbox:
+                self.broker.receive(link.name, message, self.now)
+            link.outbox.clear()
+        batch = self.broker.take(self.now)
+        for result in self.hierarchy.process(batch) if batch is not None and self.hierarchy is not None else ():
+            self.broker.publish(result, self.now)
+        self._carry_out(self.keeper.settle(self.now))
+        deadline = time.monotonic() + 20
+        while not self.store.idle:
+            assert time.monotonic() < deadline
+            self._carry_out(self.keeper.settle(self.now))
+            time.sleep(0.001)
+
+    def _carry_out(self, released: list[Doings]) -> None:
+        for channel, parts in [send for doings in released for send in doings.sends]:
+            payload = self.links[str(channel)].receive(decode_frame(parts[0]), parts[1:], self.now)
+            changes = decode_payload(payload) if payload else None
+            if channel == "subscriber" and payload and isinstance(changes, Changes):
+                self.sent += zip(changes.blocks, payload[1:], strict=True)
+
+    def feed(self, *events: Event) -> None:
+        """The publisher sends these, one by one."""
+        for event in events:
+            self.feed_block(*encode_delta(type(event).__name__, Delta([event]), raw=True)[0], event.ts)
+
+    def feed_block(self, head: BlockHead, block: bytes, clock: int) -> None:
+        self.links["publisher"].send([encode(Changes(clock, None, [head])), block])
+        self.step()
+
+    def kill(self) -> None:
+        """The process is gone; the system lets go of the lock."""
+        self.store.close()
