@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from detectors.cql.aggregates import Aggregate
-from detectors.cql.changes import difference
 from detectors.cql.plan import Windowed
 from detectors.cql.statements import Model
 from detectors.cql.windows import Measure, Shape
 from detectors.expressions.code import Code
 from detectors.expressions.types import Type
+from detectors.outcomes import difference
 from middleware import native
 from middleware.change import Delta
 from middleware.event import IDENTITY, Event, stable_hash

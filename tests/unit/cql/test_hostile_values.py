@@ -171,3 +171,23 @@ def test_a_join_pairs_what_is_equal(monkeypatch, test, wanted, every, kind):
         left(2.0, None, "", None, ts=3, id=3, source="l"), right(3.0, 5, "", "x", ts=3, id=3, source="r"),
     ]  # fmt: skip
     assert sorted((event.x, event.y) for event in results(script.operators[0], events)) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT x FROM A INTO R",
+        "SELECT max(x) AS x FROM A [SIZE 1 seconds] INTO R",
+        "SELECT sum(x) AS x, first(y) AS y FROM A [SIZE 1 seconds] INTO R",
+        "SELECT x FROM A [SIZE 1 seconds] INTO R",
+        "SELECT a.x AS x FROM A AS a [SIZE 1 seconds EVERY 1] JOIN A AS b [SIZE 1 seconds EVERY 1] ON a.y = b.y INTO R",
+    ],
+)
+@pytest.mark.parametrize("number", [NAN, math.inf])
+def test_what_is_no_number_is_not_revised_into_itself(text, number):
+    (operator,), make = queries(text)
+    operation = operator.start("R", 1)
+    second, rest = 10**9, {"y": 0.0, "l": 0, "d": 0, "c": None, "k": None, "ts": 1, "id": 1, "source": "s"}
+    old, new = (make(x=number + 0, n=n, **rest) for n in (1, 2))  # each with a number of its own, as from the network
+    assert operation.apply(Delta([old]), 2 * second, 0).inserts
+    assert not operation.apply(Delta([new], [], [old]), 2 * second, 0)
