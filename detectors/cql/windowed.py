@@ -11,7 +11,7 @@ from detectors.cql.changes import packed, unpacker
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
 from detectors.cql.relation import evaluation, key_code, single_result
-from detectors.cql.stepped import SteppedOperation, can_run
+from detectors.cql.stepped import SteppedQuery, can_run
 from detectors.cql.timeline import Timeline
 from detectors.cql.windows import Measure, Shape
 from detectors.outcomes import difference
@@ -40,7 +40,7 @@ class WindowedOperator(Operator):
         self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
-        kind = SteppedOperation if can_run(self.plan) else WindowedOperation
+        kind = SteppedQuery if can_run(self.plan) else WindowedOperation
         return kind(self.plan, name, level)
 
 

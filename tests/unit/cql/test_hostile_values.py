@@ -9,7 +9,9 @@ from detectors.cql import compile_cql, joining, trees
 from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.windowed import WindowedOperation
 from detectors.expressions.types import Type
+from middleware import native
 from middleware.change import Delta
+from middleware.errors import last_line
 from middleware.event import END
 from tests.unit.cql.test_queries import value
 
@@ -191,3 +193,27 @@ def test_what_is_no_number_is_not_revised_into_itself(text, number):
     old, new = (make(x=number + 0, n=n, **rest) for n in (1, 2))  # each with a number of its own, as from the network
     assert operation.apply(Delta([old]), 2 * second, 0).inserts
     assert not operation.apply(Delta([new], [], [old]), 2 * second, 0)
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
+def test_what_is_not_of_its_type_is_quarantined_alone_with_where_it_failed():
+    (operator,), make = queries("SELECT sum(x) AS x, count(*) AS n FROM A [SIZE 1 seconds] GROUP BY k INTO R")
+    operation = operator.start("R", 1)
+    names = {"y": 0.0, "n": 0, "l": 0, "d": 0, "c": None}
+    good, text, key = (
+        make(**names, x=x, k=k, ts=number, id=number, source="s")
+        for number, (x, k) in enumerate([(1.5, "a"), ("1.5", "a"), (1.5, ["a"])], 1)
+    )
+    operation.apply(Delta([good, text, key]), 5, 0)
+    restored = operator.start("R", 1)
+    restored.restore(pickle.loads(pickle.dumps(operation.snapshot())))
+    for each in (operation, restored):
+        assert [event for event, _ in each.failures.values()] == [text, key]
+        told = [failure for _, failure in each.failures.values()]
+        assert told[0].startswith("TypeError: ") and told[1].startswith("Traceback (most recent call last):\n")
+        assert "cannot be a key" in last_line(told[1])
+        assert not each.apply(Delta([], [], [text]), 5, 0)
+        assert [event for event, _ in each.failures.values()] == [key]
+        (result,) = each.apply(Delta(), END, END).inserts
+        assert (result.x, result.n) == (1.5, 1)
+        assert [event for event, _ in each.failed(END)] == [key]
