@@ -103,8 +103,8 @@ class WindowsOperation(Operation):
         times = changes.times()
         region = self._kind.region(content, times) if times[0] <= self._upto else None
         before = self._results(key, content, region)
-        for order in changes.gone:
-            content.remove(order)
+        if changes.gone:
+            content.remove(changes.gone)
         if changes.come:
             content.insert(changes.come)
         changed = difference(before, self._results(key, content, region))
