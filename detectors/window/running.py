@@ -55,10 +55,11 @@ class WindowsOperation(Operation):
         """When the next window of a key ends."""
         self._old = Agenda()
         """When something that a key holds may no longer be needed."""
+        self._held = 0
 
     @property
     def held(self) -> int:
-        return sum(map(len, self._contents.values()))
+        return self._held
 
     @property
     def keys(self) -> int:
@@ -103,10 +104,12 @@ class WindowsOperation(Operation):
         times = changes.times()
         region = self._kind.region(content, times) if times[0] <= self._upto else None
         before = self._results(key, content, region)
+        self._held -= len(content)
         if changes.gone:
             content.remove(changes.gone)
         if changes.come:
             content.insert(changes.come)
+        self._held += len(content)
         changed = difference(before, self._results(key, content, region))
         out.inserts += changed.inserts
         out.revises += changed.revises
@@ -165,7 +168,9 @@ class WindowsOperation(Operation):
         """Forget what no window needs any more. Amortised O(log keys) an event."""
         for key in self._old.due(final):
             content = self._contents[key]
-            content.drop(self._kind.droppable(content, final))
+            count = self._kind.droppable(content, final)
+            content.drop(count)
+            self._held -= count
             if not content and self._forgets(content):
                 self._forget(key)
             else:
@@ -191,12 +196,13 @@ class WindowsOperation(Operation):
     def restore(self, state: Any) -> None:
         contents, self._upto, failures = state
         self.failures = unpacked(failures, self._plan.result)
-        self._contents, self._shown, self._due, self._old = {}, {}, Agenda(), Agenda()
+        self._contents, self._shown, self._due, self._old, self._held = {}, {}, Agenda(), Agenda(), 0
         for key, (shown, dropped, entries) in contents.items():
             content = self._contents[key] = self._kind.content(self._monoids)
             self._shown[key] = shown
             content.dropped = dropped
             content.insert(list(entries))
+            self._held += len(content)
             if self._plan.emit != "change":
                 self._schedule(key, content, self._upto)
             self._age(key, content, NEVER)

@@ -177,6 +177,23 @@ def test_the_native_core_does_the_same_at_every_step(name, emit, data, events, p
     assert play(plan, history(kept, Random(seed), passing)) == play(plan, in_order(kept))
 
 
+@pytest.mark.parametrize("emit", ["close", "change", "final"])
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), events=drawn_events(), passing=drawn_events(100, 5), seed=st.integers(0, 1000))
+def test_what_is_held_is_counted_as_it_comes_and_goes(name, emit, data, events, passing, seed):
+    operation = WindowsOperation(windows(data.draw(KINDS[name]), emit), "w", 1)
+    moments = history(events, Random(seed), passing, batch=data.draw(st.integers(1, 6)))
+    restart = data.draw(st.integers(0, len(moments)))
+    for number, moment in enumerate(moments):
+        operation.apply(*moment)
+        contents, *_ = state = operation.snapshot()
+        assert operation.held == sum(len(entries) for *_, entries in contents.values())
+        if number == restart:
+            operation.restore(pickle.loads(pickle.dumps(state)))
+            assert operation.held == sum(len(entries) for *_, entries in contents.values())
+
+
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), events=drawn_events())
