@@ -1,4 +1,4 @@
-"""Results of operators: whether two are the same to everyone, and what becomes of numbers that cannot go out."""
+"""Results of operators: whether two are the same to everyone, what changes, and what becomes of numbers that cannot go out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,33 @@ from middleware.event import IDENTITY, Event, EventType, Identity, type_name
 from middleware.operator import Operation
 from middleware.state import exactly
 
+_PLAIN = frozenset({int, float, str, bytes, bool})
+
 
 def same(one: Event, other: Event) -> bool:
     """Whether nobody could tell two results apart: zeros by their sign, NaNs and members of enums not at all."""
-    return (one == other and exactly(one, other)) or repr(one) == repr(other)
+    if one == other:
+        return exactly(one, other) or repr(one) == repr(other)
+    for a, b in zip(astuple(one), astuple(other), strict=False):
+        if a != b and a == a and a.__class__ in _PLAIN:  # noqa: PLR0124 (NaN is not)
+            return False  # mostly: sooner than by their texts
+    return repr(one) == repr(other)
+
+
+def difference(before: list[Event], after: list[Event]) -> Delta:
+    """What changes when results ``before`` become results ``after``, each by its id; all are of one operator. O(results)."""
+    if not before:
+        return Delta(after)
+    was = {event.id: event for event in before}
+    delta = Delta()
+    for event in after:
+        old = was.pop(event.id, None)
+        if old is None:
+            delta.inserts.append(event)
+        elif not same(old, event):
+            delta.revises.append((old, event))
+    delta.retracts = list(was.values())
+    return delta
 
 
 def does_not_fit(value: Any) -> bool:

@@ -28,10 +28,12 @@ from detectors.window import (
     Windows,
     quantile,
 )
+from detectors.window.aggregates import Field
 from detectors.window.kinds import Kind
+from detectors.window.monoid import Monoid
 from middleware.derivation import named
 from middleware.detector import Detector
-from middleware.event import Event
+from middleware.event import Event, EventType
 from middleware.testing.worlds import applications as plain
 from middleware.testing.worlds.applications import High, Level, Low, Probe, Reading
 
@@ -73,11 +75,19 @@ class Watches(Detector):
         return Seen(self.order, ts=event.ts) if isinstance(event, Held) else None
 
 
-def brittle(event: Any) -> float:
+def brittle(event: Reading | Probe) -> float:
     """Raises at some events, which are quarantined."""
     return 10 / (event.value - 5)
 
 
+READS: list[EventType | tuple[EventType, ...]] = [Reading, (Reading, Probe)]
+SHARES: list[tuple[Monoid, Field]] = [
+    (MEAN, "value"),
+    (MEAN, "value"),
+    (MEAN, brittle),
+    (quantile(0.5), "value"),
+    (FIRST, brittle),
+]
 KINDS: list[Kind[Any]] = [
     Tumbling(5),
     Hopping(6, every=2),
@@ -94,9 +104,9 @@ KINDS: list[Kind[Any]] = [
 
 def of_windows(rng: Random) -> Deployed:
     """Windows over raw events, some of which cannot be aggregated, and a detector on top."""
-    share = rng.choice([(MEAN, "value"), (MEAN, "value"), (MEAN, brittle), (quantile(0.5), "value"), (FIRST, brittle)])
+    share = rng.choice(SHARES)
     windows = Windows(
-        rng.choice([Reading, (Reading, Probe)]),
+        rng.choice(READS),
         rng.choice(KINDS),
         {"count": COUNT, "total": (SUM.of(int), "value"), "share": share},
         key="sensor",

@@ -1,32 +1,15 @@
-"""Results and tuples as changes and as plain values: what all operators of queries share."""
+"""Tuples as plain values, and what makes ids of results: what all operators of queries share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import astuple
 
-from middleware.change import Delta
+from detectors.outcomes import unchecked
 from middleware.event import Event, EventType
 from middleware.operator import Origin
-from middleware.state import exactly
-
-
-def difference(before: list[Event], after: list[Event]) -> Delta:
-    """What changes when results ``before`` become results ``after``; all are of one operator. O(results)."""
-    if not before:
-        return Delta(after)
-    was: dict[int, Event] = {event.id: event for event in before}
-    delta = Delta()
-    for event in after:
-        old = was.pop(event.id, None)
-        if old is None:
-            delta.inserts.append(event)
-        elif old != event or not exactly(old, event):
-            delta.revises.append((old, event))
-    delta.retracts = list(was.values())
-    return delta
 
 
 def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:
@@ -34,16 +17,9 @@ def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:
     return list(map(astuple, events))
 
 
-class Unpacker:
-    """Makes events of one type from plain tuples."""
-
-    def __init__(self, event_type: EventType) -> None:
-        self._type = event_type
-        self._fields = event_type.__struct_fields__
-
-    def __call__(self, packed: Iterable[tuple[Any, ...]]) -> list[Event]:
-        count = len(self._fields) - 4
-        return [self._type(*row[:count], **dict(zip(self._fields[count:], row[count:], strict=True))) for row in packed]
+def unpacker(event_type: EventType) -> Callable[[Iterable[tuple[Any, ...]]], list[Event]]:
+    """What makes events of this type of what ``packed`` made of them."""
+    return lambda rows: [unchecked(event_type, row) for row in rows]
 
 
 class SourceHashes(dict[str, int]):

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from detectors.cql.changes import SourceHashes, Unpacker, difference, packed
+from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
 from detectors.cql.relation import key_code
 from detectors.cql.windows import Measure
 from detectors.expressions.types import REALS
+from detectors.outcomes import difference
 from middleware.change import Delta
 from middleware.event import END, NEVER, Event
 from middleware.operator import Operation, Operator, Origin
@@ -121,7 +122,7 @@ class _Join(Operation):
         sides, self._emitted, self._changed = state
         self._pairs = self._new()
         for content, (is_left, event_type, _) in zip(sides, self._sides, strict=True):
-            unpack = Unpacker(event_type)
+            unpack = unpacker(event_type)
             for key, rows in content:
                 self._pairs.insert(is_left, [key] * len(rows), unpack(rows))
 
@@ -193,7 +194,7 @@ class MomentJoin(_Join):
         shared, waiting = state
         super().restore(shared)
         self._waiting, self._heap = {}, []
-        assert not self._hold_back(Unpacker(self.plan.target.event_type)(waiting)), "a result waits that is due"
+        assert not self._hold_back(unpacker(self.plan.target.event_type)(waiting)), "a result waits that is due"
 
 
 FACTORS = (0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB, 0x165667B19E3779F9)

@@ -40,7 +40,7 @@ def plan_join(
     before: tuple[list[Code], list[Code]] = ([], [])
     for part in [*_conjuncts(join.condition), *_conjuncts(select.where)]:
         code = condition(part, scope, frame)
-        pair = _key(part, scope, left, frame)
+        pair = _key(part, scope, frame)
         if pair is not None:
             keys.append(pair)
             continue
@@ -96,7 +96,7 @@ def _using(shared: tuple[Name, ...], left: Source, right: Source, frame: Frame) 
     return keys
 
 
-def _key(part: Node, scope: StreamScope, left: Source, frame: Frame) -> tuple[Code, Code] | None:
+def _key(part: Node, scope: StreamScope, frame: Frame) -> tuple[Code, Code] | None:
     """The two attributes of ``a.x = b.y``, left one first."""
     if not (isinstance(part, Binary) and part.operator == "=" and isinstance(part.left, Name) and isinstance(part.right, Name)):
         return None

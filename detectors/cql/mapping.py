@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from detectors.cql.changes import SourceHashes, difference
+from detectors.cql.changes import SourceHashes
 from detectors.cql.plan import Mapping
+from detectors.outcomes import difference
 from middleware.change import Delta
 from middleware.event import Event, EventType
 from middleware.operator import Operation, Operator, Origin

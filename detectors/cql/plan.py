@@ -87,6 +87,11 @@ class Windowed(Query):
     group: tuple[Code, ...] = ()
     aggregates: tuple[tuple[Aggregate, tuple[Code, ...]], ...] = ()
 
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The stream it reads."""
+        return (self.source,)
+
 
 @dataclass(frozen=True)
 class Side:
@@ -110,6 +115,11 @@ class Joined(Query):
     left: Side
     right: Side
     condition: Code | None = None
+
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The streams it reads, the left one first; twice the same where a stream is joined with itself."""
+        return self.left.source, self.right.source
 
 
 Plan = Mapping | Windowed | Joined

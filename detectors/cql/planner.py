@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from detectors.cql import statements as s
 from detectors.cql.aggregates import Aggregate
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
 from detectors.cql.joins import plan_join
-from detectors.cql.plan import Joined, Mapping, Plan, Query, Windowed
+from detectors.cql.plan import Joined, Mapping, Plan, Windowed
 from detectors.cql.scopes import AggregateScope, Source, StreamScope, aggregates_of
 from detectors.cql.windows import Measure, Shape, WindowPlan, plan_window
 from detectors.expressions.analysis import analyse, condition
@@ -139,7 +139,7 @@ class Planner:
             (each.name, Code(each.code().value, Kind(each.kind.type, nullable[n])), statement.span)
             for n, each in enumerate(first.schema)
         ]
-        target = target or (self._into(into, columns) if into else None)
+        target = target or (self._into(into) if into else None)
         name = target.name if target is not None else into.name if into else self._query_name(None)
         target, codes = self._target(name, target, columns, statement.span, Frame())
         others = tuple(tuple(each.code() for each in stream.schema) for stream in streams[1:])
@@ -159,7 +159,7 @@ class Planner:
             scope = StreamScope([read], BLOCKING)
             columns = self._columns(clause.targets, scope, [read], frame)
             where = _condition(clause.where, [read], frame)
-            target = self._into(clause.target, columns)
+            target = self._into(clause.target)
             written.append(self._mapping(read, columns, where, frame, clause.target.name, target, clause.span))
         return written
 
@@ -181,7 +181,7 @@ class Planner:
             scope.resolve(each)
         columns = self._columns(select.targets, scope, [source], frame)
         where = _condition(select.where, [source], frame)
-        target = target or (self._into(select.into, columns) if select.into else None)
+        target = target or (self._into(select.into) if select.into else None)
         return self._mapping(source, columns, where, frame, name, target, select.span)
 
     def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
@@ -228,7 +228,7 @@ class Planner:
             entry = conjunction([Code(f"({plan.clock.value} is not None)", Kind(Type.BOOLEAN)), *([entry] if entry else [])])
         is_bounded = plan.lower is not None or (plan.size is not None and plan.size.measure is not Measure.COUNT)
         columns, aggregates = self._window_columns(select, source, inner, [*partition, *group], frame, is_bounded)
-        target = target or (self._into(select.into, columns) if select.into else None)
+        target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
         inside = group if partition else []
         query = Windowed(
@@ -279,7 +279,7 @@ class Planner:
         right = self._reference(select.join.other, name, "f")
         scope, sides, rest = plan_join(self, select, left, right, frame)
         columns = self._columns(select.targets, StreamScope([left, right], _IN_JOIN, tuple(scope.using)), [left, right], frame)
-        target = target or (self._into(select.into, columns) if select.into else None)
+        target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
         self._add(Joined(self._operator_name(target.name), target, codes, frame, *sides, rest), target, select.span)
         return target
@@ -319,7 +319,7 @@ class Planner:
                 columns.append((name, each.code(source.variable), target.span))
         return columns
 
-    def _into(self, ident: s.Ident, columns: Columns) -> Stream | None:
+    def _into(self, ident: s.Ident) -> Stream | None:
         """The stream that INTO names, if it is there already."""
         return self._writable(ident) if not self.catalog.is_free(ident.name) else None
 
@@ -347,11 +347,10 @@ class Planner:
         return target, tuple(_fitted(own, code, at, target, frame) for own, (_, code, at) in zip(wanted, given, strict=True))
 
     def _add(self, plan: Plan, target: Stream, span: Span) -> None:
-        upstream = list(_read_by(plan))
+        upstream = list(plan.sources)
         for stream in upstream:  # grows as it is gone through
-            upstream += [
-                read for other in self.plans if other.target is stream for read in _read_by(other) if read not in upstream
-            ]
+            behind = [read for other in self.plans if other.target is stream for read in other.sources]
+            upstream += [read for read in behind if read not in upstream]
         if target in upstream:
             raise QueryError(f"{target.name} would be derived from itself", span)
         if target.timestamp is not None and not isinstance(plan, Mapping):
@@ -370,17 +369,6 @@ def _without_ts(columns: Columns) -> Columns:
         if name.lower() == TS and code.value not in ("e.ts", "f.ts"):
             raise QueryError("ts is the time of the result, which cannot be set: choose another name", span)
     return [column for column in columns if column[0].lower() != TS]
-
-
-def _read_by(plan: Query) -> Iterable[Stream]:
-    match plan:
-        case Mapping(sources=sources):
-            return sources
-        case Windowed(source=source):
-            return (source,)
-        case Joined(left=left, right=right):
-            return (left.source, right.source)
-    return ()
 
 
 def _fitted(own: Attribute, code: Code, span: Span, target: Stream, frame: Frame) -> Code:

@@ -11,41 +11,41 @@ from typing import Any
 import msgspec
 
 from detectors.cql.aggregates import Aggregate
-from detectors.cql.changes import difference
 from detectors.cql.plan import Windowed
 from detectors.cql.statements import Model
-from detectors.cql.windows import Measure, Shape
+from detectors.cql.windows import Measure, Shape, WindowPlan
 from detectors.expressions.code import Code
 from detectors.expressions.types import Type
-from middleware import native
+from detectors.outcomes import difference
+from detectors.window.kinds import Hopping
+from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware.change import Delta
-from middleware.event import IDENTITY, Event, stable_hash
-from middleware.operator import Operation
-
-_MOST_STEPS = 32
-"""Each tuple counts in so many windows at most: beyond, what a window holds is better looked up than added up."""
+from middleware.event import Event
 
 _NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})
 _KEYS = frozenset({Type.STRING, Type.CHAR, Type.BOOLEAN, Type.DATETIME, Type.BYTE, Type.SHORT, Type.INT, Type.LONG})
 _NAMES = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "range": "range"}
 
-Column = tuple[str, bool]
-"""A field, and whether it is a float to the native core."""
+Made = Callable[[list[Row]], list[Event]]
+"""What makes results of rows."""
 
 
 def can_run(plan: Windowed) -> bool:
     """Whether the native core can run these windows."""
     window = plan.window
-    if not native.AVAILABLE or window.shape is not Shape.SIZE or window.model is not Model.TUPLE or window.start is not None:
+    if window.shape is not Shape.SIZE or window.model is not Model.TUPLE or window.start is not None:
         return False
-    if window.size is None or {window.size.measure, window.slide.measure} != {Measure.TS}:
-        return False
-    if window.size.amount > _MOST_STEPS * window.slide.amount or max(window.size.amount, window.slide.amount) > 2**60:
+    if window.size is None or {window.size.measure, window.slide.measure} != {Measure.TS} or not is_in_step(_hopping(window)):
         return False
     if plan.group or plan.after is not None or not plan.aggregates:
         return False
     keys = all(code.type in _KEYS and _field(code) is not None for code in plan.partition)
     return keys and all(_column(*each) is not None for each in plan.aggregates)
+
+
+def _hopping(window: WindowPlan) -> Hopping:
+    assert window.size is not None
+    return Hopping(window.size.amount, window.slide.amount, window.phase)
 
 
 def _field(code: Code) -> str | None:
@@ -73,104 +73,50 @@ def _shown(key: Any, known: Any) -> tuple[Any, ...]:
     return tuple([part + 0.0 if part.__class__ is float else part for part in (key if isinstance(key, tuple) else (key,))])
 
 
-class SteppedOperation(Operation):
+def _plain(plan: Windowed, names: list[str]) -> tuple[list[int], Made] | None:
+    """The layout of rows that are results as they are, if each column is one of the things that rows are made of."""
+    columns = [column.value for column in plan.ordered]
+    if any(column not in names for column in columns):
+        return None
+    results: Any = list[plan.target.event_type]  # type: ignore[name-defined]
+    return [*map(names.index, columns), *range(len(names), len(names) + 4)], lambda rows: msgspec.convert(rows, results)
+
+
+def _computed(plan: Windowed, names: list[str], parameters: dict[str, Any]) -> tuple[list[int], Made]:
+    """The layout of rows with all there is, and code of results from these where columns are computed."""
+    keys, values = len(plan.partition), len(plan.aggregates)
+    fields = [code.value.removeprefix("e.") for code in plan.partition]
+    key = msgspec.defstruct("Key", [(field, Any) for field in fields], gc=False)
+    parts = (
+        f"for r in rows for e in (Key_(*r[:{keys}]),) for w in (r[{keys}:{keys + 2}],) "
+        f"for a in (r[{keys + 2}:{keys + 2 + values}],)"
+    )
+    code = f"def made(rows):\n    return [{plan.constructor('r[-4]', 'r[-3]')} {parts}]\n"
+    return list(range(len(names) + 4)), plan.frame.define(code, {**parameters, "Key_": key})
+
+
+class SteppedQuery(SteppedOperation):
     """Runs a query for which ``can_run``."""
 
     def __init__(self, plan: Windowed, name: str, level: int) -> None:
-        super().__init__()
-        self.plan = plan
-        self._source, self._level = name, level
         parameters: dict[str, Any] = {"source_": name, "level_": level}
-        test = f" if {plan.before.holds}" if plan.before is not None else ""
         self._enter: Callable[[list[Event]], list[Event]] | None = None
         if plan.before is not None:
-            self._enter = plan.frame.define(f"def made(events):\n    return [e for e in events{test}]\n", parameters)
-        self._made: Callable[[list[Any]], list[Event]] = self._plain() or plan.frame.define(*self._computed(parameters))
-        self._windows = self._new()
-
-    def _names(self) -> list[str]:
-        """What the core gives of each result, in this order."""
-        values = [f"a[{place}]" for place in range(len(self.plan.aggregates))]
-        return [*(code.value for code in self.plan.partition), "w[0]", "w[1]", *values]
-
-    def _plain(self) -> Callable[[list[Any]], list[Event]] | None:
-        """Results straight from rows, if each column is one of the things that rows are made of."""
-        names, columns = self._names(), [column.value for column in self.plan.ordered]
-        self._layout = list(range(len(names) + 4))
-        if any(column not in names for column in columns):
-            return None
-        self._layout = [*map(names.index, columns), *range(len(names), len(names) + 4)]
-        results: Any = list[self.plan.target.event_type]  # type: ignore[name-defined]
-        return lambda rows: msgspec.convert(rows, results)
-
-    def _computed(self, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Code of results from rows where columns are computed."""
-        keys, values = len(self.plan.partition), len(self.plan.aggregates)
-        fields = [code.value.removeprefix("e.") for code in self.plan.partition]
-        key = msgspec.defstruct("Key", [(field, Any) for field in fields], gc=False)
-        parts = (
-            f"for r in rows for e in (Key_(*r[:{keys}]),) for w in (r[{keys}:{keys + 2}],) "
-            f"for a in (r[{keys + 2}:{keys + 2 + values}],)"
-        )
-        result = self.plan.constructor("r[-4]", "r[-3]")
-        return f"def made(rows):\n    return [{result} {parts}]\n", {**parameters, "Key_": key}
-
-    def _new(self) -> native.KeyedWindows:
-        plan, window = self.plan, self.plan.window
-        assert window.size is not None
-        columns: list[Column] = []
-        aggregates: list[tuple[str, int | None]] = []
-        for each in plan.aggregates:
-            found = _column(*each)
-            assert found is not None
-            name, column = found
-            if column is not None and column not in columns:
-                columns.append(column)
-            aggregates.append((name, None if column is None else columns.index(column)))
-        return native.KeyedWindows(
-            sizes=[window.size.amount],
-            every=window.slide.amount,
-            offset=window.phase,
-            key=[code.value.removeprefix("e.") for code in plan.partition],
-            columns=columns,
-            aggregates=aggregates,
-            layout=self._layout,
-            source=self._source,
-            level=self._level,
-            seed=stable_hash(self._source),
-            encode=msgspec.msgpack.Encoder().encode,
-            show=_shown,
-            at_once=False,
-        )
+            code = f"def made(events):\n    return [e for e in events if {plan.before.holds}]\n"
+            self._enter = plan.frame.define(code, parameters)
+        values = [f"a[{place}]" for place in range(len(plan.aggregates))]
+        names = [*(code.value for code in plan.partition), "w[0]", "w[1]", *values]  # of what rows are made, in this order
+        layout, self._made = _plain(plan, names) or _computed(plan, names, parameters)
+        keys = [code.value.removeprefix("e.") for code in plan.partition]
+        aggregates = [found for each in plan.aggregates if (found := _column(*each)) is not None]
+        steps = Steps(_hopping(plan.window), keys, aggregates, layout, _shown)
+        super().__init__(steps, name, level, plan.source.event_type)
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
-        inserts, retracts = delta.inserts, delta.retracts
+        inserts, retracts, made = delta.inserts, delta.retracts, self._made
         if self._enter is not None:
             inserts, retracts = self._enter(inserts), self._enter(retracts)
-        if self.failures:
-            retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
-        made = self._made
-        inserted, old, new, withdrawn, _ = self._windows.apply(inserts, retracts, emitted, final, self._failed)
+        inserted, old, new, withdrawn, _ = self._step(inserts, retracts, emitted, final)
         if not old and not withdrawn:
             return Delta(made(inserted))
         return difference([*made(old), *made(withdrawn)], [*made(inserted), *made(new)])
-
-    def _failed(self, event: Event, error: BaseException) -> None:
-        self.fail(event, repr(error))
-
-    @property
-    def held(self) -> int:
-        return self._windows.held
-
-    @property
-    def keys(self) -> int:
-        return self._windows.keys
-
-    def snapshot(self) -> Any:
-        return self._windows.snapshot(), dict(self.failures)
-
-    def restore(self, state: Any) -> None:
-        content, failures = state
-        self.failures = dict(failures)
-        self._windows = self._new()
-        self._windows.restore(*content)

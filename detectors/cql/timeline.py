@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from detectors.cql.trees import Prefix, Trees
+from detectors.splicing import put_in, take_out
 from middleware.event import ORDER, Event, Order
 
 WindowKey = Any
@@ -76,14 +77,14 @@ class Timeline:
 
     def change(self, retracts: list[Event], inserts: list[Event]) -> list[Order]:
         """Take tuples out and in; returns the places that are disturbed. O(changes log n), and moving what lies behind."""
-        places = []
+        places: list[Order] = []
         if self.trees is not None:
             self.trees.change(retracts, inserts)
-        for event in retracts:
-            order = ORDER(event)
-            at = bisect_left(self.orders, order)
-            del self.orders[at], self.events[at]
-            places.append(order)
+        if retracts:
+            places = sorted(map(ORDER, retracts))
+            at = list(map(self.place, places))
+            take_out(self.orders, at)
+            take_out(self.events, at)
         if inserts:
             inserts = sorted(inserts, key=ORDER)
             orders = list(map(ORDER, inserts))
@@ -91,10 +92,9 @@ class Timeline:
                 self.orders += orders
                 self.events += inserts
             else:
-                for order, event in zip(orders, inserts, strict=True):
-                    at = bisect_left(self.orders, order)
-                    self.orders.insert(at, order)
-                    self.events.insert(at, event)
+                at = list(map(self.place, orders))
+                put_in(self.orders, at, orders)
+                put_in(self.events, at, inserts)
             places += orders
         if self._clock_of is not None:
             self._set_clocks(bisect_left(self.orders, min(places)))

@@ -7,13 +7,14 @@ from heapq import heappop, heappush
 from typing import Any
 
 from detectors.cql import trees
-from detectors.cql.changes import Unpacker, difference, packed
+from detectors.cql.changes import packed, unpacker
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
 from detectors.cql.relation import evaluation, key_code, single_result
-from detectors.cql.stepped import SteppedOperation, can_run
+from detectors.cql.stepped import SteppedQuery, can_run
 from detectors.cql.timeline import Timeline
 from detectors.cql.windows import Measure, Shape
+from detectors.outcomes import difference
 from middleware.change import Delta
 from middleware.derivation import canonical
 from middleware.event import END, NEVER, Event
@@ -39,7 +40,7 @@ class WindowedOperator(Operator):
         self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
-        kind = SteppedOperation if can_run(self.plan) else WindowedOperation
+        kind = SteppedQuery if can_run(self.plan) else WindowedOperation
         return kind(self.plan, name, level)
 
 
@@ -242,8 +243,8 @@ class WindowedOperation(Operation):
         self._timelines = {}
         for key, saved, prefix in timelines:
             timeline = self._timelines[key] = Timeline(self._clock_of)
-            unpack = Unpacker(self.plan.source.event_type)
-            timeline.restore(saved, unpack, Unpacker(self.plan.target.event_type))
+            unpack = unpacker(self.plan.source.event_type)
+            timeline.restore(saved, unpack, unpacker(self.plan.target.event_type))
             if prefix is not None and self._tree_plan is not None:
                 timeline.prefix = trees.Prefix(self._tree_plan, unpack(prefix[0])[0], prefix[1])
         self._due = {boundary: dict.fromkeys(keys) for boundary, keys in due}

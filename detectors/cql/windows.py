@@ -132,7 +132,7 @@ class _Planner:
                 measure = Measure.CLOCK if extent.measure is Measure.CLOCK else Measure.TS
                 lower = None if start is None else self._instant(start, measure)
                 return WindowPlan(
-                    Shape.LANDMARK, self._model(extent, kind.span), extent, lower=lower, clock=self.clock, batch=self.batch
+                    Shape.LANDMARK, self._model(kind.span), extent, lower=lower, clock=self.clock, batch=self.batch
                 )
             case s.Fixed(lower, upper, attribute):
                 axis = s.Axis.SYSTEM if attribute is None else s.Axis.APPLICATION
@@ -140,7 +140,7 @@ class _Planner:
                 bounds = [self._instant(each, extent.measure) for each in (lower, upper)]
                 if bounds[0] >= bounds[1]:
                     raise QueryError("a fixed window must end after it begins", kind.span)
-                model = self._model(extent, kind.span)
+                model = self._model(kind.span)
                 return WindowPlan(Shape.FIXED, model, extent, lower=bounds[0], upper=bounds[1], clock=self.clock)
             case s.Delta(threshold):
                 return WindowPlan(Shape.DELTA, s.Model.TUPLE, Extent(Measure.COUNT, 1), measured=measured, threshold=threshold)
@@ -158,10 +158,10 @@ class _Planner:
             if slide.measure is Measure.COUNT:
                 raise QueryError("STARTING AT sets the first upper bound in time: give EVERY as a time", kind.start.span)
             start = self._instant(kind.start, slide.measure)
-        model = self._model(slide, kind.span)
+        model = self._model(kind.span)
         return WindowPlan(Shape.SIZE, model, slide, size, start, clock=self.clock, batch=self.batch)
 
-    def _model(self, slide: Extent, span: Span) -> s.Model:
+    def _model(self, span: Span) -> s.Model:
         if self.model is not s.Model.TUPLE and self.clock is not None:
             raise QueryError(
                 f"the {self.model}-driven model reacts to the time by which a stream is ordered: declare it "

@@ -35,10 +35,7 @@ def as_text(flow: Flow) -> str:
       group  parity (window 2) -> Pair
       sink   Pair
     """
-    rows = [
-        (f"{node.kind:<6} {_label(node)}", ", ".join(_arrow(flow, node, after) for after in node.outputs))
-        for node in flow.nodes
-    ]
+    rows = [(f"{node.kind:<6} {_label(node)}", ", ".join(_arrow(after) for after in node.outputs)) for node in flow.nodes]
     width = max((len(what) for what, to in rows if to), default=0)
     lines = [f"  {what:<{width}} -> {to}" if to else f"  {what}" for what, to in rows]
     return "\n".join([f"flow {flow.name}", *lines])
@@ -104,7 +101,7 @@ def _label(node: Node) -> str:
     return f"{node.name} (window {node.window})" if node.kind is Kind.GROUP else node.name
 
 
-def _arrow(flow: Flow, node: Node, after: Node) -> str:
+def _arrow(after: Node) -> str:
     return f"{after.name} (back)" if after.kind is Kind.CYCLE else after.name
 
 

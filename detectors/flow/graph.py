@@ -60,8 +60,8 @@ class Node:
         event_type: EventType | None = None,
     ) -> None:
         self.kind, self.name, self.function = kind, name, function
-        self.accepts = None if accepts is Any else accepts
-        self.gives = None if gives is Any else gives
+        self.accepts: Any = None if accepts is Any else accepts
+        self.gives: Any = None if gives is Any else gives
         self.window, self.event_type = window, event_type
         self.fused: Fused | None = None
         self.inputs: list[Node] = []

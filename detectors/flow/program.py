@@ -48,7 +48,7 @@ class Program:
         """Take changes; then forget what is kept only for changes at or below ``final``."""
         entry = self.stage.entry
         if not changes:
-            self._forget(final, [], 0)
+            self._forget(final, 0)
             return {}
         if self._loop is not None:
             for node, made in self._loop.run(changes):
@@ -61,7 +61,7 @@ class Program:
             if arrived := self._inbox.pop(node, None):
                 self._send(node, self._mapped(node, arrived))
         out, self._inbox = self._inbox, {}
-        self._forget(final, changes, len(changes))
+        self._forget(final, len(changes))
         return out  # type: ignore[return-value]
 
     def _send(self, node: Node, changes: list[Change]) -> None:
@@ -132,7 +132,7 @@ class Program:
             return FoldBucket(self.stage.entry.name, self._fused.fold, self.failures)
         return Bucket(self.stage.entry.window)
 
-    def _forget(self, final: int, changes: list[Change], count: int) -> None:
+    def _forget(self, final: int, count: int) -> None:
         """Now and then look at all buckets, so that those nothing comes to any more forget, too. O(1) amortized a change."""
         self._changed += count
         if self._changed < max(_SWEEP, self._held):

@@ -86,7 +86,7 @@ class _Analysis:
     def plan(self) -> Plan:
         query = self.query
         conjuncts = self._conjuncts()
-        equalities = Equalities(conjuncts, self.variables, self.kinds, query)
+        equalities = Equalities(conjuncts, self.variables, query)
         tests = [Condition(each, self.expressions.condition(each)) for each in conjuncts]  # what is wrong shows here first
         tests += [Condition(each, self.expressions.condition(each)) for each in equalities.implied]
         tests = [test for test in tests if not equalities.is_kept_by_key(test.expression)]
@@ -122,7 +122,7 @@ class _Analysis:
         if slot in negated:
             others = [test for test in tests if slot in test.slots and test not in alone]
             for test in others:
-                self._check_negated(test, slot, negated)
+                self._check_negated(test, negated)
         else:
             others = []
         return Step(
@@ -137,7 +137,7 @@ class _Analysis:
             key=equalities.key(slot),
         )
 
-    def _check_negated(self, test: Condition, slot: int, negated: set[int]) -> None:
+    def _check_negated(self, test: Condition, negated: set[int]) -> None:
         others = [v.name for v in self.variables.values() if v.slot in negated and v.slot in test.slots]
         if len(others) > 1:
             message = f"{' and '.join(others)} are both negated: they never occur together"

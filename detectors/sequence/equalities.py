@@ -12,7 +12,6 @@ from itertools import pairwise
 from detectors.sequence.expressions import Variable
 from detectors.sequence.functions import Kind
 from detectors.sequence.syntax import Comparison, Expression, Field, Index, Query, Strategy
-from middleware.event import EventType
 
 _Node = tuple[int, str]
 """A slot and a field."""
@@ -27,9 +26,7 @@ class Equalities:
         equalities between positive components that follow from others, and that no partition sees to.
     """
 
-    def __init__(
-        self, conjuncts: list[Expression], variables: Mapping[str, Variable], kinds: list[tuple[EventType, ...]], query: Query
-    ) -> None:
+    def __init__(self, conjuncts: list[Expression], variables: Mapping[str, Variable], query: Query) -> None:
         self._variables = variables
         self._positive = [slot for slot, component in enumerate(query.components) if not component.negated]
         needed = range(len(query.components)) if query.strategy is Strategy.STRICT else self._positive

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import astuple
 
-from detectors.outcomes import beyond, same, unchecked, withheld
+from detectors.outcomes import beyond, difference, unchecked, withheld
 from detectors.sequence.analysis import Types, plan
 from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Match, first_of, last_of
@@ -108,7 +108,7 @@ class SequenceOperation(Operation):
         self._apply = apply
 
     def _identity(self, match: Match) -> int:
-        parts = (tuple(map(_named, part)) if isinstance(part, tuple) else _named(part) for part in match)
+        parts = (tuple(map(IDENTITY, part)) if isinstance(part, tuple) else IDENTITY(part) for part in match)
         return self._origin.id(*parts)
 
     def _rows(self, matches: Mapping[int, Match]) -> list[Row]:
@@ -138,8 +138,8 @@ class SequenceOperation(Operation):
             before, after = msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results)
         except msgspec.ValidationError:  # some do not fit: these are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
-            return withheld(self, _difference(before, after), self._misfit)
-        out = _difference(before, after)
+            return withheld(self, difference(before, after), self._misfit)
+        out = difference(before, after)
         return withheld(self, out, self._beyond) if self._plan.may_overflow else out
 
     def _result(self, row: Row) -> Event:
@@ -184,16 +184,3 @@ class SequenceOperation(Operation):
         self.failures = {}
         for number, values, text in failures:
             self.fail(unchecked(types[number], values), text)
-
-
-def _named(event: Event) -> tuple[str, int]:
-    return event.source, event.id
-
-
-def _difference(withdrawn: list[Event], made: list[Event]) -> Delta:
-    """What goes out. The content of a result follows from its match, so none needs to be kept to be withdrawn."""
-    if not withdrawn:
-        return Delta(made)
-    before, after = ({event.id: event for event in events} for events in (withdrawn, made))
-    both = [(before.pop(number), after.pop(number)) for number in list(before) if number in after]
-    return Delta(list(after.values()), [pair for pair in both if not same(*pair)], list(before.values()))

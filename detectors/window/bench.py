@@ -1,6 +1,6 @@
 """``slackline bench window``: what a round of evict, insert and query costs, and windows by key; against what one would write.
 
-Processor time of this process. Ratios say how many times faster the value is than the baseline.
+Processor time of this process. Values are times, and ratios are baseline / value: how many times faster than the baseline.
 """
 
 from __future__ import annotations

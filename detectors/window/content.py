@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from detectors.splicing import put_in, take_out
 from detectors.window.fiba import Aggregator, Fiba
 from detectors.window.monoid import Monoid
 from middleware.event import Order
@@ -46,24 +47,22 @@ class Content:
         if not self.orders or orders[0] > self.orders[-1]:
             self.orders += orders
         else:
-            for order in orders:
-                insort(self.orders, order)
+            put_in(self.orders, [bisect_left(self.orders, order) for order in orders], orders)
         self.values.update(entries)
         for place, tree in enumerate(self._trees):
             given = [(order, values[place]) for order, values in entries if values[place] is not None]
             if given:
                 tree.bulk_insert([order for order, _ in given], [value for _, value in given])
 
-    def remove(self, order: Order) -> bool:
-        """Take out an entry; False if it is not there."""
-        values = self.values.pop(order, None)
-        if values is None:
-            return False
-        del self.orders[bisect_left(self.orders, order)]
-        for value, tree in zip(values, self._trees, strict=True):
-            if value is not None:
-                tree.evict(order)
-        return True
+    def remove(self, orders: list[Order]) -> list[Order]:
+        """Take out entries; returns those that were there, in order."""
+        there = sorted(order for order in orders if order in self.values)
+        take_out(self.orders, [bisect_left(self.orders, order) for order in there])
+        for order in there:
+            for value, tree in zip(self.values.pop(order), self._trees, strict=True):
+                if value is not None:
+                    tree.evict(order)
+        return there
 
     def drop(self, count: int) -> None:
         """Forget the oldest entries."""
@@ -120,8 +119,7 @@ class Runs(Content):
         times = dict.fromkeys(entry.order[0] for entry in entries)
         if self.orders and entries[0].order <= self.orders[-1]:
             super().insert(entries)
-            for ts in times:
-                self._mark(ts)
+            self._settle(times)
             return
         newest = self.orders[-1][0] if self.orders else None  # all come behind what is there, as they mostly do
         super().insert(entries)
@@ -130,24 +128,16 @@ class Runs(Content):
                 self.starts.append(ts)
             newest = ts
 
-    def remove(self, order: Order) -> bool:
-        if not super().remove(order):
-            return False
-        ts = order[0]
-        place = self._place(ts)
-        if place == len(self.orders) or self.orders[place][0] > ts:  # it was the last one at its time
-            number = bisect_left(self.starts, ts)
-            if number < len(self.starts) and self.starts[number] == ts:
-                del self.starts[number]
-            if place < len(self.orders):
-                self._mark(self.orders[place][0])
-        return True
+    def remove(self, orders: list[Order]) -> list[Order]:
+        there = super().remove(orders)
+        self._settle(dict.fromkeys(order[0] for order in there))
+        return there
 
     def drop(self, count: int) -> None:
         super().drop(count)
         if count and self.orders:
-            del self.starts[: bisect_left(self.starts, self.orders[0][0])]
-            self._mark(self.orders[0][0])
+            del self.starts[: self._number(self.orders[0][0])]
+            self._settle([self.orders[0][0]])
         elif count:
             self.starts.clear()
 
@@ -155,21 +145,27 @@ class Runs(Content):
         """The number of the first entry that is not before ``ts``."""
         return bisect_left(self.orders, (ts,))
 
-    def _mark(self, ts: int) -> None:
-        """Get right whether runs begin at ``ts``, where there is an entry, and at the time after it."""
-        place, behind = self._place(ts), self.after(ts)
-        self._set(ts, not place or ts - self.orders[place - 1][0] > self._gap)
-        if behind < len(self.orders):
-            following = self.orders[behind][0]
-            self._set(following, following - ts > self._gap)
+    def _settle(self, times: Iterable[int]) -> None:
+        """Get right whether runs begin at these times, and at those that follow them. O(log n) each, and moving starts."""
+        begins: dict[int, bool] = {}
+        for ts in times:
+            place, behind = self._place(ts), self.after(ts)
+            begins[ts] = place < behind and self._begins(place)
+            if behind < len(self.orders):
+                begins[self.orders[behind][0]] = self._begins(behind)
+        known = {ts: self._number(ts) for ts in sorted(begins)}
+        is_there = {ts: number < len(self.starts) and self.starts[number] == ts for ts, number in known.items()}
+        take_out(self.starts, [number for ts, number in known.items() if is_there[ts] and not begins[ts]])
+        made = [ts for ts in known if begins[ts] and not is_there[ts]]
+        put_in(self.starts, list(map(self._number, made)), made)
 
-    def _set(self, ts: int, begins: bool) -> None:
-        number = bisect_left(self.starts, ts)
-        is_there = number < len(self.starts) and self.starts[number] == ts
-        if begins and not is_there:
-            self.starts.insert(number, ts)
-        elif is_there and not begins:
-            del self.starts[number]
+    def _begins(self, place: int) -> bool:
+        """Whether a run begins with an entry that is the first at its time."""
+        return not place or self.orders[place][0] - self.orders[place - 1][0] > self._gap
+
+    def _number(self, ts: int) -> int:
+        """How many runs begin before ``ts``."""
+        return bisect_left(self.starts, ts)
 
 
 def _order(entry: Entry) -> Order:

@@ -1,4 +1,4 @@
-"""Monoids: what windows aggregate. Associativity is enough; commutativity and inverses are used where they are declared."""
+"""Monoids: what windows aggregate. Associativity is enough; commutativity saves work where it is declared."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _built_in(name: str, kind: type | None) -> Monoid:
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Monoid):
-    """A commutative monoid with an inverse: what was combined can be taken out again, which only this type allows.
+    """A commutative monoid with an inverse: what was combined can be taken out again. No window here needs that.
 
     ``inverse``
         combine(a, inverse(a)) is the identity. Exactly so: sums of floats are kept exact, not rounded.

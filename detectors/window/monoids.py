@@ -40,10 +40,6 @@ def _added(a: Any, b: Any) -> Any:
     return tuple([x + y for x, y in zip(a, b, strict=True)])
 
 
-def _negated(a: Any) -> Any:
-    return tuple([-x for x in a])
-
-
 COUNT = Group(
     name="count",
     identity=0,

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from detectors.outcomes import packed, same, unpacked, withheld
+from detectors.outcomes import difference, packed, unpacked, withheld
 from detectors.window.agenda import Agenda
 from detectors.window.content import Content, Entry
 from detectors.window.kinds import Window, following
@@ -20,9 +20,6 @@ from middleware.operator import Operation, Origin
 
 if TYPE_CHECKING:
     from detectors.window.windows import Windows
-
-Results = dict[int, Event]
-"""Results by their id."""
 
 
 class Changes:
@@ -58,10 +55,11 @@ class WindowsOperation(Operation):
         """When the next window of a key ends."""
         self._old = Agenda()
         """When something that a key holds may no longer be needed."""
+        self._held = 0
 
     @property
     def held(self) -> int:
-        return sum(map(len, self._contents.values()))
+        return self._held
 
     @property
     def keys(self) -> int:
@@ -106,11 +104,16 @@ class WindowsOperation(Operation):
         times = changes.times()
         region = self._kind.region(content, times) if times[0] <= self._upto else None
         before = self._results(key, content, region)
-        for order in changes.gone:
-            content.remove(order)
+        self._held -= len(content)
+        if changes.gone:
+            content.remove(changes.gone)
         if changes.come:
             content.insert(changes.come)
-        _differences(before, self._results(key, content, region), out)
+        self._held += len(content)
+        changed = difference(before, self._results(key, content, region))
+        out.inserts += changed.inserts
+        out.revises += changed.revises
+        out.retracts += changed.retracts
         if not content and self._forgets(content):
             self._forget(key)
             return
@@ -119,23 +122,22 @@ class WindowsOperation(Operation):
         if key not in self._old:
             self._age(key, content, NEVER)
 
-    def _results(self, key: Any, content: Content, region: Any) -> Results:
+    def _results(self, key: Any, content: Content, region: Any) -> list[Event]:
         if region is None:
-            return {}
+            return []
         return self._made(key, content, self._kind.inside(content, region, self._upto))
 
-    def _made(self, key: Any, content: Content, windows: Iterable[Window]) -> Results:
+    def _made(self, key: Any, content: Content, windows: Iterable[Window]) -> list[Event]:
         source, level = self._origin.source, self._origin.level
         shown = self._shown[key]
-        rows, numbers = [], []
+        rows = []
         for window in windows:
             number = self._origin.id(key, *window.known_by)
             values = content.results(window.low, window.high)
             stamp = window.end, number, source, level
             parts = (*shown, window.start, window.end, *values, *stamp)
             rows.append(tuple([parts[place] for place in self._layout]))
-            numbers.append(number)
-        return dict(zip(numbers, self._plan.events(rows), strict=True))
+        return self._plan.events(rows)
 
     # Time.
 
@@ -152,7 +154,7 @@ class WindowsOperation(Operation):
         for key in self._due.due(upto):
             content = self._contents[key]
             for windows in following(self._kind, content, self._upto, upto):
-                out.inserts += self._made(key, content, windows).values()
+                out.inserts += self._made(key, content, windows)
             self._schedule(key, content, upto)
         self._upto = upto
 
@@ -166,7 +168,9 @@ class WindowsOperation(Operation):
         """Forget what no window needs any more. Amortised O(log keys) an event."""
         for key in self._old.due(final):
             content = self._contents[key]
-            content.drop(self._kind.droppable(content, final))
+            count = self._kind.droppable(content, final)
+            content.drop(count)
+            self._held -= count
             if not content and self._forgets(content):
                 self._forget(key)
             else:
@@ -192,12 +196,13 @@ class WindowsOperation(Operation):
     def restore(self, state: Any) -> None:
         contents, self._upto, failures = state
         self.failures = unpacked(failures, self._plan.result)
-        self._contents, self._shown, self._due, self._old = {}, {}, Agenda(), Agenda()
+        self._contents, self._shown, self._due, self._old, self._held = {}, {}, Agenda(), Agenda(), 0
         for key, (shown, dropped, entries) in contents.items():
             content = self._contents[key] = self._kind.content(self._monoids)
             self._shown[key] = shown
             content.dropped = dropped
             content.insert(list(entries))
+            self._held += len(content)
             if self._plan.emit != "change":
                 self._schedule(key, content, self._upto)
             self._age(key, content, NEVER)
@@ -208,13 +213,3 @@ def _of(found: dict[Any, Changes], key: Any) -> Changes:
     if changes is None:
         changes = found[key] = Changes()
     return changes
-
-
-def _differences(before: Results, after: Results, out: Delta) -> None:
-    for number, event in after.items():
-        old = before.pop(number, None)
-        if old is None:
-            out.inserts.append(event)
-        elif not same(old, event):
-            out.revises.append((old, event))
-    out.retracts += before.values()

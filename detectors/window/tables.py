@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from detectors.window.stepped import SteppedOperation, can_run
+from detectors.window.stepped import SteppedWindows, can_run
 from detectors.window.windows import Windows
 from middleware.errors import WindowError
 from middleware.event import END, MIN_TS
@@ -34,7 +34,7 @@ class TableWindows:
             )
         self.late = 0
         self._plan, self._ts, self._lateness = plan, ts, lateness
-        self._operation = SteppedOperation(plan, plan.name, 1, self._shown)
+        self._operation = SteppedWindows(plan, plan.name, 1, self._shown)
         self._types = {"start": pa.int64(), "end": pa.int64(), "ts": pa.int64()}
         for field, aggregate in plan.aggregates.items():
             monoid = aggregate.monoid

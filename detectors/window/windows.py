@@ -16,7 +16,7 @@ from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import Kind
 from detectors.window.monoid import Monoid
 from detectors.window.running import WindowsOperation
-from detectors.window.stepped import SteppedOperation, can_run
+from detectors.window.stepped import SteppedWindows, can_run
 from middleware.errors import WindowError
 from middleware.event import Event, EventType, type_name
 from middleware.operator import Operation, Operator, described, result_fields
@@ -94,7 +94,7 @@ class Windows(Operator):
         self._check_result()
 
     def start(self, name: str, level: int) -> Operation:
-        return SteppedOperation(self, name, level) if can_run(self) else WindowsOperation(self, name, level)
+        return SteppedWindows(self, name, level) if can_run(self) else WindowsOperation(self, name, level)
 
     def key_of(self) -> Callable[[Any], Any]:
         """The key of an event: a value, a tuple of several, or () without a key."""

@@ -51,7 +51,7 @@ class SlowPhones(Detector):
         self.usual = 0
         self.slow = 0
 
-    def on_event(self, event):
+    def on_event(self, event: Report) -> Event | None:
         if self.usual and event.round_trip > 2 * self.usual:
             self.slow += 1
             return Slow(event.device, event.round_trip, self.usual, ts=event.ts) if self.slow == 1 else None
@@ -68,7 +68,7 @@ class Congestions(Detector):
     def __init__(self) -> None:
         self.since: dict[str, int] = {}
 
-    def on_event(self, event):
+    def on_event(self, event: Slow | Recovered) -> Event | None:
         if isinstance(event, Recovered):
             self.since.pop(event.device, None)
             return None

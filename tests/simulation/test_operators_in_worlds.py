@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from detectors.cql.stepped import SteppedOperation as SteppedQuery
+from detectors.cql.stepped import SteppedQuery
 from detectors.cql.windowed import WindowedOperation
 from detectors.flow.operator import FlowOperation
 from detectors.sequence.operator import SequenceOperation
 from detectors.window.running import WindowsOperation
-from detectors.window.stepped import SteppedOperation
+from detectors.window.stepped import SteppedWindows
 from detectors.worlds import Deployed, an_application, of_cql, of_flows, of_sequences, of_windows
 from middleware.operator import Operation
 from middleware.testing.worlds.hunt import hunt
@@ -32,7 +32,7 @@ def test_whatever_fails_the_promise_holds(first: int) -> None:
     ("operation", "application"),
     [
         (WindowsOperation, of_windows),
-        (SteppedOperation, of_windows),
+        (SteppedWindows, of_windows),
         (SequenceOperation, of_sequences),
         (WindowedOperation, of_cql),
         (SteppedQuery, of_cql),

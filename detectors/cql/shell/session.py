@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from detectors.cql.catalog import Stream
-from detectors.cql.plan import Joined, Mapping, Plan, Windowed
 from detectors.cql.script import Script
 from detectors.cql.shell.feeds import Feed, Mesh, RawSources, Recorded
 from middleware.change import Batch
@@ -18,17 +17,6 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
 from middleware.runtime.scenario import Scenario, load_scenario
-
-
-def reads(plan: Plan) -> tuple[Stream, ...]:
-    """The streams that a plan reads."""
-    match plan:
-        case Mapping(sources=sources):
-            return sources
-        case Windowed(source=source):
-            return (source,)
-        case Joined(left=left, right=right):
-            return (left.source, right.source)
 
 
 class Session:

@@ -26,7 +26,7 @@ from detectors.window import (
     Windows,
 )
 from detectors.window.running import WindowsOperation
-from detectors.window.stepped import SteppedOperation
+from detectors.window.stepped import SteppedWindows
 from middleware import Event, native
 from middleware.event import NEVER
 from middleware.testing.operators import history, in_order, play
@@ -162,19 +162,36 @@ FIGURES = {
 def test_the_native_core_does_the_same_at_every_step(name, emit, data, events, passing, seed):
     plan = Windows(Reading, data.draw(KINDS[name]), FIGURES, key="device", result=Figures, emit=emit)
     moments = history(events, Random(seed), passing, batch=data.draw(st.integers(1, 6)))
-    stepped, plain = SteppedOperation(plan, "Tested", 1), WindowsOperation(plan, "Tested", 1)
+    stepped, plain = SteppedWindows(plan, "Tested", 1), WindowsOperation(plan, "Tested", 1)
     restart = data.draw(st.integers(0, len(moments)))
     for number, moment in enumerate(moments):
         if number == restart:
             state = pickle.loads(pickle.dumps(stepped.snapshot()))
-            stepped = SteppedOperation(plan, "Tested", 1)
+            stepped = SteppedWindows(plan, "Tested", 1)
             stepped.restore(state)
         one, other = (operation.apply(*moment) for operation in (stepped, plain))
         for column in ("inserts", "revises", "retracts"):
             assert sorted(getattr(one, column), key=repr) == sorted(getattr(other, column), key=repr)
-    assert type(plan.start("Tested", 1)) is SteppedOperation
+    assert type(plan.start("Tested", 1)) is SteppedWindows
     kept = [event for event in events if event.id < 100]
     assert play(plan, history(kept, Random(seed), passing)) == play(plan, in_order(kept))
+
+
+@pytest.mark.parametrize("emit", ["close", "change", "final"])
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), events=drawn_events(), passing=drawn_events(100, 5), seed=st.integers(0, 1000))
+def test_what_is_held_is_counted_as_it_comes_and_goes(name, emit, data, events, passing, seed):
+    operation = WindowsOperation(windows(data.draw(KINDS[name]), emit), "w", 1)
+    moments = history(events, Random(seed), passing, batch=data.draw(st.integers(1, 6)))
+    restart = data.draw(st.integers(0, len(moments)))
+    for number, moment in enumerate(moments):
+        operation.apply(*moment)
+        contents, *_ = state = operation.snapshot()
+        assert operation.held == sum(len(entries) for *_, entries in contents.values())
+        if number == restart:
+            operation.restore(pickle.loads(pickle.dumps(state)))
+            assert operation.held == sum(len(entries) for *_, entries in contents.values())
 
 
 @pytest.mark.parametrize("name", KINDS)

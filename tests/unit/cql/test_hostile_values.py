@@ -9,7 +9,9 @@ from detectors.cql import compile_cql, joining, trees
 from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.windowed import WindowedOperation
 from detectors.expressions.types import Type
+from middleware import native
 from middleware.change import Delta
+from middleware.errors import last_line
 from middleware.event import END
 from tests.unit.cql.test_queries import value
 
@@ -171,3 +173,47 @@ def test_a_join_pairs_what_is_equal(monkeypatch, test, wanted, every, kind):
         left(2.0, None, "", None, ts=3, id=3, source="l"), right(3.0, 5, "", "x", ts=3, id=3, source="r"),
     ]  # fmt: skip
     assert sorted((event.x, event.y) for event in results(script.operators[0], events)) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT x FROM A INTO R",
+        "SELECT max(x) AS x FROM A [SIZE 1 seconds] INTO R",
+        "SELECT sum(x) AS x, first(y) AS y FROM A [SIZE 1 seconds] INTO R",
+        "SELECT x FROM A [SIZE 1 seconds] INTO R",
+        "SELECT a.x AS x FROM A AS a [SIZE 1 seconds EVERY 1] JOIN A AS b [SIZE 1 seconds EVERY 1] ON a.y = b.y INTO R",
+    ],
+)
+@pytest.mark.parametrize("number", [NAN, math.inf])
+def test_what_is_no_number_is_not_revised_into_itself(text, number):
+    (operator,), make = queries(text)
+    operation = operator.start("R", 1)
+    second, rest = 10**9, {"y": 0.0, "l": 0, "d": 0, "c": None, "k": None, "ts": 1, "id": 1, "source": "s"}
+    old, new = (make(x=number + 0, n=n, **rest) for n in (1, 2))  # each with a number of its own, as from the network
+    assert operation.apply(Delta([old]), 2 * second, 0).inserts
+    assert not operation.apply(Delta([new], [], [old]), 2 * second, 0)
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
+def test_what_is_not_of_its_type_is_quarantined_alone_with_where_it_failed():
+    (operator,), make = queries("SELECT sum(x) AS x, count(*) AS n FROM A [SIZE 1 seconds] GROUP BY k INTO R")
+    operation = operator.start("R", 1)
+    names = {"y": 0.0, "n": 0, "l": 0, "d": 0, "c": None}
+    good, text, key = (
+        make(**names, x=x, k=k, ts=number, id=number, source="s")
+        for number, (x, k) in enumerate([(1.5, "a"), ("1.5", "a"), (1.5, ["a"])], 1)
+    )
+    operation.apply(Delta([good, text, key]), 5, 0)
+    restored = operator.start("R", 1)
+    restored.restore(pickle.loads(pickle.dumps(operation.snapshot())))
+    for each in (operation, restored):
+        assert [event for event, _ in each.failures.values()] == [text, key]
+        told = [failure for _, failure in each.failures.values()]
+        assert told[0].startswith("TypeError: ") and told[1].startswith("Traceback (most recent call last):\n")
+        assert "cannot be a key" in last_line(told[1])
+        assert not each.apply(Delta([], [], [text]), 5, 0)
+        assert [event for event, _ in each.failures.values()] == [key]
+        (result,) = each.apply(Delta(), END, END).inserts
+        assert (result.x, result.n) == (1.5, 1)
+        assert [event for event, _ in each.failed(END)] == [key]

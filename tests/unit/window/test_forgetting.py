@@ -70,7 +70,7 @@ def test_runs_know_where_they_begin():
     assert content.starts == [0, 20, 30]
     content.insert([Entry((ts, 0, "", ts), ()) for ts in (25, 14, 17)])
     assert content.starts == [0] and (content.first(30), content.last(0)) == (0, 30)
-    content.remove((20, 0, "", 20))
+    content.remove([(20, 0, "", 20)])
     assert content.starts == [0, 25] and (content.last(4), content.first(30)) == (17, 25)
     content.drop(5)
     assert content.starts == [25]

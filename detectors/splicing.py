@@ -1,0 +1,48 @@
+"""Many items into a long sorted list, or out of it, at once: late events, and what is taken back."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+FEW = 128
+"""Up to so many, one by one is faster, however long the list: each moves what lies behind it. More cost as much together."""
+
+
+def put_in(column: list[T], places: list[int], items: list[T]) -> None:
+    """Insert items, each before what is at its place now. Places ascend. O(items + what lies behind the first).
+
+    >>> column = list("bdf")
+    >>> put_in(column, [0, 1, 1, 3], list("acCg"))
+    >>> "".join(column)
+    'abcCdfg'
+    """
+    if len(places) <= FEW:
+        for place, item in zip(reversed(places), reversed(items), strict=True):
+            column.insert(place, item)
+        return
+    made: list[T] = []
+    for (place, until), item in zip(pairwise([*places, len(column)]), items, strict=True):
+        made.append(item)
+        made += column[place:until]
+    column[places[0] :] = made
+
+
+def take_out(column: list[Any], places: list[int]) -> None:
+    """Delete what is at these places, which ascend. O(places + what lies behind the first).
+
+    >>> column = list("abcd")
+    >>> take_out(column, [0, 2])
+    >>> "".join(column)
+    'bd'
+    """
+    if len(places) <= FEW:
+        for place in reversed(places):
+            del column[place]
+        return
+    made: list[Any] = []
+    for place, until in pairwise([*places, len(column)]):
+        made += column[place + 1 : until]
+    column[places[0] :] = made

@@ -1,0 +1,123 @@
+"""Windows in step with each other, over plain numbers, in the native core: what ``Windows`` and queries have in common."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from detectors.outcomes import packed, unpacked
+from detectors.window.kinds import Hopping
+from middleware import native
+from middleware.event import IDENTITY, Event, EventType, stable_hash
+from middleware.operator import Operation
+
+_MOST_STEPS = 32
+"""A result is calculated from all a window holds: each event counts in so many of them. Beyond, a tree serves better."""
+
+_LONGEST = 2**60
+"""Durations below 36 years: sums of times then stay in 64 bits."""
+
+Column = tuple[str, bool]
+"""A field, and whether it is a float to the native core."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What the native core is told of windows.
+
+    ``key``
+        the fields by which they are keyed.
+    ``aggregates``
+        what the core calls each of them, and the column it reads.
+    ``layout``
+        for each field of a row: its place in (key fields, start, end, aggregates, ts, id, source, level).
+    ``show``
+        how rows show a key, given it as it came and in the form of it that all equal ones have.
+    ``at_once``
+        whether rows come before the window has ended.
+    """
+
+    over: Hopping
+    key: list[str]
+    aggregates: list[tuple[str, Column | None]]
+    layout: list[int]
+    show: Callable[[Any, Any], tuple[Any, ...]]
+    at_once: bool = False
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that aggregates read, each once."""
+        return list(dict.fromkeys(column for _, column in self.aggregates if column is not None))
+
+    def start(self, source: str, level: int) -> native.KeyedWindows:
+        """New windows, whose rows are stamped with that source and level."""
+        columns = self.columns
+        return native.KeyedWindows(
+            sizes=list(self.over.sizes),
+            every=self.over.every,
+            offset=self.over.offset,
+            key=self.key,
+            columns=columns,
+            aggregates=[(name, None if column is None else columns.index(column)) for name, column in self.aggregates],
+            layout=self.layout,
+            source=source,
+            level=level,
+            seed=stable_hash(source),
+            encode=msgspec.msgpack.Encoder().encode,
+            show=self.show,
+            at_once=self.at_once,
+        )
+
+
+def is_in_step(over: Hopping) -> bool:
+    """Whether the native core is there, and such windows are for it."""
+    if not native.AVAILABLE or over.retention > _MOST_STEPS * over.every:
+        return False
+    return max(over.retention, over.every, abs(over.offset)) <= _LONGEST
+
+
+class SteppedOperation(Operation):
+    """Runs windows in the native core: a subclass makes events of its rows.
+
+    ``made``
+        the event type that may have been made at run time, so that failures with it are kept by their values.
+    """
+
+    def __init__(self, steps: Steps, name: str, level: int, made: EventType) -> None:
+        super().__init__()
+        self._steps, self._name, self._level, self._made_type = steps, name, level, made
+        self._windows = steps.start(name, level)
+
+    def _step(
+        self, inserts: list[Event], retracts: list[Event], upto: int, final: int
+    ) -> tuple[list[Row], list[Row], list[Row], list[Row], bool]:
+        """Rows inserted, revised (old and new) and withdrawn; and whether a whole number among them is beyond 64 bits."""
+        if self.failures:
+            retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
+        return self._windows.apply(inserts, retracts, upto, final, self._failed)
+
+    def _failed(self, event: Event, error: BaseException) -> None:
+        self.fail(event, "".join(traceback.format_exception(error)))
+
+    @property
+    def held(self) -> int:
+        return self._windows.held
+
+    @property
+    def keys(self) -> int:
+        return self._windows.keys
+
+    def snapshot(self) -> Any:
+        return self._windows.snapshot(), packed(self.failures, self._made_type)
+
+    def restore(self, state: Any) -> None:
+        content, failures = state
+        self.failures = unpacked(failures, self._made_type)
+        self._windows = self._steps.start(self._name, self._level)
+        self._windows.restore(*content)
