@@ -12,7 +12,7 @@ import typer
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.errors import LedgerError, last_line
 from middleware.quantities import format_duration
-from middleware.runtime.ledger import Entry, Query, read_entry, read_ledger, summary
+from middleware.runtime.ledger import Entry, Query, gone_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,7 +53,7 @@ def list_(
     from rich.table import Table
 
     query = _query(detector, reason, type_, source)
-    counts, entries = summary(ledger, query), read_ledger(ledger, query, last)
+    counts, entries, gone = summary(ledger, query), read_ledger(ledger, query, last), gone_from(ledger)
     screen = console(json)
     if not counts:
         everything = query == Query()
@@ -73,12 +73,15 @@ def list_(
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), escape(by)
             rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
         screen.print(rows)
+    if gone:
+        screen.print(f"{gone:,} older entries are not kept: a ledger has room for a million, and its node's memory for fewer")
     if json:
         keys = ("detector", "reason", "type", "events", "worst_ns")
         write_json(
             {
                 "counts": [dict(zip(keys, count, strict=True)) for count in counts],
                 "entries": [_plain(each) for each in entries],
+                "gone": gone,
             },
             json,
         )
