@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import sqlite3
+import threading
 from contextlib import closing
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -165,3 +166,22 @@ def test_what_the_disk_refuses_to_list_is_not_acknowledged(tmp_path: Path) -> No
                 publisher.flush(1.0)
         publisher.flush(DEADLINE)
         assert [entry.id for entry in read_ledger(state)] == [1]
+
+
+def test_large_late_events_are_replayed_in_several_batches(tmp_path: Path) -> None:
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, ledger=Ledger("a", tmp_path)) as first,
+        Publisher(first.address, types=[Hit]) as publisher,
+    ):
+        publisher.advance([Hit], 10_000)
+        publisher.publish([Hit(0.5, "x" * 9_000, ts=number, id=number, source="ball") for number in range(1, 1_025)])
+        publisher.flush(DEADLINE)
+    with node_thread("b", "tcp://127.0.0.1:*", types=TYPES) as second, Subscriber(second.address, Hit) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        got: list[Event] = []
+        reader = threading.Thread(target=lambda: got.extend(collect(subscriber, 1_024)), daemon=True)
+        reader.start()  # as they come: who does not read holds the publisher up
+        told = CliRunner().invoke(app, ["replay", str(tmp_path), second.address])
+        assert "published 1,024 events" in told.stdout, told.output
+        reader.join(DEADLINE)
+        assert [event.id for event in got] == list(range(1, 1_025))
