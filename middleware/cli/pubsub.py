@@ -76,8 +76,8 @@ def sub(
 
     With --to they are not printed but kept, each final event once. Started again with the same --resume, after Ctrl-C or a
     crash, it goes on behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
-    tells them by (source, id). Without --resume, what comes while nobody listens is not delivered. Ends with 1 if events are
-    missing, such as after a gap that the node has told of.
+    tells them by (source, id). Without --resume, what comes while nobody listens is not delivered; what comes from then on is
+    added to what the file or table has. Ends with 1 if events are missing, such as after a gap that the node has told of.
 
     Examples:
 
@@ -104,7 +104,7 @@ def sub(
                 event_types=known,
                 consistency=chosen,
                 resume=resume,
-                after=sink.mark if sink is not None else None,
+                after=sink.mark if sink is not None and resume is not None else None,
                 keys=Keys.given(keys, allow_list),
                 node=node,
             )
