@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,9 @@ import typer
 
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.errors import LedgerError, last_line
+from middleware.pubsub.codec import BLOCK_TARGET
 from middleware.quantities import format_duration
-from middleware.runtime.ledger import Entry, Query, read_entry, read_ledger, summary
+from middleware.runtime.ledger import Entry, Query, gone_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,7 +55,7 @@ def list_(
     from rich.table import Table
 
     query = _query(detector, reason, type_, source)
-    counts, entries = summary(ledger, query), read_ledger(ledger, query, last)
+    counts, entries, gone = summary(ledger, query), read_ledger(ledger, query, last), gone_from(ledger)
     screen = console(json)
     if not counts:
         everything = query == Query()
@@ -73,12 +75,15 @@ def list_(
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), escape(by)
             rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
         screen.print(rows)
+    if gone:
+        screen.print(f"{gone:,} older entries are not kept: a ledger has room for a million, and its node's memory for fewer")
     if json:
         keys = ("detector", "reason", "type", "events", "worst_ns")
         write_json(
             {
                 "counts": [dict(zip(keys, count, strict=True)) for count in counts],
                 "entries": [_plain(each) for each in entries],
+                "gone": gone,
             },
             json,
         )
@@ -145,8 +150,7 @@ def replay(
     entries = read_ledger(ledger, _query(detector, reason, type_, source))
     chosen, left_out = _replayable([entry for entry in entries if reason is not None or entry.reason != "failed"])
     with Publisher(address, keys=own, node=node) as publisher:
-        for first in range(0, len(chosen), _BATCH):
-            batch = chosen[first : first + _BATCH]
+        for batch in _batches(chosen):
             for name in dict.fromkeys(entry.type for entry in batch):
                 same = [entry for entry in batch if entry.type == name]
                 publisher.publish_encoded(name, [entry.record for entry in same], len(same), max(entry.ts for entry in same))
@@ -155,6 +159,20 @@ def replay(
     screen.print(f"published {len(chosen):,} events to {address}; left out {left_out:,} (derived, revised, or listed twice)")
     if json:
         write_json({"published": len(chosen), "left_out": left_out}, json)
+
+
+def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
+    """In order, cut where a batch has enough events or bytes; one that is larger alone goes alone."""
+    batch: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if batch and (len(batch) == _BATCH or size + len(entry.record) > BLOCK_TARGET):
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += len(entry.record)
+    if batch:
+        yield batch
 
 
 def _replayable(entries: list[Entry]) -> tuple[list[Entry], int]:

@@ -16,7 +16,7 @@ from middleware.change import Advance, Change, Insert
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.errors import EventError, SlacklineError, TraceError
 from middleware.event import END, Event, EventType, EventTypes, type_name
-from middleware.pubsub.codec import name_of
+from middleware.pubsub.codec import LARGEST_BLOCK, encode, name_of
 from middleware.runtime.clients import Consistency, Publisher, Subscriber
 from middleware.runtime.keys import Keys
 from middleware.runtime.records import as_record, key_of
@@ -76,8 +76,8 @@ def sub(
 
     With --to they are not printed but kept, each final event once. Started again with the same --resume, after Ctrl-C or a
     crash, it goes on behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
-    tells them by (source, id). Without --resume, what comes while nobody listens is not delivered. Ends with 1 if events are
-    missing, such as after a gap that the node has told of.
+    tells them by (source, id). Without --resume, what comes while nobody listens is not delivered; what comes from then on is
+    added to what the file or table has. Ends with 1 if events are missing, such as after a gap that the node has told of.
 
     Examples:
 
@@ -104,7 +104,7 @@ def sub(
                 event_types=known,
                 consistency=chosen,
                 resume=resume,
-                after=sink.mark if sink is not None else None,
+                after=sink.mark if sink is not None and resume is not None else None,
                 keys=Keys.given(keys, allow_list),
                 node=node,
             )
@@ -234,9 +234,20 @@ def _events(file: str, known: EventTypes, default: str | None, source: str, brok
             if not isinstance(name, str):
                 raise EventError("it names no type: give it a field 'type', or use --type")
             fields = _renamed(record, known[name])
-            yield event_of(known[name], {"source": source, "id": number} | fields | {"level": 0})
+            yield _sendable(event_of(known[name], {"source": source, "id": number} | fields | {"level": 0}))
         except (SlacklineError, msgspec.MsgspecError) as error:
             broken.append(f"{file}:{number}: {error}")
+
+
+def _sendable(event: Event) -> Event:
+    """The event, if it has a form on the wire. Raises EventError."""
+    try:
+        size = len(encode([event]))
+    except (OverflowError, UnicodeEncodeError) as error:  # whole numbers beyond 64 bits, lone surrogates
+        raise EventError(f"{name_of(event)}: {error}") from None
+    if size > LARGEST_BLOCK:
+        raise EventError(f"{name_of(event)} takes {size} bytes, at most {LARGEST_BLOCK} go at once")
+    return event
 
 
 _RESERVED = ("change", "type")

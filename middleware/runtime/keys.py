@@ -1,13 +1,15 @@
 """CURVE keys: files, the allow-list, and the gatekeeper that lets only listed keys in.
 
 A key file belongs to one node or client and holds its pair; only its owner can read it. The allow-list has one line for
-each key that is let in: ``KEY NAME [MARK ...]``; ``#`` and a space begin a comment. The mark ``deploy`` lets a key send code.
+each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` that begins a line or a word begins a comment. The only mark is ``deploy``.
+It is reserved for keys from which code may come; as yet nobody can send code, so it has no effect.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from zmq.utils import z85
 from middleware.errors import KeyFileError
 
 DEPLOY = "deploy"
-"""The mark of keys from which code is accepted."""
+"""The mark of keys from which code will be accepted: reserved, without effect as yet."""
+
+_MARKS = frozenset({DEPLOY})
 
 _DOMAIN = "slackline"
 
@@ -87,15 +91,25 @@ def load_allowed(path: Path) -> list[Allowed]:
         raise KeyFileError(f"cannot read allow-list {path}: {error}") from None
     allowed: list[Allowed] = []
     for number, line in enumerate(lines, 1):
-        words = line.split()
-        if not words or words[0] == "#":  # '#' may also begin a key
+        words = _without_comment(line.split())
+        if not words:
             continue
         try:
             key, name, *marks = words
             allowed.append(Allowed(_checked(key), name, frozenset(marks)))
         except ValueError:
             raise KeyFileError(f"{path}:{number}: expected 'KEY NAME [MARK ...]' with a key of 40 characters") from None
+        if unknown := allowed[-1].marks - _MARKS:
+            told = ", ".join(sorted(map(repr, unknown)))
+            raise KeyFileError(
+                f"{path}:{number}: {told} is no mark: {', '.join(sorted(_MARKS))} is all there is; '#' begins a comment"
+            )
     return allowed
+
+
+def _without_comment(words: list[str]) -> list[str]:
+    """The words before one that begins with '#'. No key does: '#' is Z85's digit 84, and 84 * 85^4 is more than 32 bits hold."""
+    return list(takewhile(lambda word: not word.startswith("#"), words))
 
 
 def _checked(key: str) -> str:

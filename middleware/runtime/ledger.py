@@ -1,8 +1,10 @@
 """The late ledger: every event that was not taken into account, with the reason and what the node knew at that moment.
 
 A SQLite file in the node's state folder, or nothing but memory. An entry is on disk before what led to it is acknowledged,
-and is there once, however often a node lists it again (after a crash it takes the same events anew). A disk that refuses
-costs no event and no entry as long as the memory for it lasts: entries wait, and what does not fit is counted.
+and is there once, however often a node lists it again (after a crash it takes the same events anew). Nobody waits for a
+database that another program has locked: its entries go to a spill file beside it, and from there into the database once
+that is free. Where the disk refuses both, entries wait in memory (a node with a log waits with them), and what does not fit
+is counted.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import structlog
@@ -24,19 +25,28 @@ from middleware.ordering.retraction import Published
 from middleware.ordering.unit import Late
 from middleware.pubsub.codec import encode
 from middleware.pubsub.ingress import Turned
+from middleware.runtime.spill import Spill
 
 FILE = "late.sqlite"
 """The name of the ledger's file in a node's state folder."""
 
+SPILL = "late.waiting"
+"""The name of the file beside it, for entries that it does not take yet."""
+
 MOST_WAITING = 100_000
-"""Entries that wait in memory for a disk that refuses."""
+"""Entries that wait in memory for a database that refuses."""
 
 MOST_KEPT = 1_000_000
 """Entries that a ledger keeps; the oldest go first, and are counted."""
 
 _TRIM_EVERY = 10_000
-_RETRY = 1.0
+"""So many entries more are there before the oldest go, together."""
 
+_RETRY = 1.0
+_PATIENCE = 5.0
+"""Seconds for which a node that starts waits for another program's lock; once it runs, it waits for none."""
+
+_GONE = "CREATE TABLE IF NOT EXISTS gone (entries INTEGER NOT NULL)"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, node TEXT NOT NULL, detector TEXT NOT NULL,
@@ -97,22 +107,31 @@ class Entry(msgspec.Struct, frozen=True):
         return self.ts - self.bound if self.reason == "ahead" else self.bound - self.ts
 
 
-Row = tuple[Any, ...]
+Row = tuple[int, str, str, str, str, str, str, int, int, int | None, int | None, int, bytes, bytes, str]
+"""What ``_INSERT`` takes."""
+
+_DECODER = msgspec.json.Decoder(Row)
 
 
 class Ledger:
     """The ledger of one node. ``folder``: its state folder; None: memory only, and only the counts are kept.
 
-    ``listed``: entries so far, in this life. ``lost``: of these, what found no room.
+    ``listed``: entries so far, in this life. ``lost``: entries that have gone in this life, because they found no room in
+    memory, or were the oldest of more than MOST_KEPT; the file has the count of all lives (``gone_from``). Raises LedgerError.
     """
 
     def __init__(self, node: str, folder: Path | None = None) -> None:
         self.node = node
         self.listed = self.lost = 0
         self._waiting: list[Row] = []
+        self._spilled = 0
+        self._unrecorded = 0
         self._refused_at: float | None = None
-        self._untrimmed = _TRIM_EVERY
-        self._database = _opened(folder / FILE) if folder is not None else None
+        self._database: sqlite3.Connection | None = None
+        if folder is not None:
+            self._spill = Spill(folder / SPILL, _DECODER, MOST_WAITING)
+            self._database = _opened(folder / FILE, self._spill)
+            self._kept = int(self._database.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     def list_late(self, detector: str, entries: Iterable[Late]) -> None:
         """Enter what a detector's unit lists as late."""
@@ -129,7 +148,7 @@ class Ledger:
         now = time.time_ns()
         for cause, _, failure in failures:
             about = type_name(cause.__class__), cause.source, cause.id, cause.ts
-            record, told = encode(cause), (failure or "")[-_MOST_TOLD:]
+            record, told = encode(cause), (failure or "")[-_MOST_TOLD:].encode(errors="replace").decode()
             what = None, None, cause.ts, record, _digest(record), told
             self._waiting.append((now, self.node, detector, "failed", "insert", *about, *what))
 
@@ -141,50 +160,71 @@ class Ledger:
             what = each.bound, each.record, _digest(each.record), ""
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
-    def commit(self) -> None:
-        """Write what was entered since the last time, in one transaction. O(entries); nothing to do costs nothing."""
+    def commit(self) -> bool:
+        """Bring what was entered to the disk, in one transaction. O(entries); nothing to do costs nothing.
+
+        False if the disk takes it neither into the database nor beside it: it then waits in memory for the next time.
+        """
         if not self._waiting:
-            return
+            return True
         if self._database is None:
             self.listed += len(self._waiting)
             self._waiting.clear()
-            return
-        if self._refused_at is not None and time.monotonic() - self._refused_at < _RETRY:
-            self._shed()
-            return
+            return True
+        is_due = self._refused_at is None or time.monotonic() - self._refused_at >= _RETRY
+        if is_due and self._is_written(self._database):
+            return True
+        self._shed()
+        if self._spilled < len(self._waiting) and self._spill.add(self._waiting[self._spilled :]):
+            self._spilled = len(self._waiting)
+        return self._spilled == len(self._waiting)
+
+    def _is_written(self, database: sqlite3.Connection) -> bool:
         try:
-            with self._database as transaction:
-                transaction.executemany(_INSERT, self._waiting)
-            self.listed += len(self._waiting)
-            self._waiting.clear()
-            self._refused_at = None
-            self._trim()
+            with database as transaction:
+                inserted = transaction.executemany(_INSERT, self._waiting).rowcount
+                surplus = self._kept + inserted - MOST_KEPT
+                trimmed = _trim(transaction, surplus) if surplus >= _TRIM_EVERY else 0
+                if self._unrecorded + trimmed:
+                    transaction.execute("INSERT INTO gone VALUES (?)", (self._unrecorded + trimmed,))
         except sqlite3.Error as error:
             if self._refused_at is None:
-                _log.warning("the late ledger cannot be written; entries wait in memory", node=self.node, why=str(error))
+                _log.warning("the late ledger cannot be written; its entries wait beside it", node=self.node, why=str(error))
             self._refused_at = time.monotonic()
-            self._shed()
+            return False
+        self._kept += inserted - trimmed
+        self.lost += trimmed
+        self.listed += len(self._waiting)
+        self._waiting.clear()
+        if self._spilled:
+            self._spill.clear()
+        self._spilled = self._unrecorded = 0
+        self._refused_at = None
+        return True
 
     def _shed(self) -> None:
         """Keep what waits within bounds; what goes is counted."""
         if (surplus := len(self._waiting) - MOST_WAITING) > 0:
             del self._waiting[:surplus]
+            self._spilled = max(0, self._spilled - surplus)
+            self._unrecorded += surplus
             self.listed += surplus
             self.lost += surplus
-
-    def _trim(self) -> None:
-        self._untrimmed += 1
-        if self._database is not None and self._untrimmed >= _TRIM_EVERY:
-            self._untrimmed = 0
-            with self._database as transaction:
-                transaction.execute("DELETE FROM entries WHERE number <= (SELECT MAX(number) FROM entries) - ?", (MOST_KEPT,))
 
     def close(self) -> None:
         """Write what waits, if that is possible, and close the file."""
         self._refused_at = None
-        self.commit()
+        if not self.commit():
+            _log.error("the late ledger cannot be written; entries are lost", node=self.node, entries=len(self._waiting))
         if self._database is not None:
+            self._spill.close()
             self._database.close()
+
+
+def _trim(transaction: sqlite3.Connection, surplus: int) -> int:
+    """Remove the oldest entries, so many; returns how many those were."""
+    last = "SELECT number FROM entries ORDER BY number LIMIT 1 OFFSET ?"
+    return transaction.execute(f"DELETE FROM entries WHERE number <= ({last})", (surplus - 1,)).rowcount
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -237,19 +277,35 @@ def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str,
         return list(rows.execute(text, values))
 
 
-def _opened(file: Path) -> sqlite3.Connection:
-    """The ledger's file, made if it is not there. Raises LedgerError."""
+def gone_from(path: Path) -> int:
+    """How many entries a ledger had once, and has no more: see Ledger. Raises LedgerError."""
+    with _reader(path) as rows:
+        if not rows.execute("SELECT 1 FROM sqlite_master WHERE name = 'gone'").fetchone():
+            return 0  # a ledger of before
+        return int(rows.execute("SELECT coalesce(SUM(entries), 0) FROM gone").fetchone()[0])
+
+
+def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
+    """The ledger's file, made if it is not there, with what waited beside it. Raises LedgerError."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(file, check_same_thread=False)  # one thread at a time uses it, not always the same
+        # one thread at a time uses it, not always the same
+        database = sqlite3.connect(file, timeout=_PATIENCE, check_same_thread=False)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
+        waiting, damaged = spill.rows()
         with database:
             database.execute("BEGIN IMMEDIATE")
             _renew(database)
             database.execute(_SCHEMA)
+            database.execute(_GONE)
+            database.executemany(_INSERT, waiting)
+        database.execute("PRAGMA busy_timeout = 0")
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"cannot open the late ledger {file}: {error}; the state folder must be this node's own") from None
+    if damaged:
+        _log.error("entries that waited beside the late ledger cannot be read", file=str(file), entries=damaged)
+    spill.clear()
     return database
 
 

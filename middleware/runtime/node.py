@@ -150,6 +150,7 @@ class Node:
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
         self._tell_at = time.monotonic() + _TELL_FIRST
+        self._owed: list[Effects | Doings] = []  # to be sent once what led to it is listed
         self._keeper: Keeper | None = None
         if store is not None and isinstance(self._broker, LastingBroker):
             if processor is not None and not isinstance(processor, Recoverable):
@@ -208,13 +209,19 @@ class Node:
             self._keeper.worked += time.monotonic_ns() - start
 
     def _settle(self) -> None:
-        """End the step; with a log, what was stored in the meantime releases what earlier steps have to send."""
+        """End the step; with a log, what was stored in the meantime releases what earlier steps have to send.
+
+        A checkpoint forgets what was listed before: so without room for the ledger a node with a log goes no further, as
+        without room for its log.
+        """
         now = time.monotonic_ns()
         if self._keeper is None:
             self._carry_out(self._broker.settle(now))
-            return
-        for doings in self._keeper.settle(now):
-            self._carry_out(doings)
+        elif self._ledger.commit():
+            for doings in self._keeper.settle(now):
+                self._carry_out(doings)
+        elif isinstance(self._broker, LastingBroker):
+            self._broker.wait_longer(now)
 
     def _receive(self, timeout: float) -> int:
         """Take everything that has arrived, so that batches grow with the load, up to what makes a step long.
@@ -260,7 +267,13 @@ class Node:
     def _carry_out(self, effects: Effects | Doings) -> None:
         """List first what was not taken, then acknowledge: what is acknowledged was taken or is listed."""
         self._ledger.list_turned(effects.turned)
-        self._ledger.commit()
+        self._owed.append(effects)
+        if self._ledger.commit() or self._keeper is None:  # without a log a crash costs all that is in memory anyway
+            for each in self._owed:
+                self._send(each)
+            self._owed.clear()
+
+    def _send(self, effects: Effects | Doings) -> None:
         for reason in {turned.reason for turned in effects.turned} - self._warned:
             self._warned.add(reason)  # once a life: how many, and which, the ledger tells
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
@@ -290,7 +303,7 @@ class Node:
         self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:
             self._step(_IDLE_POLL / SECOND)
-        if self._keeper is not None:
+        if self._keeper is not None and self._ledger.commit():
             self._keeper.end()
         for peer in self._broker.statistics().peers:
             if peer.link.queued_bytes or peer.link.unacked_bytes:

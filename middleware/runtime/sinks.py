@@ -2,8 +2,7 @@
 
 A subscriber behind the barrier delivers finals in total order. So one order key, the *mark*, tells what a sink has: it is
 stored together with the events, in one transaction, and whoever starts again passes it to ``Subscriber(after=...)``.
-What cannot hold a mark (HTTP) gets the events at least once, each with its identity, under a key that is the same for the
-same events: the receiver keeps the first.
+What cannot hold a mark (HTTP) gets the events at least once, each with its identity: the receiver keeps the first of each.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import sqlite3
+import threading
+from contextlib import closing
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
@@ -14,12 +17,15 @@ from typer.testing import CliRunner
 from middleware.cli.late import app
 from middleware.clock import SECOND
 from middleware.detector import Detector
+from middleware.errors import NetworkError
 from middleware.event import END, Event
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.runtime import keeper
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.ledger import Ledger, read_ledger
+from middleware.runtime.ledger import FILE, SPILL, Ledger, read_ledger
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
+from middleware.runtime.store import Store
 
 pytestmark = pytest.mark.system
 
@@ -99,3 +105,83 @@ def test_what_made_a_detector_raise_is_told_and_listed(tmp_path: Path, capfd: py
     log = capfd.readouterr().out
     assert "a detector has raised" in log and "test_late_ledger.py:" in log
     assert "thirteen" not in log, "no payload gets into logs"
+
+
+def run_durable(pipe: Pipe, state: Path) -> None:
+    keeper._LOGGED = 1  # a checkpoint after each step
+    node = Node("a", "tcp://127.0.0.1:*", types=TYPES, ledger=Ledger("a", state), store=Store(state, "a"))
+    pipe.send(node.address)
+    node.run()
+
+
+def checkpoint_of(state: Path) -> int:
+    with closing(sqlite3.connect(f"{(state / 'log.sqlite').as_uri()}?mode=ro", uri=True)) as log:
+        return int(log.execute("SELECT coalesce(MAX(number), 0) FROM checkpoint").fetchone()[0])
+
+
+def test_a_locked_ledger_holds_nobody_up_and_forgets_nothing(tmp_path: Path) -> None:
+    context = mp.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process: Any = context.Process(target=run_durable, args=(theirs, tmp_path), daemon=True)
+    process.start()
+    try:
+        address = ours.recv()
+        with Publisher(address, types=[Hit]) as publisher, closing(locking(tmp_path)):
+            publisher.advance([Hit], 1_000)
+            publisher.publish([hit(ts, ts) for ts in range(1, 11)])  # late: its publisher breaks its promise
+            publisher.flush(DEADLINE)
+            listed = checkpoint_of(tmp_path)
+            publisher.publish([hit(2_000, 2_000)])
+            publisher.flush(DEADLINE)
+            poll_until(lambda: checkpoint_of(tmp_path) > listed, "a checkpoint of later")
+            process.kill()
+            process.join()
+    finally:
+        process.kill()
+        process.join()
+    Ledger("a", tmp_path).close()  # the next life; its log need not know any more
+    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(1, 11))
+
+
+def locking(state: Path) -> sqlite3.Connection:
+    """As another program that is about to write the ledger."""
+    other = sqlite3.connect(state / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    return other
+
+
+def test_what_the_disk_refuses_to_list_is_not_acknowledged(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    ledger, store = Ledger("a", state), Store(state, "a")
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, ledger=ledger, store=store) as node,
+        Publisher(node.address, types=[Hit]) as publisher,
+    ):
+        publisher.advance([Hit], 1_000)
+        publisher.flush(DEADLINE)
+        with closing(locking(state)):
+            (state / SPILL).mkdir()  # and no room beside it
+            publisher.publish([hit(1, 1), hit(2_000, 2)])
+            with pytest.raises(NetworkError, match="has not taken"):
+                publisher.flush(1.0)
+        publisher.flush(DEADLINE)
+        assert [entry.id for entry in read_ledger(state)] == [1]
+
+
+def test_large_late_events_are_replayed_in_several_batches(tmp_path: Path) -> None:
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, ledger=Ledger("a", tmp_path)) as first,
+        Publisher(first.address, types=[Hit]) as publisher,
+    ):
+        publisher.advance([Hit], 10_000)
+        publisher.publish([Hit(0.5, "x" * 9_000, ts=number, id=number, source="ball") for number in range(1, 1_025)])
+        publisher.flush(DEADLINE)
+    with node_thread("b", "tcp://127.0.0.1:*", types=TYPES) as second, Subscriber(second.address, Hit) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        got: list[Event] = []
+        reader = threading.Thread(target=lambda: got.extend(collect(subscriber, 1_024)), daemon=True)
+        reader.start()  # as they come: who does not read holds the publisher up
+        told = CliRunner().invoke(app, ["replay", str(tmp_path), second.address])
+        assert "published 1,024 events" in told.stdout, told.output
+        reader.join(DEADLINE)
+        assert [event.id for event in got] == list(range(1, 1_025))

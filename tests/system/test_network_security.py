@@ -201,6 +201,24 @@ def test_the_allow_list_names_the_line_that_is_wrong(tmp_path: Path) -> None:
             load_allowed(path)
 
 
+@pytest.mark.parametrize(
+    ("rest", "marks"),
+    [("", set()), ("deploy # since May", {"deploy"}), ("# must never deploy code", set()), ("#deploy", set()), ("#", set())],
+)
+def test_a_comment_behind_an_entry_gives_no_mark(tmp_path: Path, rest: str, marks: set[str]) -> None:
+    path = tmp_path / "allowed"
+    key = "a#a#a" * 8  # '#' is a digit of keys, though never the first
+    path.write_text(f" {key}\tdesk {rest}\n# the end\n#\n#{key} gone\n")
+    assert load_allowed(path) == [Allowed(key, "desk", frozenset(marks))]
+
+
+def test_a_mark_that_means_nothing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "allowed"
+    path.write_text(f"# who may attach\n{pair('one').public} one deploy depoly\n")
+    with pytest.raises(KeyFileError, match="allowed:2: 'depoly' is no mark: deploy is all there is"):
+        load_allowed(path)
+
+
 def test_unknown_pipe_types_pass_through_a_broker_that_was_told_none() -> None:
     def stranger(number: int) -> Any:
         return Stranger("?", ts=1, id=number, source="s")

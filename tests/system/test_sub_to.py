@@ -111,6 +111,29 @@ def test_each_final_is_kept_once_though_the_program_is_killed(tmp_path: Path, ki
         assert kept() == list(range(1, 101))
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_without_a_name_it_adds_what_comes_from_then_on(tmp_path: Path, kind: str) -> None:
+    with (
+        target(kind, tmp_path) as (to, kept),
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node,
+        Publisher(node.address, types=["Hit"]) as publisher,
+    ):
+        for first in (1, 21):
+            sub = slackline(tmp_path, "sub", node.address, "Hit", "--types-from", "test_network", "--to", to, "--count", "10")
+            poll_until(
+                lambda: any(peer.role == "subscriber" and peer.link.bytes_in for peer in node.statistics().peers),
+                "sub has attached",
+            )
+            publisher.publish(hits(first, 10))
+            publisher.advance(["Hit"], 1_000 + first + 9)
+            assert "kept 10 events" in finished(sub)
+            poll_until(lambda: all(peer.role != "subscriber" for peer in node.statistics().peers), "it has gone")
+            publisher.publish(hits(first + 10, 10))
+            publisher.advance(["Hit"], 1_000 + first + 19)
+            publisher.flush(DEADLINE)
+        assert kept() == [*range(1, 11), *range(21, 31)]
+
+
 def test_to_a_file_restored_from_an_older_copy_the_rest_is_sent_again(tmp_path: Path) -> None:
     with (
         target("jsonl", tmp_path) as (to, kept),

@@ -12,6 +12,7 @@ from middleware.change import Advance, Insert
 from middleware.cli.pubsub import _events, described, event_types
 from middleware.errors import ScenarioError
 from middleware.event import Event, EventTypes
+from middleware.pubsub.codec import LARGEST_BLOCK
 
 
 class Odd(Event):
@@ -42,6 +43,17 @@ def test_a_field_that_is_missing_is_named_as_the_record_names_it(tmp_path: Path)
     broken: list[str] = []
     assert not list(_events(str(tmp_path / "in.jsonl"), EventTypes([Odd]), None, "pub", broken))
     assert "Odd needs a field 'type__'" in broken[0]
+
+
+def test_what_has_no_form_on_the_wire_costs_that_record_alone(tmp_path: Path) -> None:
+    large = '{"type": "Plain", "ts": 2, "text": "' + "x" * LARGEST_BLOCK + '"}'
+    beyond = '{"type": "Odd", "ts": 3, "change_": 36893488147419103232, "type__": ""}'
+    plain = '{"type": "Plain", "ts": %d, "text": "x"}'
+    (tmp_path / "in.jsonl").write_text("\n".join([plain % 1, large, beyond, plain % 4]))
+    broken: list[str] = []
+    found = list(_events(str(tmp_path / "in.jsonl"), EventTypes([Odd, Plain]), None, "pub", broken))
+    assert [event.id for event in found] == [1, 4]
+    assert "jsonl:2: Plain takes" in broken[0] and "jsonl:3: Odd: " in broken[1]
 
 
 def test_progress_is_described() -> None:

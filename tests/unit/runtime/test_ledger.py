@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import json
 from typer.testing import CliRunner
 
 from middleware.cli.late import app
@@ -20,7 +25,9 @@ from middleware.ordering.unit import Late
 from middleware.pubsub.codec import encode
 from middleware.pubsub.ingress import Turned
 from middleware.runtime import ledger as module
-from middleware.runtime.ledger import FILE, Ledger, Query, read_entry, read_ledger, summary
+from middleware.runtime import spill
+from middleware.runtime.ledger import FILE, SPILL, Ledger, Query, gone_from, read_entry, read_ledger, summary
+from middleware.runtime.spill import Spill
 
 
 class Hit(Event):
@@ -161,33 +168,144 @@ def test_a_disk_that_refuses_costs_nothing_and_is_tried_again(tmp_path: Path, mo
     ledger.close()
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Another program is about to write the ledger, and does not end."""
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_nobody_waits_for_a_locked_database_and_nothing_is_lost_in_a_crash(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path)
+    ledger.list_late("Hits", [late(1)])
+    assert ledger.commit()
+    with locked(tmp_path):
+        assert ledger._database is not None
+        assert ledger._database.execute("PRAGMA busy_timeout").fetchone() == (0,)
+        for number in (2, 3):
+            ledger.list_late("Hits", [late(number)])
+            ledger.list_turned([turned(number + 10)])
+            assert ledger.commit(), "it is on the disk"
+        assert ledger.listed == 1
+        assert [entry.id for entry in read_ledger(tmp_path)] == [1]
+    again = Ledger("field", tmp_path)  # the first one was killed: nothing was closed
+    entries = read_ledger(tmp_path)
+    assert [entry.id for entry in entries] == [1, 2, 12, 3, 13]
+    assert (entries[1].clk, entries[1].record, entries[2].clk) == (400, encode(late(2).event), None)
+    assert not (tmp_path / SPILL).exists()
+    again.close()
+
+
+def test_once_the_lock_is_gone_the_database_has_what_waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RETRY", 0.0)
+    ledger = Ledger("field", tmp_path)
+    for first in (0, 20):
+        with locked(tmp_path):
+            for number in range(first, first + 10):
+                ledger.list_late("Hits", [late(number)])
+                assert ledger.commit()
+            assert (tmp_path / SPILL).read_bytes().count(b"\n") == 10, "each once"
+        ledger.commit()
+        assert not (tmp_path / SPILL).exists()
+    assert [entry.id for entry in read_ledger(tmp_path)] == [*range(10), *range(20, 30)]
+    assert (ledger.listed, ledger.lost) == (20, 0)
+    ledger.close()
+
+
+def test_what_was_torn_off_while_it_was_spilled_costs_that_alone(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path)
+    with locked(tmp_path):
+        ledger.list_late("Hits", [late(number) for number in range(4)])
+        ledger.commit()
+    whole = (tmp_path / SPILL).read_bytes()
+    lines = whole.splitlines(keepends=True)
+    (tmp_path / SPILL).write_bytes(lines[0] + b"\0" * 9 + b"\n" + lines[2] + lines[3][:40])
+    Ledger("field", tmp_path).close()
+    assert [entry.id for entry in read_ledger(tmp_path)] == [0, 2]
+
+
+def test_without_room_beside_it_what_is_listed_is_not_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RETRY", 0.0)
+    monkeypatch.setattr(spill, "_RETRY", 0.0)
+    ledger = Ledger("field", tmp_path)
+    (tmp_path / SPILL).mkdir()
+    with locked(tmp_path):
+        ledger.list_late("Hits", [late(1)])
+        assert not ledger.commit()
+        assert not ledger.commit()
+        (tmp_path / SPILL).rmdir()
+        ledger.list_late("Hits", [late(2)])
+        assert ledger.commit()
+        assert (tmp_path / SPILL).read_bytes().count(b"\n") == 2
+    ledger.close()
+    assert [entry.id for entry in read_ledger(tmp_path)] == [1, 2]
+
+
+def test_a_half_written_spill_is_cut_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Spill(tmp_path / SPILL, json.Decoder(tuple[int, bytes]), 100)
+    assert rows.add([(1, b"a")])
+    write, cut = os.write, os.ftruncate
+
+    def not_even_this(file: int, size: int) -> None:
+        if os.fstat(file).st_size > size:
+            raise OSError(5, "Input/output error")
+        cut(file, size)
+
+    def half(file: int, data: bytes) -> int:
+        if len(data) < 20:
+            raise OSError(28, "No space left on device")
+        return write(file, bytes(data)[:-7])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", half)
+        patch.setattr(os, "ftruncate", not_even_this)
+        assert not rows.add([(2, b"b" * 100)])
+    monkeypatch.setattr(spill, "_RETRY", 0.0)
+    assert rows.add([(3, b"c")])
+    rows.close()
+    assert Spill(tmp_path / SPILL, json.Decoder(tuple[int, bytes]), 100).rows() == ([(1, b"a"), (3, b"c")], 0)
+
+
 def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 10)
     ledger = Ledger("field", tmp_path)
-    assert ledger._database is not None
-    with sqlite3.connect(tmp_path / FILE) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        ledger._database.execute("PRAGMA busy_timeout = 0")
-        for number in range(25):
+    with locked(tmp_path):
+        for number in range(45):
             ledger.list_late("Hits", [late(number)])
             ledger.commit()
-    other.close()
-    assert (ledger.listed, ledger.lost) == (15, 15)
+    assert (ledger.listed, ledger.lost) == (35, 35)
+    spilled = sum(len(file.read_bytes().splitlines()) for file in tmp_path.glob(SPILL + "*"))
+    assert 10 <= spilled <= 20
+    copy = tmp_path / "as after a crash"
+    shutil.copytree(tmp_path, copy)
     ledger.close()
-    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(15, 25))
+    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(35, 45))
+    assert gone_from(tmp_path) == 35
+    Ledger("field", copy).close()
+    assert [entry.id for entry in read_ledger(copy)][-10:] == list(range(35, 45))
 
 
-def test_the_oldest_entries_go_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_KEPT", 10)
-    monkeypatch.setattr(module, "_TRIM_EVERY", 1)
-    ledger = Ledger("field", tmp_path)
-    for number in range(30):
-        ledger.list_late("Hits", [late(number)])
-        ledger.commit()
-    ledger.close()
-    assert [entry.id for entry in read_ledger(tmp_path)] == list(range(20, 30))
+def test_the_oldest_entries_go_when_there_are_too_many_and_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", 100)
+    monkeypatch.setattr(module, "_TRIM_EVERY", 10)
+    for first in range(0, 300, 60):  # lives, each of which lists twice what the one before had listed last
+        ledger = Ledger("field", tmp_path)
+        for number in range(max(0, first - 7), first + 60, 5):
+            ledger.list_late("Hits", [late(each) for each in range(number, min(number + 5, first + 60))])
+            ledger.commit()
+            entries = [entry.id for entry in read_ledger(tmp_path)]
+            last = entries[-1] + 1
+            assert entries == list(range(last - len(entries), last))
+            assert len(entries) < 110 and (last <= 100 or len(entries) >= 100)
+            assert gone_from(tmp_path) == last - len(entries)
+        ledger.close()
+    assert gone_from(tmp_path) > 0
+    listed = CliRunner().invoke(app, ["list", str(tmp_path)])
+    assert f"{gone_from(tmp_path)} older entries are not kept" in listed.stdout
 
 
 def test_without_a_folder_it_only_counts() -> None:

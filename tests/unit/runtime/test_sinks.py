@@ -18,6 +18,7 @@ import pytest
 
 from middleware.errors import SinkError
 from middleware.event import ORDER, Event
+from middleware.runtime.http_sink import LARGEST_BODY
 from middleware.runtime.sinks import FileSink, HttpSink, SqliteSink, as_record
 
 
@@ -280,3 +281,97 @@ def test_an_answer_that_is_no_http_is_asked_for_again() -> None:
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(SinkError, match="is no HTTP address"):
         HttpSink(url)
+
+
+class Narrow(BaseHTTPRequestHandler):
+    """An endpoint that takes bodies up to so many bytes, and keeps the sizes of those it has seen."""
+
+    most: ClassVar[int] = 0
+    sizes: ClassVar[list[int]] = []
+    taken: ClassVar[list[tuple[str, list[int]]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.sizes.append(len(body))
+        if len(body) <= self.most:
+            self.taken.append((self.headers["Idempotency-Key"], [event["id"] for event in json.loads(body)]))
+        self.send_response(204 if len(body) <= self.most else 413)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def narrow(most: int) -> Iterator[str]:
+    Narrow.most, Narrow.sizes, Narrow.taken = most, [], []
+    server = HTTPServer(("127.0.0.1", 0), Narrow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/goals"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def long_goals(sizes: list[int]) -> list[Event]:
+    return [Goal("x" * size, ts=number, id=number, source="referee", level=1) for number, size in enumerate(sizes)]
+
+
+def test_what_becomes_final_together_is_cut_into_bodies_between_events() -> None:
+    sizes = [1_000] * 600 + [500_000] + [1_000] * 300
+    with narrow(2**20) as url:
+        HttpSink(url).take(long_goals(sizes))
+    assert [number for _, ids in Narrow.taken for number in ids] == list(range(901)), "in order, each once"
+    assert len({key for key, _ in Narrow.taken}) == len(Narrow.taken)
+    assert [len(ids) for _, ids in Narrow.taken if 600 in ids] == [1]
+    small = [size for size, (_, ids) in zip(Narrow.sizes, Narrow.taken, strict=True) if 600 not in ids]
+    assert max(small) <= LARGEST_BODY < min(small[0], small[1]) * 1.1
+
+
+def test_an_endpoint_with_room_for_less_gets_less() -> None:
+    with narrow(20_000) as url:
+        sink = HttpSink(url)
+        sink.take(long_goals([1_000] * 300))
+        tried = len(Narrow.sizes)
+        sink.take(long_goals([1_000] * 300))
+        assert [number for _, ids in Narrow.taken for number in ids] == [*range(300), *range(300)]
+        assert max(Narrow.sizes[tried:]) <= 20_000, "it is not asked for more again"
+        with pytest.raises(SinkError, match=r"refuses the event Goal \('referee', 1\) of 50,0.. bytes as too large"):
+            sink.take(long_goals([10, 50_000, 10]))
+        assert Narrow.taken[-1][1] == [0]
+
+
+def test_an_answer_that_drips_is_cut_off_when_its_time_is_up() -> None:
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not over.wait(0.02):
+                try:
+                    connection.sendall(b"a")
+                except OSError:  # it was cut off
+                    return
+
+    said: list[str] = []
+
+    def take(port: int) -> None:
+        try:
+            HttpSink(f"http://127.0.0.1:{port}/", timeout=0.3, patience=0).take(goals(1, 1))
+        except SinkError as error:
+            said.append(str(error))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threads = [
+            threading.Thread(target=drip, args=(server,), daemon=True),
+            threading.Thread(target=take, args=(server.getsockname()[1],), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        over.set()
+        assert said and said[0].endswith("it has not answered within 0.3 s")
