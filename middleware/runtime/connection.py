@@ -12,9 +12,9 @@ from typing import Self
 
 from middleware.clock import MILLISECOND, SECOND
 from middleware.errors import NetworkError, WireError
-from middleware.pubsub.codec import Drops, Interest, Payload, decode_payload, encode
+from middleware.pubsub.codec import Drops
 from middleware.pubsub.link import Link, LinkStatistics
-from middleware.pubsub.wire import Parts, Role, decode_frame
+from middleware.pubsub.wire import Parts, Role, decode_frame, payload_size
 from middleware.runtime.keys import Keys
 from middleware.runtime.zeromq import Transport
 
@@ -42,7 +42,7 @@ class Connection:
         self,
         role: Role,
         address: str,
-        interest: Interest,
+        greeting: Parts,
         *,
         name: str | None,
         keys: Keys | None,
@@ -63,7 +63,7 @@ class Connection:
         now = time.monotonic_ns()
         self._answered_at = now
         self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, lasting=True)
-        self._link.greeting = [encode(interest)]
+        self._link.greeting = greeting
         self._keeper = threading.Thread(target=self._keep, name=f"slackline {role}", daemon=True)
         self._keeper.start()
 
@@ -115,14 +115,15 @@ class Connection:
         try:
             payload = self._link.receive(decode_frame(parts[0]), parts[1:], now)
             if payload is not None:
-                self._take(decode_payload(payload), payload)
+                self._take(payload)
         except WireError as error:
             self._drops[str(error).partition(":")[0]] += 1
         if restarts != self._link.restarts:
             self._link_restarted()
 
-    def _take(self, payload: Payload, parts: Parts) -> None:
-        """What the node sends."""
+    def _take(self, parts: Parts) -> None:
+        """Take a payload that the node has sent. Raises WireError."""
+        self._link.consume(payload_size(parts))
 
     def _link_restarted(self) -> None:
         """The node has lost what it knew of this link."""

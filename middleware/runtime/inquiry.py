@@ -8,9 +8,9 @@ import msgspec
 
 from middleware.clock import SECOND
 from middleware.errors import NetworkError
-from middleware.pubsub.codec import Answer, Interest, Payload, Question, encode
+from middleware.pubsub.codec import Answer, Interest, Question, decode_payload, encode
 from middleware.pubsub.waiting import NodeStatus
-from middleware.pubsub.wire import Parts, payload_size
+from middleware.pubsub.wire import Parts
 from middleware.runtime.connection import PATIENCE, Connection
 from middleware.runtime.keys import Keys
 
@@ -23,7 +23,7 @@ class Inquiry(Connection):
     def __init__(self, address: str, *, keys: Keys | None = None, node: str | None = None, patience: float = PATIENCE) -> None:
         self._number = 0
         self._answer: Answer | None = None
-        super().__init__("subscriber", address, Interest(1), name=None, keys=keys, node=node, patience=patience)
+        super().__init__("subscriber", address, [encode(Interest(1))], name=None, keys=keys, node=node, patience=patience)
 
     def ask(self, timeout: float = PATIENCE) -> NodeStatus:
         """What the node's streams wait for now. Raises NetworkError if it does not say within ``timeout`` seconds."""
@@ -38,7 +38,8 @@ class Inquiry(Connection):
                 self._pump(_WAIT)
             return msgspec.json.decode(self._answer.body, type=NodeStatus)
 
-    def _take(self, payload: Payload, parts: Parts) -> None:
-        self._link.consume(payload_size(parts))
+    def _take(self, parts: Parts) -> None:
+        super()._take(parts)
+        payload = decode_payload(parts)
         if type(payload) is Answer:
             self._answer = payload

@@ -57,7 +57,8 @@ class Publisher(Connection):
         self._clock: int | None = None
         self._events = 0
         self._waited = 0
-        super().__init__("publisher", address, Interest(1, raw=names), name=name, keys=keys, node=node, patience=patience)
+        greeting = [encode(Interest(1, raw=names))]
+        super().__init__("publisher", address, greeting, name=name, keys=keys, node=node, patience=patience)
 
     def publish(self, events: Sequence[Event]) -> None:
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""

@@ -11,27 +11,15 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 import msgspec
-from msgspec.structs import replace
 
-from middleware.change import Batch, Delta
+from middleware.change import Batch, Delta, Insert
 from middleware.clock import MILLISECOND
 from middleware.event import Event, EventTypes, type_name
 from middleware.pubsub.broker import Broker
-from middleware.pubsub.codec import (
-    Changes,
-    Drops,
-    EventCodec,
-    Gap,
-    Interest,
-    Mark,
-    OnSlow,
-    Ready,
-    decode_payload,
-    encode,
-    encode_delta,
-)
+from middleware.pubsub.codec import Changes, EventCodec, Interest, Mark, OnSlow, encode, encode_delta
 from middleware.pubsub.effects import Closed
 from middleware.pubsub.link import Link
+from middleware.pubsub.subscription import Arrived, Interruption, Subscription
 from middleware.pubsub.wire import Parts, Role, decode_frame, payload_size
 
 TICK = 10 * MILLISECOND
@@ -39,9 +27,6 @@ TICK = 10 * MILLISECOND
 
 _UP = "node"
 """The channel of a client to its node."""
-
-_MISSED = [encode(Gap(0, 0))]
-"""Stands where a subscriber sees for itself that changes are missing."""
 
 
 class Faults(msgspec.Struct):
@@ -196,11 +181,10 @@ class SimulatedNode:
 
 
 class _SimulatedClient:
-    def __init__(self, simulation: Simulation, role: Role, name: str, node: str, interest: Interest) -> None:
+    def __init__(self, simulation: Simulation, role: Role, name: str, node: str, greeting: Parts) -> None:
         self.name, self._node = name, node
-        self._interest = interest
         self.link = Link(name, role, simulation.now + 1, simulation.now, dials=True, lasting=True)
-        self.link.greeting = [encode(interest)]
+        self.link.greeting = greeting
         simulation.add(self)
 
     def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
@@ -228,7 +212,7 @@ class SimulatedPublisher(_SimulatedClient):
         self.waiting: list[list[Event] | tuple[str, int]] = []
         self._progress: dict[str, int] = {}
         self._restarts = 0
-        super().__init__(simulation, "publisher", name, node, Interest(1, raw=[type_name(each) for each in types]))
+        super().__init__(simulation, "publisher", name, node, [encode(Interest(1, raw=[type_name(each) for each in types]))])
 
     @property
     def idle(self) -> bool:
@@ -263,7 +247,7 @@ class SimulatedPublisher(_SimulatedClient):
 class SimulatedSubscriber(_SimulatedClient):
     """Keeps what it gets. While ``reading`` is off it takes nothing, like a program that hangs but whose system does not.
 
-    ``gaps``: how often it was told, or had to see for itself, that changes are missing.
+    ``gaps``: how often changes were missing.
     """
 
     def __init__(
@@ -274,47 +258,55 @@ class SimulatedSubscriber(_SimulatedClient):
         patterns: Collection[str],
         types: EventTypes,
         *,
+        final: bool = False,
         on_slow: OnSlow = "block",
         resumes: bool = False,
         after: Mark | None = None,
     ) -> None:
         self.events: list[Event] = []
         self.progress: dict[str, int] = {}
-        self.drops: Drops = Drops()
-        self.ready = False
-        self.gaps = self._restarts = 0
+        self.gaps = 0
         self.reading = True
-        self._codec = EventCodec(types)
-        self._inbox: list[Parts] = []
-        interest = Interest(1, sorted(patterns), on_slow, resumes=resumes, after=after)
-        super().__init__(simulation, "subscriber", name, node, interest)
+        self.subscription = Subscription(
+            sorted(patterns), EventCodec(types), final=final, on_slow=on_slow, resumes=resumes, after=after
+        )
+        super().__init__(simulation, "subscriber", name, node, self.subscription.greeting)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all nodes know it."""
+        return self.subscription.ready
+
+    @property
+    def drops(self) -> dict[str, int]:
+        """What it could not take, by reason; for gaps see above."""
+        return {reason: count for reason, count in self.subscription.drops.items() if reason != "interruption"}
+
+    def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
+        """See Endpoint."""
+        restarts = self.link.restarts
+        super().receive(channel, parts, now)
+        if restarts != self.link.restarts:
+            self.link.greeting = self.subscription.restarted()
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
-        if self._restarts != self.link.restarts:
-            self._restarts = self.link.restarts
-            if not self._interest.line:  # the node keeps no log, or has forgotten this subscriber: it cannot go on where it was
-                self._inbox.append(_MISSED)
-        while self.reading and self._inbox:
-            self._read(self._inbox.pop(0))
+        while self.reading and self.subscription.pending:
+            arrived, size = self.subscription.take()
+            self.link.consume(size)
+            for interruption in self.subscription.interruptions:
+                self._interrupted(interruption)
+            self.subscription.interruptions.clear()
+            self._read(arrived)
         return super().step(now)
 
     def _take(self, parts: Parts) -> None:
-        self._inbox.append(parts)
-        payload = decode_payload(parts)
-        if isinstance(payload, Changes) and payload.line:  # where to go on, should the node lose sight of this subscriber
-            self._interest = replace(self._interest, line=payload.line, position=payload.position)
-            self.link.greeting = [encode(self._interest)]
+        self.subscription.receive(parts)
 
-    def _read(self, parts: Parts) -> None:
-        payload = decode_payload(parts)
-        if isinstance(payload, Ready):
-            self.ready = True
-        elif isinstance(payload, Gap):
-            self.gaps += 1
-        elif isinstance(payload, Changes):
-            for head, block in zip(payload.blocks, parts[1:], strict=True):
-                self.events += self._codec.decode(head, block, self.drops).inserts
-            self.progress = payload.progress if payload.progress is not None else self.progress
-        if parts is not _MISSED:
-            self.link.consume(payload_size(parts))
+    def _interrupted(self, interruption: Interruption) -> None:
+        self.gaps += 1
+
+    def _read(self, arrived: Arrived) -> None:
+        self.events += [change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)]
+        for changes, _ in arrived:
+            self.progress = changes.progress if changes.progress is not None else self.progress

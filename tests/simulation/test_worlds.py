@@ -7,7 +7,6 @@ import random
 from collections import Counter
 
 import pytest
-from msgspec.structs import replace
 
 from middleware.change import Delta
 from middleware.clock import SECOND
@@ -16,7 +15,7 @@ from middleware.durability.core import Core, Doings
 from middleware.event import END
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub import journal
-from middleware.pubsub.codec import encode
+from middleware.pubsub.codec import Interest, encode
 from middleware.pubsub.journal import Journal
 from middleware.pubsub.lasting import LastingBroker
 from middleware.testing.simulation import SimulatedPublisher, Simulation
@@ -152,7 +151,6 @@ def test_a_gap_is_heeded_in_its_turn() -> None:
     assert sink.gaps == 1
     assert [event.id for event in sink.finals] == [2]
     late = Sink(simulation, "late", "a", ["Reading"], TYPES)
-    late._interest = replace(late._interest, line=1, position=0)  # it was there from the beginning, and is served from the log
-    late.link.greeting = [encode(late._interest)]
+    late.link.greeting = [encode(Interest(1, ["Reading"], line=1))]  # it was there from the beginning: served from the log
     simulation.run(SECOND)
     assert (late.gaps, [event.id for event in late.finals]) == (sink.gaps + 1, [2])

@@ -1,17 +1,16 @@
-"""Those who hold a simulated world to its promises: a watch over one producer, and a sink that is both early and final."""
+"""Those who hold a simulated world to its promises: a watch over one producer, and a sink."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
 
-from middleware.change import Batch, Delta
+from middleware.change import Delta, Insert
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity
-from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import BlockHead, Changes, Gap, Mark, Passed, Resumed, decode_payload, encode
-from middleware.pubsub.cursor import Cursor
+from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec
 from middleware.pubsub.merge import merged
-from middleware.pubsub.wire import Parts, payload_size
+from middleware.pubsub.subscription import Arrived, Interruption
+from middleware.pubsub.wire import Parts
 from middleware.testing.simulation import SimulatedSubscriber, Simulation
 
 
@@ -69,7 +68,7 @@ class Watch:
 
 
 class Sink(SimulatedSubscriber):
-    """A subscriber that takes each payload by itself: nets the early changes, and holds the final ones behind a barrier.
+    """A final subscription that stores what it gets together with the mark, and watches the early changes that come by.
 
     ``history``: all that it was told, as text.
     ``before``: its former life, if it was killed and goes on under its name: of what that one has stored so much is there as
@@ -90,39 +89,37 @@ class Sink(SimulatedSubscriber):
         copy: float = 1,
     ) -> None:
         self.finals: list[Event] = before.finals[: math.ceil(len(before.finals) * copy)] if before is not None else []
-        self._after = ORDER(self.finals[-1]) if self.finals else None
-        super().__init__(simulation, name, node, names, types, resumes=resumes, after=self._after)
+        after = ORDER(self.finals[-1]) if self.finals else None
+        super().__init__(simulation, name, node, names, types, final=True, resumes=resumes, after=after)
         self.resumes, self.before = resumes, before
         self.lacks: bool = before is not None and before.lacks
         self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
-        self.barrier = Barrier(names)
         self.watch = Watch(name)
-        self.cursor = Cursor(self._after)
         self.history: list[str] = []
+        self._codec = EventCodec(types)
 
-    def _read(self, parts: Parts) -> None:
-        payload = decode_payload(parts)
-        if isinstance(payload, Gap) or (isinstance(payload, Resumed) and self._is_beyond(payload.mark)):
-            self.barrier.forget()  # what stands may have been withdrawn, so none of it is called final any more
-            self.cursor.forget()
-            self.watch.is_blind = self.lacks = True
-        if not isinstance(payload, Changes):
-            super()._read(parts)
-            return
+    @property
+    def violations(self) -> dict[str, int]:
+        """Changes to what was final."""
+        assert self.subscription.barrier is not None
+        return dict(self.subscription.barrier.violations)
+
+    def _interrupted(self, interruption: Interruption) -> None:
+        super()._interrupted(interruption)
+        self.watch.is_blind = self.lacks = True
+
+    def _read(self, arrived: Arrived) -> None:
+        for changes, parts in arrived:
+            self._look(changes, parts)
+        self.finals += [change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)]
+        if (passed := self.subscription.passed()) is not None:
+            self.link.send(passed)
+
+    def _look(self, changes: Changes, parts: Parts) -> None:
+        """Watch one payload, as an early reader would see it."""
         by_type: dict[str, list[Delta]] = {}
-        for head, block in zip(payload.blocks, parts[1:], strict=True):
-            by_type.setdefault(head.type, []).append(self._codec.decode(head, block, self.drops))
-        batch = Batch({name: merged(deltas) for name, deltas in by_type.items()}, payload.progress or {})
-        self.history.append(repr((batch.deltas, batch.progress)))
-        self.watch.take(batch.deltas, batch.progress)
-        finals = self.barrier.take(batch)
-        self.link.consume(payload_size(parts))
-        if self.resumes:
-            self.cursor.moved((payload.line, payload.position), batch.deltas.values(), finals, self.barrier)
-        self.finals += self.cursor.fresh(finals)  # stored together with the mark, in one transaction
-        if self.resumes:
-            self.link.send([encode(Passed(payload.line, self.cursor.position, self.cursor.mark))])
-
-    def _is_beyond(self, mark: Mark | None) -> bool:
-        """Whether the node knows that there were finals behind those that this sink has, and does not have them any more."""
-        return mark is not None and self._after is not None and mark > self._after
+        for head, block in zip(changes.blocks, parts[1:], strict=True):
+            by_type.setdefault(head.type, []).append(self._codec.decode(head, block, Drops()))
+        deltas = {name: merged(same) for name, same in by_type.items()}
+        self.history.append(repr((deltas, changes.progress or {})))
+        self.watch.take(deltas, changes.progress or {})
