@@ -10,7 +10,7 @@ from detectors.window import bench, figures, keyed_bench
 
 @pytest.fixture(autouse=True)
 def nothing_else_to_collect():
-    """Each measurement collects garbage before it; that must not walk through all that other tests have left in this process."""
+    """Each measurement collects garbage before it, and need not walk through what other tests have left behind."""
     gc.freeze()
     yield
     gc.unfreeze()
