@@ -39,11 +39,14 @@ elif [ -e $manifest ]; then
 fi
 
 mapfile -t pure < <(existing tests/unit tests/property tests/golden tests/simulation)
-mapfile -t serial < <(existing tests/system tests/docs)
-# One worker, even for the tests that run one by one: a test that hangs then ends its worker, with a traceback, not the run.
+mapfile -t real < <(existing tests/system tests/docs)
+# Spark is started a dozen times, each for seconds: Java's second compiler costs more than it gains there.
+export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 ${JAVA_TOOL_OPTIONS:-}"
+# A test that hangs ends its worker, with a traceback, not the run.
 limit=(-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true)
-check "tests, in parallel" pytest -n 2 "${limit[@]}" "${pure[@]}"
-check "tests, one by one" pytest -n 1 "${limit[@]}" "${serial[@]}"
+check "tests, pure" pytest -n 2 "${limit[@]}" "${pure[@]}"
+# All tests with Spark go to one worker (tests/conftest.py), those with other processes, sockets and disks to the other.
+check "tests, real" pytest -n 2 --dist loadgroup "${limit[@]}" "${real[@]}"
 
 printf '\n==== summary\n'
 printf '%s\n' "${summary[@]}"

@@ -25,6 +25,7 @@ from detectors.window.workload import columns, cost, filled
 ARITIES = (2, 4, 8)
 N = 1 << 13
 ROUNDS = 20_000
+IN_ORDER_SIZES = tuple(1 << power for power in range(4, 19, 2))
 REPORT = Path("out/window-figures.html")
 
 Line = tuple[str, list[float], list[float]]
@@ -81,7 +82,7 @@ def _latency() -> Iterator[Line]:
 
 
 def _in_order(rounds: int) -> Iterator[Line]:
-    sizes = [1 << power for power in range(4, 19, 2)]
+    sizes = IN_ORDER_SIZES
     for name in ("sum", "geomean", "bloom"):
         some = sizes if name != "bloom" else sizes[:5]
         yield f"{name}", [float(n) for n in some], [_throughput(name, n, 0, rounds) for n in some]

@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -97,7 +97,13 @@ def run_command(command: Command, folder: Path) -> None:
         assert same, f"{command.line} prints\n{done.stdout}\nbut the document says\n{command.expected}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(TOP)))
+def with_marks(document: Path) -> Any:
+    """A document as a parameter, marked as a test with Spark if its python blocks use that."""
+    marks = [pytest.mark.spark] if "middleware.spark" in program(document.read_text()) else []
+    return pytest.param(document, marks=marks, id=str(document.relative_to(TOP)))
+
+
+@pytest.mark.parametrize("document", [with_marks(document) for document in DOCUMENTS])
 def test_python_blocks_run(document: Path, tmp_path: Path) -> None:
     run_program(f"{document.stem}.py", document.read_text(), tmp_path)
 

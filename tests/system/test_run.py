@@ -35,16 +35,6 @@ def test_a_scenario_from_recording_to_finals(tmp_path):
         assert result["latency_ms"][mode].keys() >= {"mean", "p99"}
         assert result["runs"][mode]["duplicates"] > 0
         assert result["runs"][mode]["violations"] == {}
-    again = subprocess.run(
-        [*command[:-2], "--mode", "speculative", "--speed", "max"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert len(list((tmp_path / "out" / "soccer").iterdir())) == 1, "the trace is prepared once"
 
 
 def test_a_scenario_that_is_not_there_is_bad_input():

@@ -18,7 +18,7 @@ SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 10
 HOPELESS = 1_000
-"""Where so many lines in a row are broken and none is good, the file is not of this format at all."""
+"""Where so many lines are broken, in a row or spread over a block, and none is good, the file is not of this format at all."""
 
 _ROW_NUMBER = re.compile(r"Row #\d+: ")
 
@@ -123,8 +123,10 @@ class TextReader:
 
         good = lines = broken = 0
         for block in blocks(split):
-            tables, bad = salvage(block, self.parse)
             count = _lines(block)
+            if not good and (reason := hopeless(block, self.parse)):
+                raise _another_format(split, f"{HOPELESS} spread over its first {lines + count}", reason)
+            tables, bad = salvage(block, self.parse)
             for start, table in tables:
                 positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
                 numbered = table.append_column("_position", [positions])
@@ -134,9 +136,12 @@ class TextReader:
             lines += count
             broken += len(bad)
             if not good and broken >= HOPELESS:
-                raise TraceError(
-                    f"{split.path} has not one good line among its first {lines}: {bad[0][1]}; is it another format?"
-                )
+                raise _another_format(split, f"its first {lines}", bad[0][1])
+
+
+def _another_format(split: Split, among: str, reason: str) -> TraceError:
+    where = "" if split.start == 0 else f" from byte {split.start} on"
+    return TraceError(f"{split.path} has not one good line among {among}{where}: {reason}; is it another format?")
 
 
 def _lines(block: bytes) -> int:
@@ -170,6 +175,24 @@ def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, Any]], list[tup
             if table.num_rows:
                 tables.append((first, table))
     return tables, bad
+
+
+def hopeless(block: bytes, parse: Parse) -> str | None:
+    """What is wrong with ``HOPELESS`` lines spread evenly over a block; None if one of them is good, or there are not so many.
+
+    At most ``HOPELESS`` parses, and one where the first line is good; to salvage a block without a good line takes two for
+    each line. They are spread, so that a recording that begins with a thousand broken lines is still read.
+    """
+    lines = [line for line in block.split(b"\n") if line.strip()]
+    if len(lines) < HOPELESS:
+        return None
+    reasons = []
+    for number in range(HOPELESS):
+        _, bad = salvage(lines[number * len(lines) // HOPELESS] + b"\n", parse)
+        if not bad:
+            return None
+        reasons.append(bad[0][1])
+    return reasons[0]
 
 
 def _short(error: ValueError) -> str:

@@ -9,8 +9,11 @@ import pytest
 
 from middleware.errors import TraceError
 from middleware.runtime.scenario import load_scenario
-from middleware.spark.delays import parse_delays
-from middleware.spark.prepared import trace_version
+from middleware.spark import prepared
+from middleware.spark.delays import Delays, parse_delays
+from middleware.spark.prepared import prepared_trace, trace_version
+from middleware.spark.readers.recording import Recording
+from middleware.spark.traces import DESCRIPTION
 from tests.unit.spark.test_traces import finish, write
 
 NODES = """
@@ -91,6 +94,42 @@ def test_a_generator_counts_by_its_code(tmp_path: Path, monkeypatch: pytest.Monk
     before = version(tmp_path)
     rewritten(code, "{}", "{ }")
     assert version(tmp_path) != before
+
+
+@pytest.fixture
+def preparations(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that Spark was to write a trace to, which it does not do here."""
+    folders: list[Path] = []
+
+    def prepare(recording: Recording, folder: Path, delays: Delays | None, *, force: bool, progress: prepared.Progress) -> None:
+        assert force, "what a preparation that was cut off has left is no obstacle"
+        progress("reading")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / DESCRIPTION).touch()
+        folders.append(folder)
+
+    monkeypatch.setattr(prepared, "prepare", prepare)
+    return folders
+
+
+def test_a_trace_is_prepared_once_and_anew_when_the_mapping_has_changed(cellar: Path, preparations: list[Path]) -> None:
+    out, steps = cellar / "out", list[str]()
+    first = prepared_trace(load_scenario(cellar), out, steps.append)
+    assert first.parent == out / "cellar"
+    assert prepared_trace(load_scenario(cellar), out, steps.append) == first
+    assert preparations == [first]
+    rewritten(cellar / "cellar.toml", '"s" }\nsource', '"ms" }\nsource')
+    changed = prepared_trace(load_scenario(cellar), out, steps.append)
+    assert changed != first
+    assert preparations == [first, changed]
+    assert steps == ["reading"] * 2
+
+
+def test_a_trace_that_was_cut_off_is_prepared_again(cellar: Path, preparations: list[Path]) -> None:
+    folder = prepared_trace(load_scenario(cellar), cellar / "out")
+    (folder / DESCRIPTION).unlink()
+    assert prepared_trace(load_scenario(cellar), cellar / "out") == folder
+    assert preparations == [folder, folder]
 
 
 def test_a_mapping_that_is_not_there_is_told(cellar: Path) -> None:

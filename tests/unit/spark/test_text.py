@@ -74,11 +74,35 @@ def test_a_broken_gzip_file_is_told(tmp_path: Path) -> None:
         [list(blocks(split)) for split in splits([file], header=False)]
 
 
-def test_a_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_told_after_a_few_lines_of_it(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_bytes(b"this is prose\n" * 200_000)
-    with pytest.raises(TraceError, match="not one good line"):
+    file.write_bytes(b"this is prose\n\n" * 200_000)
+    parsed: list[bytes] = []
+
+    def counted(block: bytes):  # type: ignore[no-untyped-def]
+        parsed.append(block)
+        return numbers(block)
+
+    with pytest.raises(TraceError, match=r"not one good line among 1000 spread over its first \d+: CSV parse error"):
+        list(TextReader("T", counted)(splits([file], header=False)[0]))
+    assert parsed == [b"this is prose\n"] * text.HOPELESS
+
+
+def test_long_lines_of_another_format_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "HOPELESS", 10)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 50)
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"this is prose\n" * 100)
+    with pytest.raises(TraceError, match="not one good line among its first 12: CSV parse error"):
         list(TextReader("T", numbers)(splits([file], header=False)[0]))
+
+
+def test_a_recording_that_begins_with_many_broken_lines_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"not yet,0\n" * 1_500 + b"1,2\n" * 200)
+    parts = list(TextReader("T", numbers)(splits([file], header=False)[0]))
+    assert sum(part.tables["T"].num_rows for part in parts if part.tables) == 200
+    assert sum(len(part.bad) for part in parts) == 1_500
 
 
 def test_positions_rise_over_blocks_and_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,61 @@
+"""``slackline run`` tells what it cannot run before it starts a node; no Spark here, as the trace is there already."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import middleware.cli.run as run_module
+from middleware.cli.main import COMMANDS, application
+from middleware.cli.output import ExitCode
+from tests.unit.spark.test_traces import finish, write
+
+NODES = """
+name = "yard"
+detectors = ["run_yard:Stops"]
+[recording]
+files = ["yard.csv"]
+mapping = "yard.toml"
+[[nodes]]
+name = "gate"
+detectors = ["*"]
+"""
+
+YARD = """
+from middleware import Detector, Event
+
+
+class Pong(Event):
+    number: int
+
+
+class Stop(Event):
+    pass
+
+
+class Stops(Detector):
+    subscribes, publishes = (Pong,), (Stop,)
+
+    def on_event(self, event):
+        return None
+"""
+
+
+def test_a_trace_of_other_types_starts_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run_yard.py").write_text(YARD)
+    (tmp_path / "nodes.toml").write_text(NODES)
+    (tmp_path / "yard.csv").write_text("\n")
+    trace = tmp_path / "trace"
+    write(trace, "Ping", [1, 2, 3])
+    finish(trace)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("middleware.spark.session.spark_session", nullcontext)
+    monkeypatch.setattr("middleware.spark.prepared.prepared_trace", lambda plan, out, progress: trace)
+    monkeypatch.setattr(run_module, "Cluster", lambda *nodes, **options: pytest.fail("nodes are started"))
+    told = CliRunner().invoke(application(COMMANDS), ["run", "."])
+    assert told.exit_code == ExitCode.BAD_INPUT, told.output
+    assert "holds Ping, which no detector reads" in told.stderr
+    assert "did you mean Pong?" in told.stderr
