@@ -25,7 +25,7 @@ LAUNCHER, JAVA = "org.apache.spark.launcher.Main", "org.apache.spark.deploy.Spar
 @pytest.mark.parametrize("moment", [LAUNCHER, JAVA])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_leaves_no_java_behind(tmp_path, moment, number):
-    command = [sys.executable, "-m", "slackline", "run", "bookstore", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "middleware.cli.main", "run", "bookstore", "--out", str(tmp_path)]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
     before: list[psutil.Process] = []
