@@ -265,6 +265,8 @@ class Hierarchy:
                     "to run it over the log again"
                 ) from error
             placed.adaptation = Alpha(*adaptation)
+            if self.adaptation is Adaptation.NONE:  # it is as configured, now
+                unit.alpha = unit.policies.alpha
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
 
     def _check_names(self, stored: Collection[str]) -> None:

@@ -93,7 +93,7 @@ class SingleLane:
         """Give the detector what is ready and take back what is removed."""
         return self._lane.take(ready.ahead, ready.behind, removed, clk, k)
 
-    def purge(self, final: int) -> list[Published]:
+    def purge(self, final: int, everywhere: bool = True) -> list[Published]:
         """Forget what is final; returns the failures among it."""
         return self._lane.purge(final)
 
@@ -263,16 +263,16 @@ class KeyedLanes:
                 gone.setdefault(lane, []).append(event)
         return gone
 
-    def purge(self, final: int) -> list[Published]:
+    def purge(self, final: int, everywhere: bool = False) -> list[Published]:
         """Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.
 
-        Busy lanes purge themselves as they run; this sweep is for those that fell silent.
+        Busy lanes purge themselves as they run; this sweep is for those that fell silent. ``everywhere``: in all lanes now.
         """
-        lanes = list(self._lanes.values()) if final == END else list(islice(self._sweep, _SWEEP))
+        lanes = list(self._lanes.values()) if everywhere or final == END else list(islice(self._sweep, _SWEEP))
         if not lanes:
             self._sweep = iter(list(self._lanes.values()))
         for lane in lanes:
-            if lane.history and lane.last <= final:
+            if lane.history and (everywhere or lane.last <= final):
                 self._failures += lane.purge(final)
         for order in [order for order in self._keyless if order[0] <= final]:
             self.counts.failures += 1

@@ -45,6 +45,11 @@ class OperatorLane:
         return self._operation.held
 
     @property
+    def has_failed(self) -> bool:
+        """Whether there are failures that are not listed yet."""
+        return bool(self._failures or self._operation.failures)
+
+    @property
     def is_due(self) -> bool:
         """Whether time has passed that the operation was not told of yet."""
         return self._now != self._told
@@ -84,7 +89,7 @@ class OperatorLane:
             out.k_plus = early
         return [out]
 
-    def purge(self, final: int) -> list[Published]:
+    def purge(self, final: int, everywhere: bool = True) -> list[Published]:
         """Operations forget by themselves; this gives the failures that became final."""
         failures, self._failures = self._failures, []
         failures += [Published(event, [], failure) for event, failure in self._operation.failed(final)]

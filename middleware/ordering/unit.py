@@ -155,6 +155,7 @@ class Unit:
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self._waiting: list[Event] = []
+        self._failures, self._failing = 0, END  # counted so far, and until when some of them are not final
         self._refused: dict[Identity, int] = {}  # whose last revision came too late, and its time: further ones rest on that
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = 0
         self._inserted = self._revised = self._retracted = 0
@@ -204,6 +205,8 @@ class Unit:
         deltas = self._emit(ready, removed, settled) if due else []
         if self.final == END or self._unpurged >= _PURGE_EVERY:
             self._purge()
+        if self.final >= self._failing:
+            self._list_failures()
         return deltas
 
     def _is_due(self) -> bool:
@@ -223,6 +226,8 @@ class Unit:
         self.emitted = max(self.emitted, self.final)
         if self.final == END:
             self._purge()
+        elif self.final >= self._failing:
+            self._list_failures()
 
     def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
@@ -340,6 +345,8 @@ class Unit:
         spent = timer() - start if timer is not None else None
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
             deltas = [composed(deltas)]
+        if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
+            self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
         corrected = self._count(deltas) if deltas else 0
         if spent is None and counts.rollbacks == rollbacks:
             self.costs.calm(emitted)
@@ -434,6 +441,12 @@ class Unit:
         if self.policies.spacing is None and self.final != END and self._operator is None:
             self._space()
         self.quarantine += self._lanes.purge(self.final)
+
+    def _list_failures(self) -> None:
+        """Failures have become final: list them now, however slow the stream is. O(keys)."""
+        self._failing = END
+        self.quarantine += self._lanes.purge(self.final, everywhere=True)
+        self._failures = self._lanes.counts.failures
 
     def _space(self) -> None:
         """Put the snapshots as far apart as is cheapest."""

@@ -135,14 +135,14 @@ impl KeyedLanes {
 
     /// Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.
     ///
-    /// Busy lanes purge themselves as they run; this sweep is for those that fell silent.
-    #[pyo3(name = "purge")]
-    fn purge_some(&mut self, py: Python<'_>, r#final: i64) -> PyResult<Vec<Py<PyAny>>> {
-        let count = if r#final == END { self.lanes.len() } else { SWEEP.min(self.lanes.len()) };
+    /// Busy lanes purge themselves as they run; this sweep is for those that fell silent. `everywhere`: in all lanes now.
+    #[pyo3(name = "purge", signature = (r#final, everywhere=false))]
+    fn purge_some(&mut self, py: Python<'_>, r#final: i64, everywhere: bool) -> PyResult<Vec<Py<PyAny>>> {
+        let count = if everywhere || r#final == END { self.lanes.len() } else { SWEEP.min(self.lanes.len()) };
         for _ in 0..count {
             self.sweep = if self.sweep + 1 < self.lanes.len() { self.sweep + 1 } else { 0 };
             let lane = &mut self.lanes[self.sweep];
-            if !lane.history.is_empty() && lane.last <= r#final {
+            if !lane.history.is_empty() && (everywhere || lane.last <= r#final) {
                 lane.purge(py, r#final, &mut self.shared)?;
             }
         }

@@ -1,0 +1,63 @@
+"""What makes a detector raise is listed once it is final, however slow the stream is."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.window import SUM, Tumbling, Windows
+from middleware.change import Delta
+from middleware.clock import SECOND
+from middleware.detector import Detector
+from middleware.event import Event
+from middleware.ordering import lanes
+from middleware.ordering.unit import Unit
+
+
+class Step(Event, frozen=True):
+    room: int
+
+
+class Held(Event, frozen=True):
+    start: int
+    end: int
+    total: float
+
+
+class Raising(Detector):
+    subscribes, publishes = (Step,), (Held,)
+
+    def on_event(self, event: Step) -> None:
+        if event.id % 2:
+            raise RuntimeError("odd")
+
+
+class RaisingRooms(Raising):
+    key = "room"
+
+
+def broken(event: Step) -> int:
+    if event.id % 2:
+        raise RuntimeError("odd")
+    return event.id
+
+
+DETECTORS = {
+    "one lane": Raising,
+    "lanes": RaisingRooms,
+    "windows": lambda: Windows(Step, Tumbling(SECOND), {"total": (SUM, broken)}, result=Held),
+}
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("kind", DETECTORS)
+def test_failures_of_a_slow_stream(kind: str, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
+    unit = Unit(kind, DETECTORS[kind]())
+    for number in range(1, 12):
+        ts = number * 10 * SECOND
+        unit.push(Delta([Step(number % 3, ts=ts, id=number, source="s")]), ts)
+        unit.push(Delta(), ts)
+        assert sorted(each.cause.id for each in unit.quarantine) == list(range(1, number, 2)), "all but the last, at once"
+        unit._check()
+    unit.push(Delta(), 120 * SECOND)
+    assert sorted(each.cause.id for each in unit.quarantine) == [1, 3, 5, 7, 9, 11], "the clock alone makes it final"
