@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from middleware.change import Batch, Delta, combined
 from middleware.derivation import levels, named
 from middleware.detector import Detector, code_of
 from middleware.errors import DetectorError, SlacklineError
-from middleware.event import END, NEVER, type_name
+from middleware.event import END, NEVER, TS, type_name
 from middleware.operator import Operator, described
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
@@ -138,7 +139,7 @@ class Hierarchy:
 
     def _step(self, placed: Placed, arrived: list[Parts], outside: dict[str, int], final: int | None) -> list[Delta]:
         """Run one unit: round by round, so that what was withdrawn and published again comes in that sequence."""
-        inputs = [combined(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
+        inputs = [_together(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
         unit = placed.unit
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
@@ -286,6 +287,22 @@ class Hierarchy:
     def statistics(self) -> list[UnitStatistics]:
         """What each unit has done so far."""
         return [placed.unit.statistics() for placed in self._placed]
+
+
+def _together(parts: list[Delta]) -> Delta:
+    """What has come at once of several types, each in its order of arrival, by time among each other. O(n log n).
+
+    One type behind the other would look like a delay: the clock would have passed what comes second.
+    """
+    whole = combined(parts)
+    runs = [part.inserts for part in parts if part.inserts]
+    if len(runs) > 1:
+        reached = [ts for run in runs for ts in accumulate(map(TS, run), max)]
+        order = sorted(range(len(reached)), key=reached.__getitem__)
+        whole.inserts = [whole.inserts[place] for place in order]
+        if whole.k_plus is not None:
+            whole.k_plus = [whole.k_plus[place] for place in order]
+    return whole
 
 
 def _definition(unit: Unit) -> str:

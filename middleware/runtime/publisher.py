@@ -63,21 +63,31 @@ class Publisher(Connection):
     def publish(self, events: Sequence[Event]) -> None:
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""
         for start in range(0, len(events), _EVENTS_A_FRAME):
-            part = events[start : start + _EVENTS_A_FRAME]
-            by_type: dict[str, list[Event]] = {}
-            for event in part:
-                by_type.setdefault(name_of(event), []).append(event)
-            self._send_deltas({name: Delta(same) for name, same in by_type.items()}, max(map(TS, part)))
+            self._publish(events[start : start + _EVENTS_A_FRAME])
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        """Send events of all types in one frame: one type ahead of another would move the clock, and make that late."""
+        by_type: dict[str, list[Event]] = {}
+        for event in events:
+            by_type.setdefault(name_of(event), []).append(event)
+        blocks = _blocks({name: Delta(same) for name, same in by_type.items()})
+        is_large = len(blocks) > len(by_type) or sum(len(block) for _, block in blocks) > LARGEST_BLOCK
+        if is_large and len(events) > 1:
+            middle = len(events) // 2
+            self._publish(events[:middle])
+            self._publish(events[middle:])
+        elif events:
+            self._send_blocks(blocks, max(map(TS, events)))
 
     def retract(self, event: Event) -> None:
         """Withdraw an event that was published."""
-        self._send_deltas({name_of(event): Delta(retracts=[event])}, None)
+        self._send_blocks(_blocks({name_of(event): Delta(retracts=[event])}), None)
 
     def revise(self, old: Event, new: Event) -> None:
         """Give an event that was published new content: same type, source and id."""
         if IDENTITY(old) != IDENTITY(new) or old.__class__ is not new.__class__:
             raise EventError(f"a revision keeps type, source and id: {old!r} -> {new!r}")
-        self._send_deltas({name_of(new): Delta(revises=[(old, new)])}, new.ts)
+        self._send_blocks(_blocks({name_of(new): Delta(revises=[(old, new)])}), new.ts)
 
     def publish_encoded(
         self, type_name: str, records: list[bytes] | bytes, count: int, clock: int, runs: list[Run] | None = None
@@ -117,14 +127,6 @@ class Publisher(Connection):
         """A record of the counts so far."""
         return PublisherStatistics(self._events, self._waited / SECOND, dict(self._drops), self.link_statistics())
 
-    def _send_deltas(self, deltas: Mapping[str, Delta], clock: int | None) -> None:
-        blocks = []
-        for name, delta in deltas.items():
-            inserts = delta.inserts
-            runs = runs_of(list(map(IDENTITY, inserts)), len(inserts) // 4 + 1) if inserts else None
-            blocks += encode_delta(name, delta, raw=True, runs=runs)
-        self._send_blocks(blocks, clock)
-
     def _send_blocks(self, blocks: list[tuple[BlockHead, bytes]], clock: int | None) -> None:
         for head, block in blocks:
             for ts in (head.oldest, head.newest, clock):
@@ -135,13 +137,13 @@ class Publisher(Connection):
                     f"{head.count} events {head.type} take {len(block)} bytes, at most {LARGEST_BLOCK} go at once: "
                     "publish fewer, or smaller ones"
                 )
+        heads = [head for head, _ in blocks]
         with self._lock:
-            for head, block in blocks:
-                self._await_room()
-                if clock is not None and (self._clock is None or clock > self._clock):
-                    self._clock = clock
-                self._link.send([encode(Changes(self._clock, None, [head])), block])
-                self._events += head.count
+            self._await_room()
+            if clock is not None and (self._clock is None or clock > self._clock):
+                self._clock = clock
+            self._link.send([encode(Changes(self._clock, None, heads)), *(block for _, block in blocks)])
+            self._events += sum(head.count for head in heads)
             self._flush_out()
 
     def _await_room(self) -> None:
@@ -159,3 +161,13 @@ class Publisher(Connection):
         """A node that starts anew must be told the promises anew, behind all that is sent again."""
         if self._progress or self._clock is not None:
             self._link.send([encode(Changes(self._clock, self._progress or None, []))])
+
+
+def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
+    """The blocks of changes by type, with the identities of what is new."""
+    blocks = []
+    for name, delta in deltas.items():
+        inserts = delta.inserts
+        runs = runs_of(list(map(IDENTITY, inserts)), len(inserts) // 4 + 1) if inserts else None
+        blocks += encode_delta(name, delta, raw=True, runs=runs)
+    return blocks

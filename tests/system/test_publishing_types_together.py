@@ -1,0 +1,74 @@
+"""What is published at once reaches the node at once, whatever its types: none makes the others late."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from test_network import DEADLINE
+
+from middleware.change import Insert
+from middleware.detector import Detector
+from middleware.event import END, Event, EventTypes
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.pubsub.codec import Changes, decode_payload
+from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.node import Node
+
+pytestmark = pytest.mark.system
+
+
+class Hot(Event, frozen=True):
+    text: str = ""
+
+
+class Cold(Event, frozen=True):
+    text: str = ""
+
+
+class Felt(Event, frozen=True):
+    kind: str
+
+
+class Feeling(Detector):
+    subscribes, publishes = (Hot, Cold), (Felt,)
+
+    def on_event(self, event: Hot | Cold) -> Felt:
+        return Felt(type(event).__name__, ts=event.ts)
+
+
+@pytest.mark.parametrize("size", [0, 2_000])
+def test_no_type_overtakes_another(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "x" * size
+    events = [(Hot if number % 3 else Cold)(text, ts=number * 10**9, id=number, source="s") for number in range(1, 2_001)]
+    hierarchy = Hierarchy([Feeling()])
+    node = Node("a", "tcp://127.0.0.1:*", processor=hierarchy, types=EventTypes([Hot, Cold, Felt]))
+    thread = threading.Thread(target=node.run)
+    thread.start()
+    found = []
+    with (
+        Subscriber(node.address, Felt, consistency="final") as subscriber,
+        Publisher(node.address, types=[Hot, Cold]) as publisher,
+    ):
+        subscriber.wait_ready(DEADLINE)
+        send, frames = publisher._link.send, []
+
+        def sent(parts, *others):  # type: ignore[no-untyped-def]
+            frames.append(decode_payload(parts))
+            return send(parts, *others)
+
+        monkeypatch.setattr(publisher._link, "send", sent)
+        publisher.publish(events)
+        told = [frame for frame in frames if isinstance(frame, Changes) and frame.blocks]
+        assert len(told) == 1 if not size else len(told) > 4
+        for frame in told:
+            assert frame.clock == max(head.newest for head in frame.blocks), "no frame speaks of what is in a later one"
+        publisher.advance([Hot, Cold], END)
+        for change in subscriber:
+            if isinstance(change, Insert):
+                found.append(change.event.ts)
+    node.stop()
+    thread.join()
+    assert found == [event.ts for event in events]
+    (unit,) = hierarchy.units
+    assert not unit.ledger and unit.clock.k == 0, "they came in order"
