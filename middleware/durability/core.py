@@ -14,7 +14,7 @@ import msgspec
 
 from middleware.change import Batch
 from middleware.clock import SECOND
-from middleware.durability.frozen import encode_checkpoint
+from middleware.durability.frozen import encode_checkpoint, uncollected
 from middleware.event import EventTypes
 from middleware.pubsub.effects import Closed, Effects
 from middleware.pubsub.ingress import Turned
@@ -191,6 +191,7 @@ class Core:
 
     def _checkpoint(self) -> bytes:
         """The state as bytes; to be called before the next step."""
-        units = self.processor.state() if self.processor is not None else {}
-        state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
-        return encode_checkpoint(state, self._types, self._known)
+        with uncollected():
+            units = self.processor.state() if self.processor is not None else {}
+            state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
+            return encode_checkpoint(state, self._types, self._known)

@@ -7,8 +7,10 @@ node's own state folder: they are as trusted as its code.
 
 from __future__ import annotations
 
+import gc
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from types import FunctionType
 from typing import Any
@@ -67,6 +69,18 @@ def encode_state(state: Any, types: EventTypes) -> bytes:
 def decode_state(data: bytes, types: EventTypes) -> Any:
     """The state that ``encode_state`` was given. Raises StateError if code that it needs is not there any more. O(size)."""
     return _loaded(BytesIO(data), types)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without garbage collections: all that is made here is kept, and looking through it again and again takes longer."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _dump(state: Any, data: BytesIO, types: EventTypes) -> None:

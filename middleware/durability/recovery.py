@@ -13,7 +13,7 @@ import msgspec
 
 from middleware.change import Batch, Change, Delta, consolidate
 from middleware.durability.core import Recoverable
-from middleware.durability.frozen import decode_checkpoint, known_events
+from middleware.durability.frozen import decode_checkpoint, known_events, uncollected
 from middleware.errors import StateError
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode
@@ -68,7 +68,8 @@ def recover(
     if checkpoint is not None:
         result.known = known_events(checkpoint, types)
         if not rebuild:
-            _restore(broker, hierarchy, decode_checkpoint(checkpoint, types), result)
+            with uncollected():
+                _restore(broker, hierarchy, decode_checkpoint(checkpoint, types), result)
             result.changed |= not set(types) <= result.known.keys()
     logged = frozenset(name for name in broker.publications if journal.is_wanted(name))
     made, stood = _replayed(broker, hierarchy, types, records, result, {} if rebuild else result.known)
