@@ -1,8 +1,8 @@
 """CURVE keys: files, the allow-list, and the gatekeeper that lets only listed keys in.
 
 A key file belongs to one node or client and holds its pair; only its owner can read it. The allow-list has one line for
-each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` that begins a line or a word begins a comment. The only mark is ``deploy``.
-It is reserved for keys from which code may come; as yet nobody can send code, so it has no effect.
+each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` that begins a line or a word begins a comment. The only mark is
+``deploy``. It is reserved for keys from which code may come; as yet nobody can send code, so it has no effect.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def load_allowed(path: Path) -> list[Allowed]:
 
 
 def _without_comment(words: list[str]) -> list[str]:
-    """The words before one that begins with '#'. No key does: '#' is Z85's digit 84, and 84 * 85^4 is more than 32 bits hold."""
+    """The words before one that begins with '#'. No key does: it is Z85's digit 84, and 84 * 85^4 is more than 32 bits hold."""
     return list(takewhile(lambda word: not word.startswith("#"), words))
 
 
