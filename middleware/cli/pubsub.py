@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, nullcontext
@@ -269,11 +270,14 @@ def event_of(event_type: EventType, fields: dict[str, Any]) -> Event:
         if field.name not in fields and field.required:
             key = key_of(field.name, _RESERVED, event_type.__struct_fields__)
             raise EventError(f"{type_name(event_type)} needs a field {key!r}")
-        values.append(fields.get(field.name, field.default))
+        is_given = field.name in fields or field.default_factory is msgspec.NODEFAULT
+        values.append(fields.get(field.name, field.default) if is_given else field.default_factory())
     try:
         return msgspec.convert(values, event_type)
     except msgspec.ValidationError as error:
-        raise EventError(f"{type_name(event_type)}: {error}") from None
+        names = event_type.__struct_fields__
+        told = re.sub(r"\$\[(\d+)\]", lambda place: f"$.{names[int(place[1])]}", str(error), count=1)
+        raise EventError(f"{type_name(event_type)}: {told}") from None
 
 
 def _records(file: str) -> Iterator[tuple[int, Any]]:

@@ -98,9 +98,13 @@ class _Line(msgspec.Struct):
 
 _BEGINNING = b'{"type":"'
 
+_UNSYNCED = 64 * 2**20
+"""Bytes at the end of a file among which those of a write lie that a power cut has torn; no batch is near that size."""
+
 
 class FileSink:
-    """JSON lines. A line that was cut off by a crash is cut away; the last whole one tells the mark.
+    """JSON lines. What a crash has cut off is cut away, and what lies behind a hole (NULs) that a power cut has left; the
+    last whole line tells the mark.
 
     A file that this did not write is refused, and left as it is.
     """
@@ -148,8 +152,9 @@ class FileSink:
             self._descriptor = -1
 
     def _repaired(self) -> tuple[Mark | None, int]:
-        """The mark, and the size once what follows the last line end is cut away: only if the file is a sink's own."""
-        size = os.fstat(self._descriptor).st_size
+        """The mark, and the size once what follows the last whole line is cut away: only if the file is a sink's own."""
+        found = os.fstat(self._descriptor).st_size
+        size = self._sound(found)
         tail, length = b"", 65_536
         while len(tail) < size and tail.count(b"\n") < 2:
             tail = os.pread(self._descriptor, min(length, size), max(0, size - length))
@@ -158,12 +163,21 @@ class FileSink:
         cut = tail[tail.rfind(b"\n") + 1 :]
         lines = tail[: len(tail) - len(cut)].splitlines()
         mark = _mark_of(lines[-1]) if lines else None
-        is_own = mark is not None if lines else not cut or _is_cut_off(cut)
+        is_own = mark is not None if lines else not found or (bool(cut) and _is_cut_off(cut))
         if not is_own:
             raise SinkError(f"{self._path} is no file of this kind: its last line is no event; use another one")
-        if cut:
+        if end < found:
             os.ftruncate(self._descriptor, end)
         return mark, end
+
+    def _sound(self, size: int) -> int:
+        """Where the first NUL byte is, which no line has: a page that did not come to the disk, though the size did."""
+        start = max(0, size - _UNSYNCED)
+        while part := os.pread(self._descriptor, min(2**20, size - start), start):
+            if (place := part.find(0)) >= 0:
+                return start + place
+            start += len(part)
+        return size
 
 
 def _mark_of(line: bytes) -> Mark | None:

@@ -18,6 +18,7 @@ import pytest
 
 from middleware.errors import SinkError
 from middleware.event import ORDER, Event
+from middleware.runtime import sinks
 from middleware.runtime.http_sink import LARGEST_BODY
 from middleware.runtime.sinks import FileSink, HttpSink, SqliteSink, as_record
 
@@ -66,6 +67,10 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         "{",
         '{"type":"Goal"}\n{"type":"Go',
         "\0\0\0",
+        "a\0",
+        '{"type":1}\0',
+        "Dear Sir,\n\0\0",
+        "\0" + '{"type":"Goal","ts":1,"level":0,"source":"x","id":1}\n',
         "x" * 200_000,
         '{"type":"Goal","ts":1}\n' + "x" * 200_000,
     ],
@@ -91,6 +96,32 @@ def test_the_first_line_may_be_cut_off_anywhere(tmp_path: Path) -> None:
         sink.take(goals(1, 1))
         sink.close()
         assert file.read_text() == line + "\n"
+
+
+@pytest.mark.parametrize("hole", [1, 5_000])
+def test_a_power_cut_leaves_holes_anywhere(tmp_path: Path, hole: int) -> None:
+    file = tmp_path / "goals.jsonl"
+    lines = b"".join(json.dumps(as_record(goal), separators=(",", ":")).encode() + b"\n" for goal in goals(1, 3))
+    for place in range(1, len(lines) + 1, 3):
+        for behind in (b"", lines[place + hole :]):  # pages come to the disk in any order
+            file.write_bytes(lines[:place] + b"\0" * hole + behind)
+            sink = FileSink(file)
+            kept = lines[:place].count(b"\n")
+            assert sink.mark == (ORDER(goals(kept, kept)[0]) if kept else None)
+            if kept < 3:
+                sink.take(goals(kept + 1, 3))
+            sink.close()
+            assert file.read_bytes() == lines
+
+
+def test_holes_are_looked_for_where_a_batch_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "_UNSYNCED", 300)
+    file = tmp_path / "goals.jsonl"
+    lines = b"".join(json.dumps(as_record(goal), separators=(",", ":")).encode() + b"\n" for goal in goals(1, 100))
+    file.write_bytes(lines[:-200] + b"\0" * 200)
+    sink = FileSink(file)
+    assert sink.mark == ORDER(goals(97, 97)[0])
+    sink.close()
 
 
 @contextmanager
