@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from middleware.errors import TraceError
+from middleware.spark.java import java_gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +100,6 @@ def check_installed() -> None:
 
 def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     logging = scratch / "log4j2.properties"
@@ -113,12 +113,16 @@ def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
     conf = SparkConf().setMaster(f"local[{cores}]").setAppName("slackline").setAll(list(settings.items()))
     log = scratch / "spark.log"
     try:
-        # Java's own chatter must not run into what the command shows: it goes to a file, and into the error if there is one.
-        with log.open("wb") as chatter:
-            gateway = None if SparkContext._gateway else launch_gateway(conf, {"stderr": chatter})  # type: ignore[no-untyped-call]
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        if SparkContext._gateway:
+            return SparkSession(SparkContext(conf=conf))
+        with java_gateway(conf, log) as gateway:
+            try:
+                return SparkSession(SparkContext(conf=conf, gateway=gateway))
+            except BaseException:  # Java is ended, and must not be taken for one that runs
+                SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+                raise
     except Exception as error:
-        said = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+        said = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:]) if log.exists() else ""
         raise TraceError(
             f"Spark does not start: {reason(error)} {said} (slackline doctor --spark looks for the cause)"
         ) from error

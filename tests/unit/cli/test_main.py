@@ -173,3 +173,35 @@ def test_installed_command_runs() -> None:
         [command, "--version"], capture_output=True, text=True, check=True, env=os.environ | {"NO_COLOR": "1"}
     )
     assert done.stdout == f"slackline {__version__}\n"
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["slackline", "--version"]
+import slackline
+slackline.main()
+"""
+
+
+@pytest.mark.parametrize("module", ["middleware", "msgspec", "middleware.errors", "typer", "middleware.cli.output"])
+def test_control_c_while_modules_are_imported_ends_without_a_traceback(module: str) -> None:
+    code = INTERRUPTED_IMPORT.format(module=module)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_control_c_ends_in_order_again_once_all_is_imported() -> None:
+    code = WAITING.replace("main.main()", "import slackline; slackline.main()")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (ExitCode.INTERRUPTED, "")
