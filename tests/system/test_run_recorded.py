@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -153,6 +154,25 @@ def test_wrong_arguments_are_told_before_spark_starts(yard: Path) -> None:
         assert done.returncode == 2, done.stderr
         assert told in done.stderr
     assert not (yard / "out").exists()
+
+
+def test_sql_queries_the_recording_too(yard: Path) -> None:
+    """The same lines that a run takes, from the trace that a run prepares."""
+    query = "SELECT truck, x, count(*) AS n FROM Position [SIZE 1 hour] GROUP BY truck, x"
+    command = [sys.executable, "-m", "middleware.cli.main", "sql", "--scenario", ".", "--final", "--json", "-"]
+    for more in (["-e", query], ["-e", "SELECT truck FROM Alarm"]):
+        done = subprocess.run([*command, *more], cwd=yard, capture_output=True, text=True, timeout=DEADLINE, check=False)
+        if more[1] == query:
+            assert done.returncode == 0, done.stderr
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            counted = Counter((truck, x) for _, truck, x in ROWS)
+            assert {(line["truck"], line["x"]): line["n"] for line in lines} == counted
+            assert "left out 2 broken lines" in done.stderr
+            assert "Spark prepares" in done.stderr
+        else:
+            assert [json.loads(line)["truck"] for line in done.stdout.splitlines()] == [truck for _, truck in stops()]
+            assert "Spark prepares" not in done.stderr, "it is there already"
+            assert "the recording holds nothing of Whistle" in done.stderr
 
 
 def test_sigterm_while_it_feeds_leaves_no_process_behind(yard: Path) -> None:
