@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from inspect import get_annotations
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
@@ -76,6 +77,12 @@ def check_event_type(event_type: EventType) -> None:
     """Raise EventError if it is none, or one that cannot be stamped and sent: fields of its own come first, by position."""
     if not (isinstance(event_type, type) and issubclass(event_type, Event)):
         raise EventError(f"{event_type!r} is not an event type: declare it as 'class Name(Event): ...'")
+    declared = [name for each in event_type.__mro__[: event_type.__mro__.index(Event)] for name in get_annotations(each)]
+    if taken := [name for name in Event.__struct_fields__ if name in declared]:
+        raise EventError(
+            f"event type {event_type.__name__} has a field of its own named {' and '.join(taken)}: every event has "
+            f"{', '.join(Event.__struct_fields__)} already; give yours another name"
+        )
     if event_type.__struct_fields__[-4:] != Event.__struct_fields__:
         raise EventError(f"event type {event_type.__name__} has keyword-only fields: declare it without kw_only=True")
 

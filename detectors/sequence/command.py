@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
 from middleware.change import Batch, Change, Insert, Revise
-from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, results
 from middleware.cli.pubsub import described, event_types
 from middleware.detector import Detector
 from middleware.errors import SlacklineError
@@ -255,7 +254,7 @@ class _Lines:
         self._totals = {"final": 0, "early": 0, "revised": 0, "withdrawn": 0}
         self._json = None
         if json_file is not None:
-            self._json = sys.stdout if json_file == STANDARD_OUTPUT else open(json_file, "w", encoding="utf-8")  # noqa: SIM115
+            self._json = results() if json_file == STANDARD_OUTPUT else open(json_file, "w", encoding="utf-8")  # noqa: SIM115
 
     def show(self, change: Change | None, final: Event | None) -> bool:
         """Take a change or a final; False when enough has been shown."""
@@ -291,7 +290,7 @@ class _Lines:
         )
         if late:
             self._screen.print(f"{late:,} events came when results about them were final, and were left out: raise --horizon")
-        if self._json is not None and self._json is not sys.stdout:
+        if self._json is not None and self._json is not results():
             self._json.close()
 
 

@@ -72,6 +72,7 @@ def node(
     hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)
     durable = chosen.is_durable(name)
     folder = state if state is not None or not durable else state_folder(chosen) / name
+    is_new = folder is None or not any(folder.glob("*.sqlite"))
     ledger = Ledger(name, folder)
     reporter = Reporter(hierarchy, ledger)
     sources = chosen.plan.sources.policy()
@@ -91,6 +92,9 @@ def node(
         )
     except NetworkError as error:  # before it runs: what it was given will not do
         raise ScenarioError(f"node {name} cannot start: {error}") from None
+    if folder is not None:
+        log = structlog.get_logger()
+        log.info("state folder", node=name, folder=str(folder.resolve()), begins="anew" if is_new else "where it ended")
     if tethered:
         threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
     running.run()

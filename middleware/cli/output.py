@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import msgspec
 import typer
@@ -36,8 +39,66 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
+class _Prints(io.TextIOBase):
+    """Stands for standard output while ``results`` go there: what is printed goes to standard error.
+
+    Its descriptor is still that of standard output: whoever opens that one anew writes results.
+    """
+
+    def __init__(self, results: TextIO) -> None:
+        self.results = results
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
+
+    def fileno(self) -> int:
+        return self.results.fileno()
+
+
+@contextmanager
+def results_alone() -> Iterator[None]:
+    """Results have standard output for themselves: what code of the user's prints meanwhile goes to standard error.
+
+    To be left with the command; ``results`` is where they are written.
+    """
+    before = sys.stdout
+    sys.stdout = _Prints(results())
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
+def results() -> TextIO:
+    """Standard output, for results."""
+    alone: TextIO = getattr(sys.stdout, "results", sys.stdout)
+    return alone
+
+
+def kept_for_results(context: typer.Context, file: str | None) -> str | None:
+    """Callback of an option that takes a file for results: if that is standard output, nothing else may go there."""
+    if file == STANDARD_OUTPUT:
+        context.with_resource(results_alone())
+    return file
+
+
 JsonFile = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; [bold]-[/] is standard output.")
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Write the result as JSON to FILE; [bold]-[/] is standard output.",
+        callback=kept_for_results,
+    ),
 ]
 """The option that every command with a result has; hand it to ``console`` and ``write_json``."""
 
@@ -62,8 +123,9 @@ def write_json(data: Any, file: str) -> None:
     """
     text = msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
     if file == STANDARD_OUTPUT:
-        sys.stdout.write(text.decode())
-        sys.stdout.flush()
+        out = results()
+        out.write(text.decode())
+        out.flush()
         return
     write_file(file, text)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 import msgspec
 
-from middleware.cli.output import STANDARD_OUTPUT, write_file
+from middleware.cli.output import STANDARD_OUTPUT, results, write_file
 from middleware.event import Event
 from middleware.runtime.records import as_record
 
@@ -19,7 +18,8 @@ def write_results(finals: Iterable[Event], file: str) -> None:
     """
     lines = b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in finals)
     if file == STANDARD_OUTPUT:
-        sys.stdout.write(lines.decode())
-        sys.stdout.flush()
+        out = results()
+        out.write(lines.decode())
+        out.flush()
     else:
         write_file(file, lines)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, write_json
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
 from middleware.cli.results import write_results
 from middleware.errors import RunError, ScenarioError, TraceError
 from middleware.event import type_name
@@ -46,7 +46,11 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
     results: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the final results to FILE as lines of JSON; [bold]-[/] is standard output."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the final results to FILE as lines of JSON; [bold]-[/] is standard output.",
+            callback=kept_for_results,
+        ),
     ] = None,
     json: JsonFile = None,
 ) -> None:

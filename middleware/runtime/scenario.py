@@ -329,8 +329,17 @@ def load_scenario(where: str | Path) -> Scenario:
 
 
 def state_folder(scenario: Scenario) -> Path:
-    """Where nodes of a scenario keep their logs and checkpoints, unless they are told."""
-    return Path(os.environ.get(STATE, ".slackline")) / scenario.plan.name
+    """Where nodes of a scenario keep their logs and checkpoints, unless they are told.
+
+    That is beside its file, from wherever a node is started; for a scenario that came with Slackline, or in whose folder
+    nothing can be written, it is in the working folder.
+    """
+    if STATE in os.environ:
+        return Path(os.environ[STATE]) / scenario.plan.name
+    installed = _package_folder("scenarios")
+    is_own = installed is None or not scenario.folder.is_relative_to(installed.resolve())
+    beside = is_own and os.access(scenario.folder, os.W_OK)
+    return (scenario.folder if beside else Path.cwd()) / ".slackline" / scenario.plan.name
 
 
 def changed_plan(where: str | Path, file: Path) -> Scenario:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -55,6 +56,7 @@ class Alarms(Detector):
     subscribes, publishes = (Stop, Whistle), (Alarm,)
 
     def on_event(self, event):
+        print("got", event.ts)
         return Alarm(event.truck, ts=event.ts) if isinstance(event, Stop) else None
 """
 
@@ -117,20 +119,21 @@ def stops() -> list[tuple[int, int]]:
 
 
 def test_broken_lines_missing_types_and_failures_are_told_and_the_results_are_right(yard: Path) -> None:
-    done = run(yard, "--json", "result.json", "--results", "finals.jsonl")
+    done = run(yard, "--json", "result.json", "--results", "-")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "left out 2 broken lines" in done.stdout
-    assert "yard.csv:102: column time" in done.stdout
-    assert "the recording holds nothing of Whistle, which detectors read" in done.stdout
-    assert "Stops on node gate failed at 9 events, and went on without:" in done.stdout
-    assert "9 x ValueError: unlucky 13" in done.stdout
-    assert "Spark prepares the trace: reading" in done.stdout, "progress, where there is no terminal"
+    assert "left out 2 broken lines" in done.stderr
+    assert "yard.csv:102: column time" in done.stderr
+    assert "the recording holds nothing of Whistle, which detectors read" in done.stderr
+    assert "Stops on node gate failed at 9 events, and went on without:" in done.stderr
+    assert "9 x ValueError: unlucky 13" in done.stderr
+    assert "Spark prepares the trace: reading" in done.stderr, "progress, where there is no terminal"
     result = json.loads((yard / "result.json").read_text())
     assert result["broken"]["count"] == BROKEN
     for mode in ("speculative", "buffering"):
         (unit,) = [unit for unit in result["runs"][mode]["units"] if unit["detector"] == "Stops"]
         assert (unit["failed"], unit["errors"]) == (9, {"ValueError: unlucky 13": 9})
-    lines = [json.loads(line) for line in (yard / "finals.jsonl").read_text().splitlines()]
+    assert "got 17" in done.stderr, "what a detector prints is no result"
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
     for name in ("Stop", "Alarm"):
         assert [(line["ts"], line["truck"]) for line in lines if line["type"] == name] == stops()
     assert [line["ts"] for line in lines] == sorted(line["ts"] for line in lines)
@@ -148,6 +151,25 @@ def test_wrong_arguments_are_told_before_spark_starts(yard: Path) -> None:
         assert done.returncode == 2, done.stderr
         assert told in done.stderr
     assert not (yard / "other").exists()
+
+
+def test_sql_queries_the_recording_too(yard: Path) -> None:
+    """The same lines that a run takes, from the trace that a run prepares."""
+    query = "SELECT truck, x, count(*) AS n FROM Position [SIZE 1 hour] GROUP BY truck, x"
+    command = [sys.executable, "-m", "middleware.cli.main", "sql", "--scenario", ".", "--final", "--json", "-"]
+    for more in (["-e", query], ["-e", "SELECT truck FROM Alarm"]):
+        done = subprocess.run([*command, *more], cwd=yard, capture_output=True, text=True, timeout=DEADLINE, check=False)
+        if more[1] == query:
+            assert done.returncode == 0, done.stderr
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            counted = Counter((truck, x) for _, truck, x in ROWS)
+            assert {(line["truck"], line["x"]): line["n"] for line in lines} == counted
+            assert "left out 2 broken lines" in done.stderr
+            assert "Spark prepares" in done.stderr
+        else:
+            assert [json.loads(line)["truck"] for line in done.stdout.splitlines()] == [truck for _, truck in stops()]
+            assert "Spark prepares" not in done.stderr, "it is there already"
+            assert "the recording holds nothing of Whistle" in done.stderr
 
 
 def test_sigterm_while_it_feeds_leaves_no_process_behind(yard: Path) -> None:

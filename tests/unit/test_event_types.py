@@ -27,3 +27,24 @@ def test_fields_by_keyword_only_are_refused_where_they_are_declared_or_deployed(
         EventTypes([ByKeyword])
     with pytest.raises(EventError, match="keyword-only"):
         check_declaration(Reads())
+
+
+class Alone(Event):
+    ts: float  # type: ignore[assignment]
+
+
+class First(Event):
+    celsius: float
+    level: int
+
+
+class Last(ByPosition):
+    source: int  # type: ignore[assignment]
+    id: str  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(("event_type", "fields"), [(Alone, "ts"), (First, "level"), (Last, "id and source")])
+def test_a_field_that_every_event_has_is_named(event_type: type[Event], fields: str) -> None:
+    told = f"event type {event_type.__name__} has a field of its own named {fields}: every event has ts, id, source, level"
+    with pytest.raises(EventError, match=told):
+        EventTypes([event_type])

@@ -14,7 +14,8 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.shell.lines import LineReader
 from middleware.change import Batch, Delta
-from middleware.errors import NetworkError, SlacklineError, TraceError
+from middleware.cli.output import STANDARD_OUTPUT, console
+from middleware.errors import NetworkError, TraceError
 from middleware.event import END, TS, Event, EventTypes, type_name
 from middleware.pubsub.seen import SeenIds
 from middleware.runtime.scenario import Scenario
@@ -120,17 +121,22 @@ def _host(source: s.Host, stack: ExitStack) -> Iterator[list[str]]:
 
 
 class Recorded:
-    """The generated recording of a scenario, in the order of its drawn arrival times, as fast as it can be taken."""
+    """The recording of a scenario, in the order of arrival, as fast as it can be taken.
+
+    What is generated is drawn here and now; what is read from files comes from the scenario's trace, which Spark prepares
+    unless it is there already (``slackline run`` and ``slackline query`` use the same one). Raw types of which the recording
+    holds nothing have ended. Raises SlacklineError if there is no recording, or it cannot be read.
+    """
 
     def __init__(self, scenario: Scenario, types: EventTypes, batch: int = 256) -> None:
         plan = scenario.plan.recording
-        if plan.generate is None:
-            raise SlacklineError(f"{scenario.plan.name} has no generated recording: run it (slackline run), and query the mesh")
+        self._is_drawn = plan.generate is not None and plan.delay_like is None
         self._scenario = scenario
         self._types = types
         self._size = batch
         self._repeated = 0
         self._tables: dict[str, Any] = {}
+        self._folder: Path | None = None
 
     def _load(self) -> dict[str, Any]:
         from middleware.runtime.scenario import load_object
@@ -141,20 +147,45 @@ class Recorded:
             self._tables = make(plan.seed, plan.seconds)
         return self._tables
 
+    def _trace(self) -> Path:
+        from middleware.cli.run import prepared
+
+        if self._folder is None:
+            self._folder = prepared(self._scenario, Path("out"), console(STANDARD_OUTPUT))  # told on standard error
+        return self._folder
+
+    @property
+    def _held(self) -> frozenset[str]:
+        """The names of the types that the recording holds."""
+        if self._is_drawn:
+            return frozenset(self._load())
+        from middleware.spark.traces import load_trace
+
+        return frozenset(load_trace(self._trace()).types)
+
     @property
     def types(self) -> frozenset[str]:
-        return frozenset(self._load())
+        return self._held | (frozenset(self._scenario.types) - frozenset(self._scenario.derived))
 
     def __iter__(self) -> Iterator[Batch]:
-        arrived = sorted(self._arrivals(), key=lambda pair: pair[0])
         seen = SeenIds()
         self._repeated = 0
-        for at in range(0, len(arrived), self._size):
-            part = [event for _, event in arrived[at : at + self._size]]
-            fresh = [event for event in part if seen.add(event.source, event.id)]
-            self._repeated += len(part) - len(fresh)
-            yield batch_of(fresh)
+        for arrived in self._arrived():
+            for at in range(0, len(arrived), self._size):
+                part = arrived[at : at + self._size]
+                fresh = [event for event in part if seen.add(event.source, event.id)]
+                self._repeated += len(part) - len(fresh)
+                yield batch_of(fresh)
         yield Batch({}, dict.fromkeys(self.types, END))
+
+    def _arrived(self) -> Iterator[list[Event]]:
+        """All events in the order of arrival, in lists of any length."""
+        if self._is_drawn:
+            yield [event for _, event in sorted(self._arrivals(), key=lambda pair: pair[0])]
+            return
+        from middleware.spark.traces import read_trace
+
+        yield from read_trace(self._trace(), self._types)
 
     def _arrivals(self) -> Iterator[tuple[int, Event]]:
         import numpy as np
@@ -178,7 +209,10 @@ class Recorded:
                 yield from (pair for pair, is_twice in zip(zip(copies, events, strict=True), twice, strict=True) if is_twice)
 
     def notes(self) -> list[str]:
-        return [f"{self._repeated} ticks came twice, and were taken once"] if self._repeated else []
+        notes = [f"{self._repeated} events came twice, and were taken once"] if self._repeated else []
+        if empty := sorted(self.types - self._held):
+            notes.append(f"the recording holds nothing of {', '.join(empty)}")
+        return notes
 
 
 class Mesh:

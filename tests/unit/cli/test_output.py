@@ -1,11 +1,14 @@
 """JSON for machines: whole files, a clean standard output, readable errors."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from middleware.cli.output import console, print_error, write_json
+from middleware.cli.output import console, print_error, results_alone, write_json
 from middleware.errors import ScenarioError, SlacklineError
 
 DATA = {"events": 3, "latency_ms": {"mean": 1.5, "p99": float("nan")}}
@@ -49,3 +52,42 @@ def test_errors_show_brackets_and_notes_as_they_are(capsys: pytest.CaptureFixtur
     error.add_note("add a name")
     print_error(error)
     assert capsys.readouterr().err == "error: match.toml: [red]nodes[0]\n  add a name\n"
+
+
+NOISY = """
+from middleware import Detector, Event
+
+print("imported")
+
+class Hit(Event):
+    peak: float
+
+class Loud(Detector):
+    subscribes = (Hit,)
+
+    def on_event(self, event):
+        print("got", event.ts)
+"""
+
+
+def test_what_a_detector_prints_is_no_json(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    command = [sys.executable, "-m", "middleware.cli.main", "check", "noisy:Loud", "--count", "3", "--json", "-"]
+    here = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(tmp_path)])}
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | here, capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout), done.stderr
+    assert "imported\ngot " in done.stderr
+
+
+def test_results_have_standard_output_for_themselves(capfd: pytest.CaptureFixture[str]) -> None:
+    before = sys.stdout
+    with results_alone():
+        with results_alone():
+            print("printed")
+            write_json(DATA, "-")
+        with open(os.dup(sys.stdout.fileno()), "w") as out:
+            out.write("opened\n")
+        sys.stdout.flush()
+    assert sys.stdout is before
+    out, err = capfd.readouterr()
+    assert (out.endswith("}\nopened\n"), "printed" in out, err) == (True, False, "printed\n")

@@ -1,7 +1,10 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from middleware.errors import ScenarioError
-from middleware.runtime.scenario import load_scenario
+from middleware.runtime.scenario import load_scenario, state_folder
 
 GOOD = """
 name = "small"
@@ -196,3 +199,19 @@ def test_files_that_are_not_there_name_the_places_looked_in(write, monkeypatch, 
 @pytest.mark.parametrize("name", ["soccer", "umts", "debs2013"])
 def test_the_scenarios_that_come_with_the_project_are_sound(name):
     assert load_scenario(name).plan.name == name
+
+
+def test_state_is_beside_the_scenario_from_wherever_it_is_started(write, tmp_path, monkeypatch):
+    folder = write(GOOD)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.delenv("SLACKLINE_STATE", raising=False)
+    for place in (folder, elsewhere):
+        monkeypatch.chdir(place)
+        assert state_folder(load_scenario(folder)) == folder / ".slackline" / "small"
+        assert state_folder(load_scenario("ticks")) == place / ".slackline" / "ticks", "it came with Slackline"
+    with monkeypatch.context() as other:
+        other.setattr(os, "access", lambda path, mode: Path(path) != folder)
+        assert state_folder(load_scenario(folder)) == elsewhere / ".slackline" / "small"
+    monkeypatch.setenv("SLACKLINE_STATE", "/var/lib/slackline")
+    assert state_folder(load_scenario(folder)) == Path("/var/lib/slackline/small")
