@@ -45,8 +45,9 @@ export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 ${JAVA_TOOL_OPTIONS:-}"
 # A test that hangs ends its worker, with a traceback, not the run.
 limit=(-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true)
 check "tests, pure" pytest -n 2 "${limit[@]}" "${pure[@]}"
-# All tests with Spark go to one worker (tests/conftest.py), those with other processes, sockets and disks to the other.
-check "tests, real" pytest -n 2 --dist loadgroup "${limit[@]}" "${real[@]}"
+# Whole files, in the order of tests/conftest.py: their tests share nodes and Spark sessions. A test does not know of the other
+# file's processes: all have free ports and folders of their own.
+check "tests, real" pytest -n 2 --dist loadfile --no-loadscope-reorder "${limit[@]}" "${real[@]}"
 
 printf '\n==== summary\n'
 printf '%s\n' "${summary[@]}"
