@@ -44,9 +44,12 @@ mapfile -t real < <(existing tests/system tests/docs)
 export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 ${JAVA_TOOL_OPTIONS:-}"
 # A test that hangs ends its worker, with a traceback, not the run.
 limit=(-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true)
-check "tests, pure" pytest -n 2 "${limit[@]}" "${pure[@]}"
-# All tests with Spark go to one worker (tests/conftest.py), those with other processes, sockets and disks to the other.
-check "tests, real" pytest -n 2 --dist loadgroup "${limit[@]}" "${real[@]}"
+# Each worker has one half of the tests, and takes from the other's end when it is done: neighbours, which share what is dear to
+# make, stay together.
+check "tests, pure" pytest -n 2 --dist worksteal "${limit[@]}" "${pure[@]}"
+# Whole files, in the order of tests/conftest.py: their tests share nodes and Spark sessions. A test does not know of the other
+# file's processes: all have free ports and folders of their own.
+check "tests, real" pytest -n 2 --dist loadfile --no-loadscope-reorder "${limit[@]}" "${real[@]}"
 
 printf '\n==== summary\n'
 printf '%s\n' "${summary[@]}"
