@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -97,6 +98,7 @@ def sub(
     chosen: Consistency = "final" if consistency == "final" or to is not None else "early"
     with ExitStack() as stack:
         known = event_types(types_from)
+        _check_known(types, known, types_from)
         sink = stack.enter_context(closing(open_sink(to))) if to is not None else None
         subscriber = stack.enter_context(
             Subscriber(
@@ -114,6 +116,21 @@ def sub(
             _print(subscriber, count, json_file)
         else:
             _keep(subscriber, sink, count, json_file)
+
+
+def _check_known(types: list[str], known: EventTypes, modules: list[str]) -> None:
+    """Refuse names whose events could not be shown. Raises EventError."""
+    for name in types:
+        if "*" not in name and name not in known:
+            last = name.rpartition(".")[2].lower()
+            near = [each for each in known if each.rpartition(".")[2].lower() == last] or get_close_matches(
+                name, list(known), 1
+            )
+            raise EventError(
+                f"{', '.join(modules)} has no event type {name!r}"
+                + (f"; did you mean {near[0]!r}?" if near else "")
+                + " (--types-from: the module that has its class; that of a query's results is query.result)"
+            )
 
 
 def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> None:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from middleware.change import Advance, Insert
-from middleware.cli.pubsub import _events, described, event_types
-from middleware.errors import ScenarioError
+from middleware.cli.pubsub import _check_known, _events, described, event_types
+from middleware.errors import EventError, ScenarioError
 from middleware.event import Event, EventTypes
 from middleware.pubsub.codec import LARGEST_BLOCK
 
@@ -23,6 +23,11 @@ class Odd(Event):
 
 class Plain(Event):
     text: str
+
+
+class Tagged(Event):
+    tags: list[str] = msgspec.field(default_factory=list)
+    level_: int = 0
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,23 @@ def test_what_has_no_form_on_the_wire_costs_that_record_alone(tmp_path: Path) ->
     found = list(_events(str(tmp_path / "in.jsonl"), EventTypes([Odd, Plain]), None, "pub", broken))
     assert [event.id for event in found] == [1, 4]
     assert "jsonl:2: Plain takes" in broken[0] and "jsonl:3: Odd: " in broken[1]
+
+
+def test_defaults_that_are_made_and_what_is_wrong_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"ts": 1, "id": 2}\n{"ts": 1, "id": 3, "tags": ["x"], "level_": "high"}\n')
+    broken: list[str] = []
+    found = list(_events(str(tmp_path / "in.jsonl"), EventTypes([Tagged]), "Tagged", "pub", broken))
+    assert found == [Tagged(ts=1, id=2, source="pub")]
+    assert len(broken) == 1 and broken[0].endswith("Tagged: Expected `int`, got `str` - at `$.level_`")
+
+
+def test_names_whose_events_could_not_be_shown_are_refused() -> None:
+    known = EventTypes([Odd, Plain])
+    _check_known(["Odd", "*", "plant.*"], known, ["mine"])
+    with pytest.raises(EventError, match=r"^mine has no event type 'Plian'; did you mean 'Plain'\? \(--types-from"):
+        _check_known(["Plian"], known, ["mine"])
+    with pytest.raises(EventError, match="did you mean 'Odd'"):
+        _check_known(["plant.Odd"], known, ["mine"])
 
 
 def test_progress_is_described() -> None:
