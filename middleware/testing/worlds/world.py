@@ -119,7 +119,6 @@ class World:
             if not self._overlaps(incident) and self._can_be(incident):
                 self._begin(incident)
                 self._endings.append((passed + incident.duration, incident))
-
         for number in self._dying():
             sink = self.plan.sinks[number]
             incident = Incident(passed, "kill sink", self.sinks[number].name, sink.away, copy=sink.copy)
