@@ -146,12 +146,11 @@ class Subscription:
         """
         self.ready = False
         self._inbox = deque((payload, parts, 0) for payload, parts, _ in self._inbox)
-        if self._place == _NOWHERE:
+        if self._interest.resumes and not (self._place or _NOWHERE)[0]:
+            self._doubts = True  # what its former lives had committed may be lost, though it has heard nothing itself
+        elif self._place == _NOWHERE:
+            self._inbox.append((_MISSED, [], 0))
             self._place = None
-            if self._interest.resumes:
-                self._doubts = True
-            else:
-                self._inbox.append((_MISSED, [], 0))
         return self.greeting
 
     def take(self) -> tuple[Arrived, int]:
