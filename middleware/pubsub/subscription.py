@@ -96,7 +96,9 @@ class Subscription:
         self._codec = codec
         self._inbox: deque[tuple[Payload, Parts, int]] = deque()
         self._place: Place | None = None
-        """Where in the node's log what has arrived leads to: _NOWHERE if it keeps none, None if nothing has arrived."""
+        """Where in the node's log what has arrived leads to: _NOWHERE if to no place, None if nothing has arrived."""
+        self._doubts = False
+        """Whether the node, which has lost the link, is yet to say if it still knows the name."""
         self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
         self._taken = _NOWHERE
         self._cursor = Cursor(after)
@@ -122,24 +124,31 @@ class Subscription:
         except WireError as error:
             self.drops[str(error).partition(":")[0]] += 1
             payload = _MISSED  # it may have held changes
+        if self._doubts:
+            self._doubts = False
+            if not isinstance(payload, Resumed | Gap):  # which a node that knows the name says before all else
+                self._inbox.append((_MISSED, [], 0))
         if type(payload) is Changes:
             if not payload.line and self._place is not None and self._place[0]:
                 self._inbox.append((_MISSED, [], 0))  # the log in which it had its place is gone, and nobody says so
             self._place = (payload.line, payload.position)
-        elif type(payload) is Ready:
-            self.ready = True
+        elif type(payload) is not Gap:
+            self.ready = self.ready or type(payload) is Ready
             self._place = self._place or _NOWHERE
         self._inbox.append((payload, parts, payload_size(parts)))
 
     def restarted(self) -> Parts:
         """The link has begun a new life, since the node has lost the last one. Returns the greeting of the new life.
 
-        A node with a log goes on at the place that was reached, or tells of a gap; without a log there is one. Who had heard
-        nothing yet was promised nothing. What has arrived stays, but costs nothing of the new link's credit.
+        A node with a log goes on at the place that was reached, or that it keeps under the name, or tells of a gap; without a
+        log there is one. Who had heard nothing yet was promised nothing. What has arrived stays, but costs nothing of the new
+        link's credit.
         """
         self.ready = False
         self._inbox = deque((payload, parts, 0) for payload, parts, _ in self._inbox)
-        if self._place == _NOWHERE:
+        if self._interest.resumes and not (self._place or _NOWHERE)[0]:
+            self._doubts = True  # what its former lives had committed may be lost, though it has heard nothing itself
+        elif self._place == _NOWHERE:
             self._inbox.append((_MISSED, [], 0))
             self._place = None
         return self.greeting

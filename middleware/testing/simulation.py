@@ -247,7 +247,7 @@ class SimulatedPublisher(_SimulatedClient):
 class SimulatedSubscriber(_SimulatedClient):
     """Keeps what it gets. While ``reading`` is off it takes nothing, like a program that hangs but whose system does not.
 
-    ``gaps``: how often changes were missing.
+    ``gaps``: how often changes were missing. ``busy_until``: a time up to which it works on what it has and takes nothing.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class SimulatedSubscriber(_SimulatedClient):
     ) -> None:
         self.events: list[Event] = []
         self.progress: dict[str, int] = {}
-        self.gaps = 0
+        self.gaps = self.busy_until = 0
         self.reading = True
         self.subscription = Subscription(
             sorted(patterns), EventCodec(types), final=final, on_slow=on_slow, resumes=resumes, after=after
@@ -291,7 +291,7 @@ class SimulatedSubscriber(_SimulatedClient):
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
-        while self.reading and self.subscription.pending:
+        while self.reading and now >= self.busy_until and self.subscription.pending:
             arrived, size = self.subscription.take()
             self.link.consume(size)
             for interruption in self.subscription.interruptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -15,9 +16,12 @@ from middleware.durability.core import Core, Doings
 from middleware.event import END
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub import journal
-from middleware.pubsub.codec import Interest, encode
+from middleware.pubsub.codec import Gap, Interest, Payload, Resumed, encode
+from middleware.pubsub.cursor import Cursor
 from middleware.pubsub.journal import Journal
 from middleware.pubsub.lasting import LastingBroker
+from middleware.pubsub.subscription import Subscription
+from middleware.pubsub.wire import Parts
 from middleware.testing.simulation import SimulatedPublisher, Simulation
 from middleware.testing.worlds.applications import TYPES, Level, Reading
 from middleware.testing.worlds.disk import Disk
@@ -102,6 +106,28 @@ def test_a_reader_that_forgets_its_place_would_be_seen(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(LastingBroker, "restore", forgetful)
     assert is_seen()
+
+
+@pytest.mark.parametrize("bug", ["cursor", "place", "name", "gap"])
+def test_a_subscriber_that_goes_wrong_would_be_seen(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worlds check what ships: the core of ``Subscriber`` itself."""
+    restarted, heed = Subscription.restarted, Subscription._heed
+
+    def without_place(self: Subscription) -> Parts:
+        self._place = None
+        return restarted(self)
+
+    def without(kind: type[Resumed | Gap]) -> Callable[[Subscription, Payload], None]:
+        return lambda self, payload: None if isinstance(payload, kind) else heed(self, payload)
+
+    if bug == "cursor":
+        monkeypatch.setattr(Cursor, "position", property(lambda self: self.place[1]))
+    elif bug == "place":
+        monkeypatch.setattr(Subscription, "restarted", without_place)
+    else:
+        monkeypatch.setattr(Subscription, "_heed", without(Resumed if bug == "name" else Gap))
+    seen = map(play, map(draw, [606, 741, 799, 1129, 1250])) if bug == "name" else hunt(0, 100)  # the name seldom matters
+    assert any(outcome.failure is not None for outcome in seen)
 
 
 def test_a_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,13 +70,25 @@ class SourcePlan(msgspec.Struct):
     start: int
 
 
+class SinkPlan(msgspec.Struct):
+    """A sink at a node. ``resumes``: it has a name to come back under. ``marks``: it also stores the mark of what it has; one
+    that does not may get again what it had taken when it was killed. ``dies``: it is killed once it has so many finals (0:
+    only by incidents), comes back after ``away`` ns, and has so much of them as its ``copy`` has.
+    """
+
+    node: str
+    resumes: bool
+    marks: bool = True
+    dies: int = 0
+    away: int = 0
+    copy: float = 1
+
+
 class WorldPlan(msgspec.Struct):
     """All of a world. ``place``: detector -> node. ``rates``: how fast each node's clock goes.
 
     ``forgetful``
         nodes that keep no log.
-    ``sinks``
-        the node of each, and whether it has a name to come back under.
     ``pace``
         chance that a source publishes in a tick, ``burst``: at most so many events.
     ``latency``
@@ -91,7 +103,7 @@ class WorldPlan(msgspec.Struct):
     policies: dict[str, Policies]
     network: Faults
     sources: list[SourcePlan]
-    sinks: list[tuple[str, bool]]
+    sinks: list[SinkPlan]
     rates: dict[str, float]
     incidents: list[Incident]
     pace: float
@@ -115,7 +127,7 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
     forgetful = _forgetful(rng, nodes) if crashes else nodes
     acquainted = SECOND if forgetful and crashes else 0
     places = [rng.choice(nodes) for _ in range(rng.choice([1, 1, 2]))]
-    sinks = [(node, rng.random() < 0.5 and node not in forgetful) for node in places]
+    sinks = [SinkPlan(node, rng.random() < 0.5 and node not in forgetful) for node in places]
     plan = WorldPlan(
         seed=seed,
         detectors=detectors,
@@ -137,10 +149,16 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
         checkpoint_every=rng.choice([2, 3, 10, 50, 10_000]),
         retained=rng.choice([0, 20, 10_000]),
     )
-    if not forgetful and not any(each.kind == "lose disk" for each in plan.incidents):
+    is_kept = not forgetful and not any(each.kind == "lose disk" for each in plan.incidents)
+    if is_kept:
         plan.incidents = [
             replace(each, copy=rng.choice([1, 0.9, 0.3])) if each.kind == "kill sink" else each for each in plan.incidents
         ]
+    for sink in plan.sinks:
+        if sink.resumes:
+            sink.marks = rng.random() < 0.6
+            sink.dies, sink.away = rng.choice([0, 1, 5, 20]), rng.choice([0, 20, 2_000]) * MILLISECOND
+            sink.copy = rng.choice([1, 0.9, 0.3]) if is_kept else 1
     return plan
 
 
@@ -221,5 +239,7 @@ def describe(plan: WorldPlan) -> list[str]:
         + (", leaves" if each.leaves else "")
         for each in plan.sources
     ]
-    sinks = ", ".join(node + (" (with a name)" if named else "") for node, named in plan.sinks)
+    sinks = ", ".join(
+        each.node + (f" (with a name{' and a mark' * each.marks})" if each.resumes else "") for each in plan.sinks
+    )
     return [*lines, f"sinks at {sinks}", *map(str, plan.incidents)]

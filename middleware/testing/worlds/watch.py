@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 
 from middleware.change import Delta, Insert
+from middleware.clock import MILLISECOND
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity
-from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec
+from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Mark
 from middleware.pubsub.merge import merged
 from middleware.pubsub.subscription import Arrived, Interruption
 from middleware.pubsub.wire import Parts
 from middleware.testing.simulation import SimulatedSubscriber, Simulation
+
+WORK = 500 * MILLISECOND
+"""How long a sink without a mark works on what it got."""
 
 
 class PromiseError(AssertionError):
@@ -68,11 +72,14 @@ class Watch:
 
 
 class Sink(SimulatedSubscriber):
-    """A final subscription that stores what it gets together with the mark, and watches the early changes that come by.
+    """A final subscription that stores what it gets, and watches the early changes that come by.
 
     ``history``: all that it was told, as text.
     ``before``: its former life, if it was killed and goes on under its name: of what that one has stored so much is there as
     its ``copy`` has (1: all), and nothing else that it knew.
+    ``marks``: it stores the mark together with the finals, and commits at once. One that does not works on them for a while,
+    and commits when it looks again, as who calls ``receive`` does; then ``repeated`` is what it is sent a second time, and
+    ``needless`` how much of that its former lives had committed for certain.
     ``lacks``: it was told that changes are missing. ``incomplete``: some copy had less than was there.
     """
 
@@ -85,13 +92,18 @@ class Sink(SimulatedSubscriber):
         types: EventTypes,
         *,
         resumes: bool = False,
+        marks: bool = True,
         before: Sink | None = None,
         copy: float = 1,
     ) -> None:
         self.finals: list[Event] = before.finals[: math.ceil(len(before.finals) * copy)] if before is not None else []
-        after = ORDER(self.finals[-1]) if self.finals else None
+        after = ORDER(self.finals[-1]) if self.finals and marks else None
         super().__init__(simulation, name, node, names, types, final=True, resumes=resumes, after=after)
-        self.resumes, self.before = resumes, before
+        self.resumes, self.marks, self.before = resumes, marks, before
+        self.repeated: list[Event] = []
+        self.needless = 0
+        self._safe: Mark | None = before.safe if before is not None else None
+        self._sent = self._safe
         self.lacks: bool = before is not None and before.lacks
         self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
         self.watch = Watch(name)
@@ -111,9 +123,39 @@ class Sink(SimulatedSubscriber):
     def _read(self, arrived: Arrived) -> None:
         for changes, parts in arrived:
             self._look(changes, parts)
-        self.finals += [change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)]
+        self._store([change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)])
+        if self.marks:
+            self._commit()
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        if not self.reading or now < self.busy_until:
+            return super().step(now)
+        self._commit()
+        told = len(self.history)
+        sends = super().step(now)
+        if len(self.history) > told and not self.marks:
+            self.busy_until = now + WORK
+        return sends
+
+    def _store(self, finals: list[Event]) -> None:
+        if not self.marks and self.finals:
+            last = ORDER(self.finals[-1])
+            again = [event for event in finals if ORDER(event) <= last]
+            self.repeated += again
+            self.needless += sum(self._safe is not None and ORDER(event) <= self._safe for event in again)
+            finals = [event for event in finals if ORDER(event) > last]
+        self.finals += finals
+
+    def _commit(self) -> None:
         if (passed := self.subscription.passed()) is not None:
             self.link.send(passed)
+            self._sent = ORDER(self.finals[-1]) if self.finals else None
+
+    @property
+    def safe(self) -> Mark | None:
+        """The mark up to which the node certainly knows that this has the finals: it has acknowledged it, so it is stored."""
+        return self._sent if self.link.idle else self._safe
 
     def _look(self, changes: Changes, parts: Parts) -> None:
         """Watch one payload, as an early reader would see it."""

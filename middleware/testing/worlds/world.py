@@ -79,8 +79,8 @@ class World:
             self._start(name)
         self.derived = sorted({type_name(t) for detector in plan.detectors.values() for t in detector.publishes})
         self.sinks = [
-            Sink(self.simulation, f"sink{number}", node, self.derived, self._types, resumes=named)
-            for number, (node, named) in enumerate(plan.sinks)
+            Sink(self.simulation, f"sink{number}", each.node, self.derived, self._types, resumes=each.resumes, marks=each.marks)
+            for number, each in enumerate(plan.sinks)
         ]
         self.sources = [Source(self.simulation, source) for source in plan.sources]
         self._loss: Loss | None = None
@@ -88,6 +88,7 @@ class World:
         self._listed: dict[str, set[Identity]] = {}
         self._begun = 0
         self._ahead = list(plan.incidents)
+        self._mortal = [number for number, sink in enumerate(plan.sinks) if sink.dies]
         self._endings: list[tuple[int, Incident]] = []
 
     def _start(self, name: str) -> None:
@@ -118,6 +119,17 @@ class World:
             if not self._overlaps(incident) and self._can_be(incident):
                 self._begin(incident)
                 self._endings.append((passed + incident.duration, incident))
+        for number in self._dying():
+            sink = self.plan.sinks[number]
+            incident = Incident(passed, "kill sink", self.sinks[number].name, sink.away, copy=sink.copy)
+            if not self._overlaps(incident):
+                self._mortal.remove(number)
+                self._begin(incident)
+                self._endings.append((passed + incident.duration, incident))
+
+    def _dying(self) -> list[int]:
+        """The sinks that are to be killed now, as they have enough."""
+        return [number for number in self._mortal if len(self.sinks[number].finals) >= self.plan.sinks[number].dies]
 
     def _can_be(self, incident: Incident) -> bool:
         """Whether the target comes back from it."""
@@ -190,14 +202,19 @@ class World:
             case "stop reading":
                 self._sink(target).reading = True
             case "kill sink" if (killed := self._sink(target)).resumes:
-                number = self.sinks.index(killed)
-                node = self.plan.sinks[number][0]
-                self.sinks[number] = Sink(
-                    self.simulation, target, node, self.derived, self._types, resumes=True, before=killed, copy=incident.copy
-                )
-                if not killed.finals:  # who has nothing, and died, cannot be told what the node has lost, too
-                    self.sinks[number].watch.is_blind = self._loss is not None
-                self.troubles["restored"] += len(self.sinks[number].finals) < len(killed.finals)
+                self._restore(killed, incident.copy)
+
+    def _restore(self, killed: Sink, copy: float) -> None:
+        """A sink comes back under its name."""
+        number, marks = self.sinks.index(killed), killed.marks
+        node, copy = self.plan.sinks[number].node, copy if marks else 1
+        again = Sink(
+            self.simulation, killed.name, node, self.derived, self._types, resumes=True, marks=marks, before=killed, copy=copy
+        )
+        if not killed.finals or not marks:  # who cannot say what it had, and died, cannot be told what the node has lost, too
+            again.watch.is_blind = self._loss is not None
+        self.sinks[number] = again
+        self.troubles["restored"] += len(again.finals) < len(killed.finals)
 
     def _crash(self, name: str) -> None:
         self.simulation.crash(name)
@@ -230,7 +247,7 @@ class World:
     @property
     def over(self) -> bool:
         """Whether every stream has ended everywhere and nothing goes wrong any more."""
-        if self._ahead or self._endings:
+        if self._ahead or self._endings or self._dying():
             return False
         everywhere = all(unit.final == END for node in self.nodes.values() for unit in node.hierarchy.units)
         said = all(source.ended for source in self.sources)
@@ -295,6 +312,9 @@ class World:
                 continue
             assert not sink.violations, f"{sink.name}: {sink.violations}"
             _same(sink.finals, expected, f"finals of {sink.name}")
+            self.troubles["repeated"] += len(sink.repeated)
+            assert all(event in expected for event in sink.repeated), f"{sink.name} got again what it never had"
+            assert not sink.needless, f"{sink.name} got {sink.needless} finals again that it had committed"
             assert not sink.watch.is_blind, f"{sink.name} supposes a gap where nothing is lost"
             net = sorted(sink.watch.now.values(), key=ORDER)
             if sink.before is not None:  # it was told from where it was on: what its former lives had is not in it
@@ -329,7 +349,7 @@ class Loss:
             assert sink.finals[: len(before)] == before, f"{sink.name} changed what was final"
             in_order = all(ORDER(one) < ORDER(other) for one, other in pairwise(sink.finals))
             assert in_order, f"{sink.name} has a final twice, or out of order"
-            if not sink.watch.is_blind:
+            if not sink.watch.is_blind and not sink.lacks:  # nor was any of its former lives told
                 _same(sink.finals, world.expected(), f"{sink.name} was not told that changes are missing: its finals")
 
 

@@ -116,7 +116,7 @@ def test_a_node_with_a_log_is_told_the_place_and_one_without_has_left_a_gap() ->
 
 
 def test_who_was_promised_nothing_yet_misses_nothing_in_a_restart() -> None:
-    reader, ready = subscription(resumes=True), subscription()
+    reader, ready = subscription(), subscription()
     reader.restarted()
     ready.receive([encode(Ready(1))])
     ready.restarted()
@@ -127,6 +127,17 @@ def test_who_was_promised_nothing_yet_misses_nothing_in_a_restart() -> None:
         assert finals(each) == [1]
     assert reader.drops == {}
     assert ready.drops == {"interruption": 1}
+
+
+@pytest.mark.parametrize(("word", "gaps"), [(Resumed(None), 0), (Gap(7, 0), 1), (Ready(1), 1)])
+def test_a_name_has_its_place_in_a_restart_if_the_node_still_knows_it(word: Resumed | Gap | Ready, gaps: int) -> None:
+    reader = subscription(resumes=True)
+    reader.restarted()  # before it has heard anything
+    reader.restarted()
+    reader.receive([encode(word)])
+    reader.receive(payload([tick(1)], until=1, place=(8, 1)))
+    assert finals(reader) == [1]
+    assert reader.drops["interruption"] == gaps
 
 
 def test_a_node_that_comes_back_without_the_log_that_it_had_has_left_a_gap() -> None:
