@@ -134,6 +134,7 @@ class Subscriber(Connection):
 
     def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:
         """As ``receive``, as blocks of bytes that were not looked into: for programs that hand them on."""
+        self.commit()
         blocks: list[tuple[BlockHead, bytes]] = []
         for changes, parts in self._next(timeout):
             blocks += zip(changes.blocks, parts[1:], strict=True)

@@ -140,11 +140,17 @@ def test_only_listed_keys_get_in() -> None:
             assert {peer.role for peer in node.statistics().peers} == {"publisher", "subscriber"}
 
 
+def free_address() -> str:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{held.getsockname()[1]}"
+
+
 def test_two_nodes_with_keys_mesh() -> None:
-    a, b = pair("a"), pair("b")
+    a, b, address = pair("a"), pair("b"), free_address()
     with (
-        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, keys=Keys(a, allowed(a, b))) as first,
-        node_thread("b", "tcp://127.0.0.1:*", {"a": first.address}, types=TYPES, keys=Keys(b, allowed(a, b))) as second,
+        node_thread("a", "tcp://127.0.0.1:*", {"b": address}, types=TYPES, keys=Keys(a, allowed(a, b))) as first,
+        node_thread("b", address, {"a": first.address}, types=TYPES, keys=Keys(b, allowed(a, b))) as second,
         Subscriber(second.address, Hit, keys=Keys(a, allowed(b))) as subscriber,
         Publisher(first.address, keys=Keys(b, allowed(a))) as publisher,
     ):
@@ -154,16 +160,22 @@ def test_two_nodes_with_keys_mesh() -> None:
 
 
 def test_who_is_let_in_cannot_pose_as_another_node() -> None:
-    a, b, client = pair("a"), pair("b"), pair("client")
-    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, keys=Keys(a, allowed(b, client))) as node:
+    a, b, client, address = pair("a"), pair("b"), pair("client"), free_address()
+    with node_thread("a", "tcp://127.0.0.1:*", {"b": address}, types=TYPES, keys=Keys(a, allowed(b, client))) as node:
         imposter = Node("b", "tcp://127.0.0.1:*", {"a": node.address}, types=TYPES, keys=Keys(client, allowed(a)))
         thread = threading.Thread(target=imposter.run)
         thread.start()
         poll_until(lambda: "node with the key of another" in drops(node), "the imposter is refused")
         imposter.stop()
         thread.join()
-        assert node.statistics().peers == []
-        with node_thread("b", "tcp://127.0.0.1:*", {"a": node.address}, types=TYPES, keys=Keys(b, allowed(a))):
+        stranger = Node("client", "tcp://127.0.0.1:*", {"a": node.address}, types=TYPES, keys=Keys(client, allowed(a)))
+        thread = threading.Thread(target=stranger.run)
+        thread.start()
+        poll_until(lambda: "node that is not configured" in drops(node), "nor is its key that of a node")
+        stranger.stop()
+        thread.join()
+        assert not any(peer.up for peer in node.statistics().peers)
+        with node_thread("b", address, {"a": node.address}, types=TYPES, keys=Keys(b, allowed(a))):
             poll_until(lambda: any(peer.up for peer in node.statistics().peers), "the real one is not")
 
 
