@@ -11,14 +11,23 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
+_VERSION = 2
+"""Of what is seen of the core; one that was built from another version is not used."""
+
 try:
     if os.environ.get("SLACKLINE_NATIVE") == "0":
         raise ImportError("turned off by SLACKLINE_NATIVE=0")
+    from middleware.native._core import VERSION
+
+    if VERSION != _VERSION:
+        raise ImportError(f"cannot import name: it is of version {VERSION}, not {_VERSION}")
     from middleware.native._core import Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, SequenceMatcher, merge, split
 except ImportError as error:
     AVAILABLE = False
-    if "cannot import name" in str(error):  # it is there, but built from another version
-        warnings.warn(f"the native core is out of date and not used ({error}): run 'make env'", stacklevel=1)
+    if not isinstance(error, ModuleNotFoundError) and os.environ.get("SLACKLINE_NATIVE") != "0":  # it is there, and of no use
+        warnings.warn(
+            f"the native core is out of date, or not for this machine, and not used ({error}): run 'make env'", stacklevel=1
+        )
 else:
     AVAILABLE = True
     __all__ = ["AVAILABLE", "Counts", "Fiba", "KeyedLanes", "KeyedWindows", "Pairs", "SequenceMatcher", "merge", "split"]

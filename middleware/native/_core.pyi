@@ -9,6 +9,8 @@ from middleware.ordering.lanes import LanesState
 from middleware.ordering.operation import Ready
 from middleware.ordering.retraction import Published
 
+VERSION: int
+
 class Counts:
     @property
     def executed(self) -> int: ...

@@ -44,4 +44,7 @@ mod _core {
     use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
     use crate::sequence::SequenceMatcher;
+    /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
+    #[pymodule_export]
+    const VERSION: u32 = 2;
 }
