@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from middleware import __version__
-from middleware.cli.output import exit_code, print_error
+from middleware.cli.output import exit_code, log_to_standard_error, print_error
 from middleware.cli.termination import end_in_order, interrupted
 from middleware.errors import SlacklineError
 
@@ -66,6 +66,7 @@ class Lazy(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors that Slackline raises on purpose end it with a message, not with a traceback."""
+        log_to_standard_error()
         try:
             return super().invoke(ctx)
         except SlacklineError as error:

@@ -6,9 +6,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
@@ -60,7 +59,6 @@ def node(
     from middleware.runtime.scenario import changed_plan, load_scenario, state_folder
     from middleware.runtime.store import Store
 
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=Undying(sys.stderr)))  # type: ignore[arg-type]
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
     if name not in chosen.places:
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
@@ -100,22 +98,6 @@ def node(
     running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
-
-
-class Undying:
-    """A file to log to: if it cannot be written (the disk is full), what is logged is lost, and the node goes on."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def write(self, text: str) -> int:
-        with suppress(OSError):
-            self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            self._file.flush()
 
 
 def _end_with_input(stop: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -165,6 +165,26 @@ def _write_whole(target: Path, text: bytes) -> None:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+class _Log:
+    """Standard error to log to: if it cannot be written (the disk is full), what is logged is lost, and the command goes on."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
+
+
+def log_to_standard_error() -> None:
+    """What Slackline logs from now on is no result: it goes to standard error."""
+    import structlog
+
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=_Log()))  # type: ignore[arg-type]
 
 
 def print_error(error: BaseException) -> None:

@@ -92,7 +92,7 @@ def run(
     if results is not None:
         check_output(results)
     plan.files()  # whether they are there is known before Spark starts
-    screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
+    screen.print(f"[bold]{plan.plan.name}[/]{f': {plan.plan.about}' if plan.plan.about else ''}")
     with spark_session(2):
         trace = prepared(plan, out, screen)
         ended = [name for name in check_fit(trace, plan.types, _read(plan)) if name not in plan.derived]

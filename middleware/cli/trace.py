@@ -223,6 +223,8 @@ def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
     out.print(f"[yellow]left out {count:,} broken line{'s' if count > 1 else ''}[/]")
     for bad in trace.bad_lines.first[:most]:
         out.print(f"  {bad.file}:{bad.line}: {bad.reason}", markup=False, soft_wrap=True)
+    if more := count - min(most, len(trace.bad_lines.first)):
+        out.print(f"  and {more:,} more")
 
 
 def _show_report(out: Console, report: FeedReport) -> None:

@@ -30,6 +30,9 @@ _PAUSE = 0.05
 _TIME = re.compile(r"(?:(?<=up to )|(?<=reaches )|(?<=clk is )|(?<=clk \()|(?<= at ))\d{18,19}\b")
 """Where a line names a moment."""
 
+_ALPHA = re.compile(r"(?<=\+ )[\d.e+-]+(?= \* K \()")
+"""Where a line names alpha, which comes down to nothing by halves."""
+
 _PLAUSIBLE = range(946_684_800 * 10**9, 4_102_444_800 * 10**9)
 """Unix times (ns) from the year 2000 up to 2100; what lies elsewhere counts from another moment."""
 
@@ -122,7 +125,7 @@ class Mesh(msgspec.Struct):
         waiting = any(unit.waiting for node in self.nodes for unit in node.units)
         if final is not None and final != END and clock is not None and final >= clock and not waiting and not self.silent:
             return [_TIME.sub(_as_utc, f"{name}: nothing waits: all that has come is final, up to {final}")]
-        lines = [_TIME.sub(_as_utc, line) for line in explain(self.nodes, name)]
+        lines = [_ALPHA.sub(_rounded, _TIME.sub(_as_utc, line)) for line in explain(self.nodes, name)]
         if self.silent:
             lines = [re.sub(r"ask node (.+) too, by giving its address", r"node \1 has not answered", line) for line in lines]
         return lines
@@ -159,3 +162,8 @@ def _as_utc(found: re.Match[str]) -> str:
         return found[0]
     fraction = f"{at % 10**9:09}".rstrip("0")
     return f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
+
+
+def _rounded(found: re.Match[str]) -> str:
+    """A number with three decimals at most."""
+    return f"{round(float(found[0]), 3):g}"

@@ -10,6 +10,8 @@ import uuid
 from types import TracebackType
 from typing import Self
 
+import structlog
+
 from middleware.clock import MILLISECOND, SECOND
 from middleware.errors import NetworkError, WireError
 from middleware.pubsub.codec import Drops
@@ -21,9 +23,13 @@ from middleware.runtime.zeromq import Transport
 PATIENCE = 30.0
 """Seconds a client waits by default for a node that does not answer."""
 
+_TELL_AFTER = 2 * SECOND
+"""When a client that has never heard of its node says that it waits for it."""
+
 _KEEPER_EVERY = 0.1
 _LEAVE = 2.0
 _CHANNEL = "node"
+_log = structlog.get_logger()
 
 
 def unique_name(role: Role) -> str:
@@ -36,7 +42,12 @@ class Connection:
 
     Whoever calls does the work, under one lock; a daemon thread does it while no one calls, so that the link stays alive
     and, of what arrives, as much is taken in as there is credit for.
+
+    ``tells_that_it_waits``
+        whether it logs, once, that the node has not answered yet.
     """
+
+    tells_that_it_waits = True
 
     def __init__(
         self,
@@ -97,6 +108,9 @@ class Connection:
         link.settle(now)
         if link.up:
             self._answered_at = now
+        elif self.tells_that_it_waits and link.peer is None and now - self._answered_at > _TELL_AFTER:
+            self.tells_that_it_waits = False
+            _log.info(f"waiting for the node at {self.address}")
         if restarts != link.restarts:
             self._link_restarted()
         self._flush_out()

@@ -20,6 +20,8 @@ _WAIT = 0.05
 class Inquiry(Connection):
     """Asks the node at ``address``. It subscribes to nothing, so it holds nobody back."""
 
+    tells_that_it_waits = False  # whoever asks says for how long, and is told that there was no answer
+
     def __init__(self, address: str, *, keys: Keys | None = None, node: str | None = None, patience: float = PATIENCE) -> None:
         self._number = 0
         self._answer: Answer | None = None

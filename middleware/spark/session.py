@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging as logs
 import os
 import re
 import shutil
@@ -115,7 +116,7 @@ def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
     try:
         if SparkContext._gateway:
             return SparkSession(SparkContext(conf=conf))
-        with java_gateway(conf, log) as gateway:
+        with _without_py4j_tracebacks(), java_gateway(conf, log) as gateway:
             try:
                 return SparkSession(SparkContext(conf=conf, gateway=gateway))
             except BaseException:  # Java is ended, and must not be taken for one that runs
@@ -126,6 +127,17 @@ def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
         raise TraceError(
             f"Spark does not start: {reason(error)} {said} (slackline doctor --spark looks for the cause)"
         ) from error
+
+
+@contextmanager
+def _without_py4j_tracebacks() -> Iterator[None]:
+    """Py4J logs a traceback, to the root logger, when Ctrl-C comes while it waits for Java; the exception says enough."""
+    before = logs.root.manager.disable
+    logs.disable(logs.ERROR)
+    try:
+        yield
+    finally:
+        logs.disable(before)
 
 
 def interruptible(work: Callable[[], Result]) -> Result:

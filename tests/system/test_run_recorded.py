@@ -121,6 +121,7 @@ def stops() -> list[tuple[int, int]]:
 def test_broken_lines_missing_types_and_failures_are_told_and_the_results_are_right(yard: Path) -> None:
     done = run(yard, "--json", "result.json", "--results", "-")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.splitlines()[0] == "yard", "its plan says no more about it"
     assert "left out 2 broken lines" in done.stderr
     assert "yard.csv:102: column time" in done.stderr
     assert "the recording holds nothing of Whistle, which detectors read" in done.stderr

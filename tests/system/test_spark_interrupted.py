@@ -22,7 +22,11 @@ LAUNCHER, JAVA = "org.apache.spark.launcher.Main", "org.apache.spark.deploy.Spar
 """The two processes that Spark is started by, one after the other; the first looks up how to start the second."""
 
 
-@pytest.mark.parametrize("moment", [LAUNCHER, JAVA])
+CONNECTED = "connected"
+"""Java has answered, and is asked for what Spark is made of."""
+
+
+@pytest.mark.parametrize("moment", [LAUNCHER, JAVA, CONNECTED])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_leaves_no_java_behind(tmp_path, moment, number):
     command = [sys.executable, "-m", "middleware.cli.main", "run", "bookstore", "--out", str(tmp_path)]
@@ -51,7 +55,10 @@ def awaited(process: subprocess.Popen[str], moment: str) -> list[psutil.Process]
     while True:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
-        below = psutil.Process(process.pid).children(recursive=True)
+        command = psutil.Process(process.pid)
+        below = command.children(recursive=True)
+        if moment == CONNECTED and any(each.status == psutil.CONN_ESTABLISHED for each in command.net_connections()):
+            return below
         if any(moment in line(each) for each in below):
             return below
         time.sleep(0.005)

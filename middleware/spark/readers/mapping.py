@@ -206,7 +206,7 @@ def normalised(raw: Any, mapping: Mapping) -> Any:
     if mapping.arrival:
         table["arrival"] = _time(raw, mapping.arrival)
     if mapping.id:
-        table["id"] = raw[mapping.id].cast(pa.int64())
+        table["id"] = _trimmed(raw[mapping.id]).cast(pa.int64())
     names = raw[mapping.source.column].cast(pa.string())
     table["source"] = pc.binary_join_element_wise(mapping.source.prefix, names, "")
     for name, field in mapping.fields.items():
@@ -218,6 +218,7 @@ def _field(column: Any, name: str, field: Field) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    column = column if field.type == "str" else _trimmed(column)
     kinds = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_()}
     try:
         if (field.scale, field.offset) == (1.0, 0.0):
@@ -228,10 +229,18 @@ def _field(column: Any, name: str, field: Field) -> Any:
         raise ValueError(f"{name} (column {field.column}): {error}") from None
 
 
+def _trimmed(column: Any) -> Any:
+    """Text without the blanks around it, which belong to no number and no moment."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
+
+
 def _time(raw: Any, time: Time) -> Any:
     import pyarrow as pa
 
-    column = raw[time.column]
+    column = _trimmed(raw[time.column])
     try:
         if time.unit == "iso":
             return nanoseconds(_moment(column).cast(pa.int64()), 1)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from middleware.cli.trace import app, parse_speed
+from middleware.cli.output import console
+from middleware.cli.trace import app, parse_speed, show_broken_lines
 from middleware.errors import KeyFileError, SlacklineError, TraceError
+from middleware.spark.traces import BadLine, BadLines
 from tests.unit.spark.test_traces import finish, write
 
 
@@ -51,3 +54,14 @@ def test_wrong_arguments_are_told_before_spark_starts(tmp_path: Path) -> None:
     assert "probability" in failure(*with_model, "--duplicates", "2")
     assert "no such folder" in failure(*with_model, "--delay", f"empirical({tmp_path / 'gone'})")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("count", "told"), [(4, None), (5, None), (6, "and 1 more"), (12_000, "and 11,995 more")])
+def test_broken_lines_beyond_the_first_few_are_counted(
+    count: int, told: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = [BadLine("a.csv", number, "no number") for number in range(min(count, 20))]
+    show_broken_lines(console(), SimpleNamespace(bad_lines=BadLines(count, first)))  # type: ignore[arg-type]
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert len([line for line in lines if line.startswith("a.csv:")]) == min(count, 5)
+    assert lines[6:] == ([told] if told else [])

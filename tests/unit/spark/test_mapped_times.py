@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.spark.readers.mapping import Mapping, Source, Time, mapped_recording, normalised
+from middleware.spark.readers.mapping import Field, Mapping, Source, Time, mapped_recording, normalised
 from tests.unit.spark.test_readers import rows_of
 
 SCALE = {"s": 9, "ms": 6, "us": 3, "ns": 0}
@@ -95,3 +95,16 @@ def test_decimals_and_floats_in_parquet(tmp_path: Path) -> None:
         found, bad = rows_of(mapped_recording([file], toml))
         assert not bad
         assert [row["ts"] for row in found["T"]] == [expected], name
+
+
+@pytest.mark.parametrize(("unit", "text"), [("s", "3"), ("ms", "1.5"), ("ps", "7000"), ("iso", "1970-01-01T00:00:03Z")])
+def test_blanks_around_a_time_are_no_part_of_it(unit: str, text: str) -> None:
+    assert read([f" {text}", f"{text}\t", f"  {text} "], unit) == read([text], unit) * 3
+
+
+def test_blanks_around_a_number_are_no_part_of_it() -> None:
+    raw = pa.table({"t": [" 1 "], "s": ["x"], "n": [" 7"], "x": ["2.5 "], "b": [" true"], "w": [" as it is "]})
+    kinds = {"n": "int", "x": "float", "b": "bool", "w": "str"}
+    fields = {name: Field(name, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    table = normalised(raw, Mapping("T", Time("t", "s"), Source("s"), fields, id="n"))
+    assert table.select(["id", *fields]).to_pylist() == [{"id": 7, "n": 7, "x": 2.5, "b": True, "w": " as it is "}]

@@ -1,0 +1,16 @@
+"""How a line of ``slackline why-waiting`` reads."""
+
+import pytest
+
+from middleware.cli.why_waiting import Mesh
+from middleware.pubsub.waiting import NodeStatus, StreamStatus, UnitStatus
+
+
+@pytest.mark.parametrize(
+    ("alpha", "shown"), [(1.25673e-88, "+ 0 * K ("), (0.0, "+ 0 * K ("), (1 / 3, "+ 0.333 * K ("), (1.0, "+ 1 * K (")]
+)
+def test_alpha_has_three_decimals_at_most(alpha: float, shown: str) -> None:
+    unit = UnitStatus("D", {"In": 5}, ["Out"], 5, 5, 9, 3, alpha, 10, 1, (8, "In", "s", ""))
+    node = NodeStatus("edge", 9, {"In": StreamStatus(5, []), "Out": StreamStatus(5, [])}, [unit])
+    lines = Mesh([node]).explained(["Out"])["Out"]
+    assert [shown in line for line in lines if " * K " in line] == [True], lines
