@@ -45,7 +45,7 @@ def test_processes_change_nothing() -> None:
     assert list(hunt(0, 6, 2)) == list(hunt(0, 6))
 
 
-@pytest.mark.parametrize("seed", [1, 9, 17])
+@pytest.mark.parametrize("seed", [2, 9, 17])
 def test_a_world_is_replayed_exactly(seed: int) -> None:
     def history() -> list[str]:
         world = World(draw(seed))
