@@ -1,8 +1,13 @@
-"""In which order tests run."""
+"""In which order tests run, and that what they start can be interrupted."""
 
 from __future__ import annotations
 
+import signal
+
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background jobs, and inherited by all they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
