@@ -211,8 +211,8 @@ class World:
         again = Sink(
             self.simulation, killed.name, node, self.derived, self._types, resumes=True, marks=marks, before=killed, copy=copy
         )
-        if not killed.finals or not marks:  # who cannot say what it had, and died, cannot be told what the node has lost, too
-            again.watch.is_blind = self._loss is not None
+        if self._loss is not None and (not killed.finals or not marks):
+            again.watch.is_blind = again.lacks = True  # it cannot say what it had, nor the node what it has lost, now or later
         self.sinks[number] = again
         self.troubles["restored"] += len(again.finals) < len(killed.finals)
 
