@@ -211,8 +211,9 @@ class World:
         again = Sink(
             self.simulation, killed.name, node, self.derived, self._types, resumes=True, marks=marks, before=killed, copy=copy
         )
-        if self._loss is not None and (not killed.finals or not marks):
-            again.watch.is_blind = again.lacks = True  # it cannot say what it had, nor the node what it has lost, now or later
+        if self._loss is not None and (again.lacks or not killed.finals or not marks):
+            # it was told that changes are missing, or cannot say what it had, nor the node what it has lost: now or later
+            again.watch.is_blind = again.lacks = True
         self.sinks[number] = again
         self.troubles["restored"] += len(again.finals) < len(killed.finals)
 
