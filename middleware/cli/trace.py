@@ -115,8 +115,7 @@ def feed(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Address of the node, such as tcp://127.0.0.1:5570.")],
     *,
     speed: Annotated[str, typer.Option(help="1x as recorded, 10x ten times as fast, max as fast as it goes.")] = "1x",
-    partitions: Annotated[int, typer.Option(min=1, help="Executors that publish at the same time.")] = 2,
-    skew: Annotated[str, typer.Option(help="How far (arrival time) one may be ahead of another.")] = "100ms",
+    partitions: Annotated[int, typer.Option(min=1, help="Executors that read and encode at the same time.")] = 2,
     keys: Annotated[Path | None, typer.Option(help="Key file, for nodes that ask for one (slackline keys new).")] = None,
     allow_list: Annotated[Path | None, typer.Option(help="File with the public keys of the nodes.")] = None,
     node: Annotated[str | None, typer.Option(help="Name of the node, if the allow-list has several.")] = None,
@@ -135,7 +134,6 @@ def feed(
 
       [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --speed max --partitions 4 --json -[/]
     """
-    from middleware.quantities import parse_duration
     from middleware.runtime.keys import Keys
     from middleware.spark.feed import feed as send
     from middleware.spark.traces import load_trace
@@ -152,7 +150,6 @@ def feed(
                 address,
                 speed=factor,
                 partitions=partitions,
-                skew=parse_duration(skew),
                 announce=announce,
                 keys=(keys, allow_list) if keys and allow_list else None,
                 node=node,
@@ -228,9 +225,6 @@ def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
 
 
 def _show_report(out: Console, report: FeedReport) -> None:
-    from middleware.quantities import format_duration
-
     out.print(f"fed {report.events:,} events in {report.seconds:.2f} s: {report.events_per_second:,.0f} events/s")
-    out.print(f"partitions were at most {format_duration(report.max_skew)} of arrival time apart")
     if report.attempts > 1:
-        out.print(f"[yellow]Spark started over {report.attempts - 1} times: the node dropped what came again as duplicates[/]")
+        out.print(f"[yellow]Spark started over {report.attempts - 1} times[/]")
