@@ -56,7 +56,8 @@ def run(
 ) -> None:
     """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
 
-    Ends with 0 if the finals equal the oracle's, with 1 if they do not, and with 2 if the scenario cannot be run.
+    Ends with 0 if the finals equal the oracle's, with 1 if they do not or if events were left out that the recording has in
+    time, and with 2 if the scenario cannot be run.
 
     A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --to
     writes, and slackline pub reads. Lines are in total order; all derived types are there.
@@ -106,7 +107,7 @@ def run(
         write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:
         write_json(result, json)
-    if not result.oracle_equal:
+    if not result.is_right:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -142,6 +143,7 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
 
 def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float | None, screen: Console) -> Outcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
+    from middleware.cli.left_out import kept_ledgers
     from middleware.cli.live import Progress, shown
     from middleware.cli.summary import Outcome
     from middleware.spark.feed import feed
@@ -171,7 +173,8 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
         finally:
             collector.close()
         cluster.end()
-    return Outcome(mode, report, collector, cluster.reports)
+        ledgers = kept_ledgers(cluster, trace.parent / f"left-out-{mode}")
+    return Outcome(mode, report, collector, cluster.reports, ledgers)
 
 
 def _not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:

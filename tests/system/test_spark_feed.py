@@ -188,19 +188,24 @@ class Recorder:
 
 
 def executors() -> list[psutil.Process]:
-    """The Python processes in which Spark runs tasks."""
-    daemons = [each for each in psutil.Process().children(recursive=True) if "pyspark.daemon" in " ".join(each.cmdline())]
-    return [each for each in daemons if each.ppid() in {daemon.pid for daemon in daemons}]
+    """The Python processes in which Spark runs tasks: those that a daemon has forked."""
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            above = each.parent()
+            if above is not None and all("pyspark.daemon" in " ".join(one.cmdline()) for one in (each, above)):
+                found.append(each)
+    return found
 
 
 def test_a_node_is_sent_the_same_whatever_the_partitions_and_however_slow_one_is(trace: Path) -> None:
     sent: list[Recorder] = []
 
     def slow(events: int, arrival: int) -> None:
-        if not stopped:
-            stopped.append(executors()[0])
-            stopped[0].suspend()
-            Timer(0.5, stopped[0].resume).start()
+        if not stopped and (running := executors()):
+            stopped.append(running[0])
+            running[0].suspend()
+            Timer(0.5, running[0].resume).start()
 
     for partitions, told in ((1, print), (2, print), (4, print), (4, slow)):
         stopped: list[psutil.Process] = []
