@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from middleware.event import IDENTITY, NEVER, Event, Identity
-from middleware.quantities import format_duration
+from middleware.quantities import spoken_duration
 from middleware.runtime.ledger import FILE, Entry, Query, read_ledger
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LeftOut(msgspec.Struct, frozen=True):
         same = (
             "the recording itself has " + ("all" if self.recorded == self.count else f"{self.recorded:,}") + " of them so late"
         )
-        return f"{who} {self.count:,} events that came {how} {format_duration(self.worst)}: {types}{rest}; {same}"
+        return f"{who} {self.count:,} events that came {how} {spoken_duration(self.worst)}: {types}{rest}; {same}"
 
 
 def kept_ledgers(cluster: Cluster, folder: Path) -> dict[str, Path]:

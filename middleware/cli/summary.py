@@ -14,6 +14,7 @@ from rich.table import Table
 
 from middleware.cli.left_out import LeftOut, lateness, left_out, lost
 from middleware.event import IDENTITY, ORDER, Event, Identity, type_name
+from middleware.quantities import spoken_duration
 from middleware.runtime.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
 from middleware.spark.traces import BadLines
@@ -307,12 +308,12 @@ def _units_table(mode: str, one: RunSummary) -> Table:
     rest = len(one.units) - len(busiest)
     table = Table(title=f"{mode}: units", caption=f"and {rest} less busy ones (all of them: --json FILE)" if rest else None)
     failed = any(unit.failed for unit in one.units)
-    headings = ["level", "detector", "node", "received", "K (ms)", "alpha", "late", "rollbacks", "published", "corrected"]
+    headings = ["level", "detector", "node", "received", "K", "alpha", "late", "rollbacks", "published", "corrected"]
     for heading in headings + ["failed"] * failed:
         table.add_column(heading, justify="left" if heading in ("detector", "node") else "right")
     for unit in sorted(busiest, key=lambda unit: (unit.level, unit.detector)):
         cells = [
-            f"{unit.k:,.1f}",
+            spoken_duration(round(unit.k * 1e6)),
             f"{unit.alpha:.2f}",
             *(f"{n:,}" for n in (unit.late, unit.rollbacks, unit.published, unit.corrected, unit.failed)[: 4 + failed]),
         ]

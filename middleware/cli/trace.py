@@ -74,6 +74,8 @@ def prepare(
             raise TraceError("this recording has measured arrival times: give --delay to draw others for all sources")
         delays = parse_delays(delay or "constant(0ms)", _overrides(delay_for or []), duplicates, seed)
     out = console(json)
+    for doubt in recording.doubts:
+        out.print(doubt, style="yellow", markup=False, soft_wrap=True)
     with out.status("...") as status:
         try:
             made = write(recording, trace, delays, force=force, cores=cores, progress=lambda step: status.update(f"{step} ..."))
@@ -195,17 +197,18 @@ def _bar(out: Console) -> Progress:
 def _show(out: Console, folder: Path, trace: Trace) -> None:
     from rich.table import Table
 
-    from middleware.quantities import format_duration
+    from middleware.quantities import spoken_duration, spoken_time
 
     table = Table(title=f"{folder} ({trace.reader})")
-    for heading in ("type", "events", "seconds", "sources", "late", "max lateness", "duplicates"):
-        table.add_column(heading, justify="left" if heading == "type" else "right")
+    for heading in ("type", "events", "from", "length", "sources", "late", "max lateness", "duplicates"):
+        table.add_column(heading, justify="left" if heading in ("type", "from") else "right")
     for name, one in trace.types.items():
-        seconds = (one.last_arrival - one.first_arrival) / 1e9
+        length = spoken_duration(one.last_arrival - one.first_arrival)
         late = f"{one.late:,} ({one.late / one.events:.1%})"
         duplicates = "not counted" if one.duplicates is None else f"{one.duplicates:,}"
-        lateness = format_duration(one.max_lateness)
-        table.add_row(name, f"{one.events:,}", f"{seconds:,.1f}", str(len(one.sources)), late, lateness, duplicates)
+        lateness = spoken_duration(one.max_lateness)
+        sources = f"{len(one.sources):,}"
+        table.add_row(name, f"{one.events:,}", spoken_time(one.first_ts), length, sources, late, lateness, duplicates)
     out.print(table)
     out.print(f"arrival: {f'{trace.delays}, seed {trace.seed or 0}' if trace.delays else 'measured'}")
     out.print(f"from: {', '.join(trace.origin)}")
