@@ -14,6 +14,17 @@ from middleware.pubsub.codec import MAX_FRAME
 from middleware.runtime.keys import Gatekeeper, Keys
 
 _MOST_AT_ONCE = 1_000
+_MOST_UNSENT = 16_384
+"""Messages that may wait in the pipe of one connection: far beyond what credit allows, so it only stops what nobody reads.
+What does not fit is lost, as if the channel had broken, and the link protocol sends it again."""
+
+_HEARTBEAT, _DEAD_AFTER = 1_000, 3_000
+"""Each connection is tried every so often, and is given up and dialled anew when nothing came back for so long (ms): well
+before the link protocol gives up the peer, so that a link that works again is found while the peer still counts as there."""
+
+_DIAL_FOR, _DIAL_AGAIN_FIRST, _DIAL_AGAIN = 1_000, 50, 500
+"""How long one attempt to connect may take, and the shortest and the longest pause before the next one (ms)."""
+
 _MOST_OWNERS = 10_000
 
 # Plain integers: combining the flags as enum members, for every part of every message, costs more than the rest of a send.
@@ -109,8 +120,9 @@ class Transport:
         check_address(address, self._keys)
         with self._socket(zmq.DEALER) as socket:
             socket.setsockopt(zmq.IMMEDIATE, 1)
-            socket.setsockopt(zmq.RECONNECT_IVL, 50)
-            socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
+            socket.setsockopt(zmq.CONNECT_TIMEOUT, _DIAL_FOR)
+            socket.setsockopt(zmq.RECONNECT_IVL, _DIAL_AGAIN_FIRST)
+            socket.setsockopt(zmq.RECONNECT_IVL_MAX, _DIAL_AGAIN)
             if self._keys is not None:
                 self._keys.secure_client(socket, node)
             try:
@@ -128,7 +140,13 @@ class Transport:
         """
         socket = self._context.socket(kind)
         try:
-            socket.setsockopt(zmq.SNDHWM, 0)  # bounded by the credit of the links
+            socket.setsockopt(zmq.SNDHWM, _MOST_UNSENT)
+            socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT)
+            socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _DEAD_AFTER)
+            socket.setsockopt(zmq.HEARTBEAT_TTL, _DEAD_AFTER)  # the other end's wait, if it dies on this one
+            socket.setsockopt(
+                zmq.TCP_MAXRT, _DEAD_AFTER
+            )  # who takes no bytes for so long has its connection, and what waits in it, dropped
             socket.setsockopt(zmq.LINGER, 200)
             # Beyond MAX_FRAME the codec refuses and counts; this is for the memory.
             socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_FRAME)
