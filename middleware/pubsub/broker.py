@@ -168,6 +168,11 @@ class Broker:
         if (peer := self._channels.get(channel)) is not None:
             peer.link.broken()
 
+    def turned_out(self, channel: Channel, reason: str) -> None:
+        """Whoever is behind a channel has no business here any more."""
+        if (peer := self._channels.get(channel)) is not None:
+            peer.link.refuse(f"node {self.name}: {reason}")
+
     def _next_epoch(self) -> int:
         self._epoch += 1
         return self._epoch
