@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from middleware.errors import QuantityError
 
@@ -34,3 +35,37 @@ def format_duration(nanoseconds: int) -> str:
         if abs(nanoseconds) >= NANOSECONDS[unit]:
             return f"{nanoseconds / NANOSECONDS[unit]:.3f}".rstrip("0").rstrip(".") + unit
     return f"{nanoseconds}ns"
+
+
+_LONG = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+UNIX_TIMES = range(631_152_000 * 10**9, 4_102_444_800 * 10**9)
+"""Nanoseconds that are likely to be Unix time: 1990 to 2100."""
+
+
+def spoken_duration(nanoseconds: int) -> str:
+    """A duration for people: as ``format_duration`` below a minute, in its two largest units above.
+
+    >>> spoken_duration(-28_700_000_000), spoken_duration(7_265 * 10**9), spoken_duration(90_000 * 10**9)
+    ('-28.7s', '2h 1min', '1d 1h')
+    """
+    seconds = round(abs(nanoseconds) / NANOSECONDS["s"])
+    if seconds < 60:
+        return format_duration(nanoseconds)
+    parts = []
+    for unit, length in _LONG:
+        count, seconds = divmod(seconds, length)
+        parts.append((count, unit))
+    first = next(at for at, (count, _) in enumerate(parts) if count)
+    said = " ".join(f"{count:,}{unit}" for count, unit in parts[first : first + 2] if count)
+    return f"-{said}" if nanoseconds < 0 else said
+
+
+def spoken_time(nanoseconds: int) -> str:
+    """A moment for people: date and time (UTC) if it is likely to be Unix time, else seconds from where the times begin.
+
+    >>> spoken_time(1_700_000_000_123_456_789), spoken_time(75_250_000_000)
+    ('2023-11-14 22:13:20.123', '75.250 s')
+    """
+    if nanoseconds not in UNIX_TIMES:
+        return f"{nanoseconds / NANOSECONDS['s']:,.3f} s"
+    return f"{datetime.fromtimestamp(nanoseconds // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds % 10**9 // 10**6:03}"

@@ -57,34 +57,31 @@ def bench_feed(rounds: int = 5) -> list[dict[str, Any]]:
 
 def encode_only(spark: SparkSession, trace: Path) -> float:
     """Events per second of reading and encoding a trace on the executors, in batches like those of a feed, into nothing."""
-    from middleware.spark.rows import assign
+    from middleware.spark.groups import slices
     from middleware.spark.traces import load_trace
 
-    shares = assign(load_trace(trace).sources(), PARTITIONS)
+    cuts = slices(trace, load_trace(trace))
 
     def run(numbers: Iterable[int]) -> Iterable[tuple[int, float]]:
-        return [_encode_share(trace, shares[number]) for number in numbers]
+        return [_encode_share(trace, cuts, number) for number in numbers]
 
     context = spark.sparkContext
     done = context.parallelize(range(PARTITIONS), PARTITIONS).barrier().mapPartitions(run).collect()
     return sum(events for events, _ in done) / max(seconds for _, seconds in done)
 
 
-def _encode_share(path: Path, sources: list[str]) -> tuple[int, float]:
+def _encode_share(path: Path, cuts: list[int], partition: int) -> tuple[int, float]:
     import time
 
-    from middleware.spark.feed import SKEW
-    from middleware.spark.rows import RowStream
+    from middleware.spark.rows import TypeRows, frames
     from middleware.spark.traces import load_trace
 
     trace = load_trace(path)
-    streams = [RowStream(path, trace, name, frozenset(sources)) for name in trace.types]
+    types = [TypeRows(path, trace, name) for name in trace.types]
     began = time.monotonic()
     events = 0
-    for stream in streams:
-        while (following := stream.following) is not None:
-            taken = stream.take(following + SKEW // 2)
-            events += taken.events if taken else 0
+    for number in range(partition, len(cuts) - 1, PARTITIONS):
+        events += sum(frame.events for frame in frames(types, None, *cuts[number : number + 2]))
     return events, time.monotonic() - began
 
 

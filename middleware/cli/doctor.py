@@ -26,6 +26,8 @@ JAVA = 17
 MEMORY = 2 * 2**30
 DISK = 2**30
 LOOPBACK = "127.0.0.1"
+CHECKOUT = Path(__file__).parents[2]
+"""Where Slackline's own sources are, if it was installed from them."""
 
 State = Literal["ok", "missing", "optional"]
 
@@ -56,6 +58,19 @@ def satisfies(version: str, bounds: str) -> bool:
     )
 
 
+def is_checkout() -> bool:
+    """Whether this is run from Slackline's own sources."""
+    return (CHECKOUT / "tools" / "make_env.sh").exists() and (CHECKOUT / "pyproject.toml").exists()
+
+
+def install(extra: str = "") -> str:
+    """What to do to have a set of packages: another thing in a checkout than for who installed a release."""
+    extras = f"[{extra}]" if extra else ""
+    if is_checkout():
+        return f"in {CHECKOUT}, run: make env (or: pip install -e '.{extras}')"
+    return f"run: pip install 'slackline{extras}'"
+
+
 def python() -> Iterator[Finding]:
     version = platform.python_version()
     good = sys.version_info >= PYTHON
@@ -69,7 +84,7 @@ def packages() -> Iterator[Finding]:
     try:
         declared = metadata.requires("slackline") or []
     except metadata.PackageNotFoundError:
-        yield Finding("packages", "missing", "slackline itself is not installed", "run: pip install -e .")
+        yield Finding("packages", "missing", "slackline itself is not installed", install())
         return
     sets: dict[str, list[str]] = {"": [], "spark": [], "dev": []}
     for line in declared:
@@ -96,9 +111,7 @@ def _package_set(extra: str, requirements: list[str]) -> Finding:
     title = f"packages [{extra}]" if extra else "packages"
     if not wrong:
         return Finding(title, "ok", ", ".join(there))
-    target = f".[{extra}]" if extra else "."
-    advice = f"run: make env (or: pip install -e '{target}')"
-    return Finding(title, "optional" if extra else "missing", f"missing or too old: {', '.join(wrong)}", advice)
+    return Finding(title, "optional" if extra else "missing", f"missing or too old: {', '.join(wrong)}", install(extra))
 
 
 def java(required: bool) -> Iterator[Finding]:
@@ -122,7 +135,7 @@ def java(required: bool) -> Iterator[Finding]:
 
 def spark(start: bool) -> Iterator[Finding]:
     """PySpark imports; with ``start`` also: a local session counts to ten."""
-    advice = "run: make env (or: pip install -e '.[spark]')"
+    advice = install("spark")
     try:
         version = import_module("pyspark").__version__
     except ImportError as error:
@@ -180,19 +193,22 @@ def _curve_round_trip(timeout_ms: int = 5_000) -> str:
 
 
 def native() -> Iterator[Finding]:
-    name = "native core"
+    name, again = (
+        "native core",
+        install() if is_checkout() else "run: pip install --force-reinstall --no-binary slackline slackline",
+    )
     if core.AVAILABLE:
         yield Finding(name, "ok", "built")
     elif find_spec("middleware.native._core"):
-        yield Finding(name, "optional", "built, but turned off (SLACKLINE_NATIVE=0) or out of date", "make env builds it anew")
+        yield Finding(
+            name, "optional", "built, but turned off (SLACKLINE_NATIVE=0) or out of date", f"to build it anew, {again}"
+        )
     elif not (Path(__file__).parents[1] / "native" / "Cargo.toml").exists():
         yield Finding(name, "optional", "not built: this version has none; everything runs in Python")
     elif shutil.which("cargo") is None:
-        yield Finding(name, "optional", "not built (no cargo); its Python twins take its place", "install Rust, then: make env")
+        yield Finding(name, "optional", "not built (no cargo); its Python twins take its place", f"install Rust, then {again}")
     else:
-        yield Finding(
-            name, "optional", "not built although cargo is there", "run: pip install -v -e . (and read what cargo says)"
-        )
+        yield Finding(name, "optional", "not built although cargo is there", f"{again} (with -v, to read what cargo says)")
 
 
 def machine() -> Iterator[Finding]:

@@ -48,10 +48,12 @@ def evaluate(
     """
     from middleware.cli.run import prepared
     from middleware.evaluation.evaluation import SHORT, WHOLE, Evaluation
+    from middleware.evaluation.figures import check_drawing
     from middleware.runtime.scenario import load_scenario
 
     length = seconds if seconds is not None else QUICK_SECONDS if quick else SECONDS
     plan = load_scenario(scenario)
+    check_drawing()  # the figures come last: what they need is known before half an hour of runs
     if plan.plan.recording.generate is None:
         raise ScenarioError(f"{plan.file}: evaluate needs a generated recording, such as that of the scenario soccer")
     plan = plan.lasting(length, seed)

@@ -13,7 +13,7 @@ import typer
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.errors import LedgerError, last_line
 from middleware.pubsub.codec import BLOCK_TARGET
-from middleware.quantities import format_duration
+from middleware.quantities import spoken_duration, spoken_time
 from middleware.runtime.ledger import Entry, Query, gone_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
@@ -64,14 +64,14 @@ def list_(
         )
     table = Table("detector", "reason", "type", "events", "at most", title=f"late ledger {ledger}")
     for name, why, kind, count, worst in counts:
-        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", "" if why == "failed" else format_duration(worst))
+        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", "" if why == "failed" else spoken_duration(worst))
     if counts:
         screen.print(table)
     if entries:
         columns = ("number", "listed", "detector", "reason", "change", "type", "source", "id", "by")
         rows = Table(*columns, title=f"the last {len(entries)}")
         for entry in entries:
-            by = format_duration(entry.lateness) if entry.reason != "failed" else last_line(entry.told)
+            by = spoken_duration(entry.lateness) if entry.reason != "failed" else last_line(entry.told)
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), escape(by)
             rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
         screen.print(rows)
@@ -105,12 +105,16 @@ def show(
     screen = console(json)
     who = f"detector {entry.detector}" if entry.detector else "the node, where it came in"
     screen.print(f"entry {entry.number}, listed {_moment(entry.at)} by {who} of node {entry.node}", markup=False)
-    screen.print(f"  {entry.change} of {entry.type} ({entry.source!r}, {entry.id}), ts {entry.ts}", markup=False)
+    screen.print(
+        f"  {entry.change} of {entry.type} ({entry.source!r}, {entry.id}), ts {entry.ts}",
+        markup=False,
+    )
     screen.print(f"  {entry.reason}: {_why(entry)}", markup=False)
     if entry.clk is not None and entry.k is not None:
         horizon = entry.clk - entry.bound
         told = (
-            f"clk {entry.clk}, K {format_duration(entry.k)}, final up to {entry.bound} ({format_duration(horizon)} behind clk)"
+            f"clk {spoken_time(entry.clk)}, K {spoken_duration(entry.k)}, final up to {spoken_time(entry.bound)} "
+            f"({spoken_duration(horizon)} behind clk)"
         )
         screen.print(f"  {told}", markup=False)
     screen.print(f"  fields: {_fields(entry)}", markup=False)
@@ -194,7 +198,7 @@ def _query(detector: str | None, reason: str | None, type_: str | None, source: 
 def _why(entry: Entry) -> str:
     if entry.reason == "failed":
         return f"the detector raised, and did without it\n{entry.told.rstrip()}"
-    by = format_duration(entry.lateness)
+    by = spoken_duration(entry.lateness)
     if entry.reason == "ahead":
         return f"{by} beyond {entry.bound}, which was as far as it could be believed"
     if entry.detector:

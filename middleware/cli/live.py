@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from middleware.event import Event, type_name
+from middleware.quantities import spoken_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from middleware.runtime.cluster import Cluster
     from middleware.runtime.collector import Collector
 
-_EVERY = 5.0
+_EVERY = 2.0
 """Seconds between two lines where the output is no terminal."""
 
 _STYLES = {"early": "yellow", "revised": "magenta", "withdrawn": "red strike", "final": "green"}
@@ -50,13 +52,28 @@ class Progress:
     def table(self) -> Group:
         """The line, and the latest results."""
         table = Table(expand=False)
-        for heading in ("result", "when (s)", "what", "state"):
+        for heading in ("result", "when", "what", "state"):
             table.add_column(heading)
         for shown in list(self._collector.shown):
             event, state = shown.event, Text(shown.state, _STYLES[shown.state])
-            table.add_row(type_name(event.__class__), f"{event.ts / 1e9:,.3f}", _fields(event), state)
+            table.add_row(type_name(event.__class__), spoken_time(event.ts), _fields(event), state)
         rows: list[Any] = [Text(self.line()), table]
         return Group(*rows, *(Text(line, "bold red") for line in self.gone()))
+
+
+@contextmanager
+def step(screen: Console, text: str, every: float = _EVERY) -> Iterator[None]:
+    """Say what is being done until the block is left: with a spinner, or, where there is no terminal, with a line and another
+    one every few seconds.
+    """
+    if screen.is_terminal:
+        with screen.status(f"{text} ..."):
+            yield
+        return
+    screen.print(f"{text} ...", markup=False, soft_wrap=True)
+    began = time.monotonic()
+    with _repeated(lambda: screen.print(f"{text} ... {time.monotonic() - began:.0f} s", markup=False, soft_wrap=True), every):
+        yield
 
 
 @contextmanager
@@ -66,13 +83,20 @@ def shown(progress: Progress, screen: Console, every: float = _EVERY) -> Iterato
         with Live(get_renderable=progress.table, console=screen, refresh_per_second=4, transient=True):
             yield
         return
+    with _repeated(lambda: screen.print("; ".join([progress.line(), *progress.gone()]), markup=False, soft_wrap=True), every):
+        yield
+
+
+@contextmanager
+def _repeated(tell: Callable[[], None], every: float) -> Iterator[None]:
+    """Do something every so many seconds, in a thread, until the block is left."""
     left = threading.Event()
 
-    def tell() -> None:
+    def go_on() -> None:
         while not left.wait(every):
-            screen.print("; ".join([progress.line(), *progress.gone()]), markup=False, soft_wrap=True)
+            tell()
 
-    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller = threading.Thread(target=go_on, name="progress", daemon=True)
     teller.start()
     try:
         yield

@@ -56,7 +56,7 @@ def node(
     from middleware.runtime.ledger import Ledger
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
-    from middleware.runtime.scenario import changed_plan, load_scenario, state_folder
+    from middleware.runtime.scenario import changed_plan, check_addresses, load_scenario, state_folder
     from middleware.runtime.store import Store
 
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
@@ -67,6 +67,7 @@ def node(
     binds = {each.name: each.bind for each in chosen.plan.nodes if each.bind is not None and each.name not in given}
     if addresses[name].rpartition(":")[2] in ("*", "0") and len(addresses) > 1:
         raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
+    check_addresses(addresses)
     own = Keys.given(keys, allow_list)
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
     hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)

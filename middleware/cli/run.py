@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,6 @@ import typer
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
 from middleware.cli.results import write_results
 from middleware.errors import RunError, ScenarioError, TraceError
-from middleware.event import type_name
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.collector import Collector
 
@@ -56,7 +56,8 @@ def run(
 ) -> None:
     """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
 
-    Ends with 0 if the finals equal the oracle's, with 1 if they do not, and with 2 if the scenario cannot be run.
+    Ends with 0 if the finals equal the oracle's, with 1 if they do not or if events were left out that the recording has in
+    time, and with 2 if the scenario cannot be run.
 
     A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --to
     writes, and slackline pub reads. Lines are in total order; all derived types are there.
@@ -73,10 +74,12 @@ def run(
 
       [bold]slackline run debs2013 --mode speculative --speed 10x[/]
     """
+    from middleware.cli.live import step
     from middleware.cli.summary import show, summary
     from middleware.cli.trace import parse_speed
     from middleware.runtime.scenario import load_scenario
-    from middleware.spark.fitting import check_fit
+    from middleware.spark.fitting import check_fit, read_types
+    from middleware.spark.prepared import opened
     from middleware.spark.session import spark_session
 
     modes = {"both": ("speculative", "buffering")}.get(mode, (mode,))
@@ -91,33 +94,32 @@ def run(
     screen = console(results if results == STANDARD_OUTPUT else json)
     if results is not None:
         check_output(results)
-    plan.files()  # whether they are there is known before Spark starts
     screen.print(f"[bold]{plan.plan.name}[/]{f': {plan.plan.about}' if plan.plan.about else ''}")
-    with spark_session(2):
+    for doubt in opened(plan).doubts:  # what is wrong with the recording is known before Spark starts, too
+        screen.print(doubt, style="yellow", markup=False, soft_wrap=True)
+    with ExitStack() as stack:
+        with step(screen, "Spark starts"):
+            stack.enter_context(spark_session(2))
         trace = prepared(plan, out, screen)
-        ended = [name for name in check_fit(trace, plan.types, _read(plan)) if name not in plan.derived]
+        ended = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
         if ended:
             screen.print(f"[yellow]the recording holds nothing of {', '.join(ended)}, which detectors read[/]")
         outcomes = {each: _run(plan, trace, ended, each, factor, screen) for each in modes}
-    with screen.status("running the in-order oracle ..."):
+    with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
     show(result, screen)
     if results is not None:
         write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:
         write_json(result, json)
-    if not result.oracle_equal:
+    if not result.is_right:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _read(plan: Scenario) -> set[str]:
-    """The names of all types that detectors read."""
-    return {type_name(each) for detector in plan.detectors.values() for each in detector.subscribes}
 
 
 def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     """The scenario's trace, prepared if need be, and what there is to know of it told."""
     from middleware.cli.trace import show_broken_lines
+    from middleware.quantities import spoken_duration
     from middleware.spark.prepared import prepared_trace
     from middleware.spark.traces import load_trace
 
@@ -134,7 +136,7 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     worst = max(one.max_lateness for one in trace.types.values())
     screen.print(
         f"trace {folder}: {trace.events:,} events of {len(trace.sources())} sources, "
-        f"{late / trace.events:.1%} late, the latest by {worst / 1e6:,.0f} ms"
+        f"{late / trace.events:.1%} late, the latest by {spoken_duration(worst)}"
     )
     show_broken_lines(screen, trace)
     return folder
@@ -142,7 +144,8 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
 
 def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float | None, screen: Console) -> Outcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
-    from middleware.cli.live import Progress, shown
+    from middleware.cli.left_out import kept_ledgers
+    from middleware.cli.live import Progress, shown, step
     from middleware.cli.summary import Outcome
     from middleware.spark.feed import feed
     from middleware.spark.traces import load_trace
@@ -153,7 +156,8 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
         collector = Collector(cluster.addresses[sink], plan.derived, plan.types, plan.plan.results or plan.derived)
         progress = Progress(mode, load_trace(trace).events, cluster, collector)
         try:
-            cluster.await_ready(collector.start)
+            with step(screen, f"{mode}: the nodes start ({', '.join(plan.places)})"):
+                cluster.await_ready(collector.start)
             with shown(progress, screen):
                 report = feed(
                     trace,
@@ -170,8 +174,10 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
             raise
         finally:
             collector.close()
-        cluster.end()
-    return Outcome(mode, report, collector, cluster.reports)
+        with step(screen, f"{mode}: the nodes end"):
+            cluster.end()
+        ledgers = kept_ledgers(cluster, trace.parent / f"left-out-{mode}")
+    return Outcome(mode, report, collector, cluster.reports, ledgers)
 
 
 def _not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:

@@ -12,7 +12,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from middleware.cli.left_out import LeftOut, lateness, left_out, lost
 from middleware.event import IDENTITY, ORDER, Event, Identity, type_name
+from middleware.quantities import spoken_duration
 from middleware.runtime.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
 from middleware.spark.traces import BadLines
@@ -31,12 +33,13 @@ _ERRORS_SHOWN = 3
 
 
 class Outcome(msgspec.Struct):
-    """What one run left behind."""
+    """What one run left behind. ``ledgers``: by node, a copy of its late ledger, if there is anything in it."""
 
     mode: str
     feed: Any
     collector: Collector
     reports: dict[str, NodeReport]
+    ledgers: dict[str, Path] = {}
 
 
 class Latency(msgspec.Struct):
@@ -75,7 +78,17 @@ class UnitSummary(msgspec.Struct):
 
 
 class RunSummary(msgspec.Struct):
-    """One run. ``cpu``: processor seconds by node; ``busy``: mean busy factor by node; ``late``: listed in ledgers."""
+    """One run.
+
+    ``cpu``, ``busy``
+        by node, processor seconds and mean busy factor.
+    ``late``
+        how many events detectors listed as late.
+    ``left_out``
+        what came too late or too far ahead, by node, detector and reason.
+    ``lost``
+        events that nodes could not read or send, by reason.
+    """
 
     events: int
     seconds: float
@@ -91,6 +104,13 @@ class RunSummary(msgspec.Struct):
     cpu: dict[str, float]
     busy: dict[str, float]
     memory: dict[str, int]
+    left_out: list[LeftOut] = []
+    lost: dict[str, int] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left out but what the recording itself has too late."""
+        return not self.lost and all(one.recorded == one.count for one in self.left_out)
 
 
 class Summary(msgspec.Struct):
@@ -106,6 +126,11 @@ class Summary(msgspec.Struct):
     runs: dict[str, RunSummary]
     broken: BadLines = msgspec.field(default_factory=BadLines)
 
+    @property
+    def is_right(self) -> bool:
+        """Whether the finals are the oracle's, and no run left out anything that the recording does not have too late."""
+        return self.oracle_equal and all(one.is_complete for one in self.runs.values())
+
 
 def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything worth telling of one or two runs, held against the oracle."""
@@ -114,12 +139,15 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
     raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)))
     wanted: dict[str, list[Event]] = {}
     runs = {}
+    recorded = lateness(raw) if any(outcome.ledgers for outcome in outcomes.values()) else {}
     for mode, outcome in outcomes.items():
         late = {name: set(ids) for report in outcome.reports.values() for name, ids in report.late.items() if ids}
         key = repr(sorted((name, sorted(ids)) for name, ids in late.items()))
         if key not in wanted:
             wanted[key] = _oracle(plan, raw, late)
         runs[mode] = _run_summary(plan, outcome, wanted[key])
+        runs[mode].left_out = left_out(plan, outcome.ledgers, recorded)
+        runs[mode].lost = dict(sum((Counter(lost(report.broker)) for report in outcome.reports.values()), Counter()))
     results = plan.plan.results or plan.derived
     latencies = {mode: _latency(_delays(outcome, results)) for mode, outcome in outcomes.items()}
     return Summary(
@@ -222,6 +250,7 @@ def show(result: Summary, screen: Console) -> None:
             f"{one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final · {busy}"
         )
         _show_failures(mode, one, screen)
+        _show_left_out(mode, one, screen)
     if any(one.latency_by_type for one in result.runs.values()):  # what was fed as fast as it goes says nothing of latency
         screen.print(_latency_table(result))
     spoken, plain = result.latency_ms.get("speculative"), result.latency_ms.get("buffering")
@@ -231,14 +260,35 @@ def show(result: Summary, screen: Console) -> None:
             f"instead of {plain.mean:,.0f} ms (p99 {spoken.p99:,.0f} instead of {plain.p99:,.0f} ms)"
         )
     equal = "[bold green]yes[/]" if result.oracle_equal else "[bold red]no[/]"
-    late = max(one.late for one in result.runs.values())
-    left_out = f" ({late:,} late events left out; raise horizon)" if late else ""
-    screen.print(f"finals equal the in-order oracle: {equal} ({result.finals:,} events){left_out}")
+    screen.print(f"finals equal the in-order oracle: {equal} ({result.finals:,} events){_less(result)}")
     stopped = {unit.detector for one in result.runs.values() for unit in one.units if unit.stopped}
     if stopped and not result.oracle_equal:
         screen.print(
             f"{', '.join(sorted(stopped))} stopped where it raised; the oracle goes on without the event at which it did"
         )
+
+
+def _less(result: Summary) -> str:
+    """What the oracle did without, too."""
+    runs = result.runs.values()
+    count = max(sum(one.count for one in run.left_out) + sum(run.lost.values()) for run in runs)
+    if not count:
+        return ""
+    if all(run.is_complete for run in runs):
+        return f", without {count:,} that the recording itself has too late (raise horizon to have them)"
+    same = max(sum(one.recorded for one in run.left_out) for run in runs)
+    return f", [bold red]but {count - same:,} events were left out that the recording has in time[/]"
+
+
+def _show_left_out(mode: str, one: RunSummary, screen: Console) -> None:
+    """Which events were left out, how late, and where all of them are listed; nothing if none were."""
+    style = "yellow" if one.is_complete else "bold red"
+    for each in one.left_out:
+        screen.print(f"{mode}: {each.text()}", style=style, markup=False, soft_wrap=True)
+    for ledger in dict.fromkeys(each.ledger for each in one.left_out):
+        screen.print(f"  all of them: slackline late list {ledger}", markup=False, soft_wrap=True)
+    for reason, count in one.lost.items():
+        screen.print(f"{mode}: {count:,} events were lost: {reason}", style=style, markup=False)
 
 
 def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
@@ -258,12 +308,12 @@ def _units_table(mode: str, one: RunSummary) -> Table:
     rest = len(one.units) - len(busiest)
     table = Table(title=f"{mode}: units", caption=f"and {rest} less busy ones (all of them: --json FILE)" if rest else None)
     failed = any(unit.failed for unit in one.units)
-    headings = ["level", "detector", "node", "received", "K (ms)", "alpha", "late", "rollbacks", "published", "corrected"]
+    headings = ["level", "detector", "node", "received", "K", "alpha", "late", "rollbacks", "published", "corrected"]
     for heading in headings + ["failed"] * failed:
         table.add_column(heading, justify="left" if heading in ("detector", "node") else "right")
     for unit in sorted(busiest, key=lambda unit: (unit.level, unit.detector)):
         cells = [
-            f"{unit.k:,.1f}",
+            spoken_duration(round(unit.k * 1e6)),
             f"{unit.alpha:.2f}",
             *(f"{n:,}" for n in (unit.late, unit.rollbacks, unit.published, unit.corrected, unit.failed)[: 4 + failed]),
         ]

@@ -74,6 +74,8 @@ def prepare(
             raise TraceError("this recording has measured arrival times: give --delay to draw others for all sources")
         delays = parse_delays(delay or "constant(0ms)", _overrides(delay_for or []), duplicates, seed)
     out = console(json)
+    for doubt in recording.doubts:
+        out.print(doubt, style="yellow", markup=False, soft_wrap=True)
     with out.status("...") as status:
         try:
             made = write(recording, trace, delays, force=force, cores=cores, progress=lambda step: status.update(f"{step} ..."))
@@ -115,8 +117,7 @@ def feed(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Address of the node, such as tcp://127.0.0.1:5570.")],
     *,
     speed: Annotated[str, typer.Option(help="1x as recorded, 10x ten times as fast, max as fast as it goes.")] = "1x",
-    partitions: Annotated[int, typer.Option(min=1, help="Executors that publish at the same time.")] = 2,
-    skew: Annotated[str, typer.Option(help="How far (arrival time) one may be ahead of another.")] = "100ms",
+    partitions: Annotated[int, typer.Option(min=1, help="Executors that read and encode at the same time.")] = 2,
     keys: Annotated[Path | None, typer.Option(help="Key file, for nodes that ask for one (slackline keys new).")] = None,
     allow_list: Annotated[Path | None, typer.Option(help="File with the public keys of the nodes.")] = None,
     node: Annotated[str | None, typer.Option(help="Name of the node, if the allow-list has several.")] = None,
@@ -135,7 +136,6 @@ def feed(
 
       [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --speed max --partitions 4 --json -[/]
     """
-    from middleware.quantities import parse_duration
     from middleware.runtime.keys import Keys
     from middleware.spark.feed import feed as send
     from middleware.spark.traces import load_trace
@@ -152,7 +152,6 @@ def feed(
                 address,
                 speed=factor,
                 partitions=partitions,
-                skew=parse_duration(skew),
                 announce=announce,
                 keys=(keys, allow_list) if keys and allow_list else None,
                 node=node,
@@ -198,17 +197,18 @@ def _bar(out: Console) -> Progress:
 def _show(out: Console, folder: Path, trace: Trace) -> None:
     from rich.table import Table
 
-    from middleware.quantities import format_duration
+    from middleware.quantities import spoken_duration, spoken_time
 
     table = Table(title=f"{folder} ({trace.reader})")
-    for heading in ("type", "events", "seconds", "sources", "late", "max lateness", "duplicates"):
-        table.add_column(heading, justify="left" if heading == "type" else "right")
+    for heading in ("type", "events", "from", "length", "sources", "late", "max lateness", "duplicates"):
+        table.add_column(heading, justify="left" if heading in ("type", "from") else "right")
     for name, one in trace.types.items():
-        seconds = (one.last_arrival - one.first_arrival) / 1e9
+        length = spoken_duration(one.last_arrival - one.first_arrival)
         late = f"{one.late:,} ({one.late / one.events:.1%})"
         duplicates = "not counted" if one.duplicates is None else f"{one.duplicates:,}"
-        lateness = format_duration(one.max_lateness)
-        table.add_row(name, f"{one.events:,}", f"{seconds:,.1f}", str(len(one.sources)), late, lateness, duplicates)
+        lateness = spoken_duration(one.max_lateness)
+        sources = f"{len(one.sources):,}"
+        table.add_row(name, f"{one.events:,}", spoken_time(one.first_ts), length, sources, late, lateness, duplicates)
     out.print(table)
     out.print(f"arrival: {f'{trace.delays}, seed {trace.seed or 0}' if trace.delays else 'measured'}")
     out.print(f"from: {', '.join(trace.origin)}")
@@ -228,9 +228,6 @@ def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
 
 
 def _show_report(out: Console, report: FeedReport) -> None:
-    from middleware.quantities import format_duration
-
     out.print(f"fed {report.events:,} events in {report.seconds:.2f} s: {report.events_per_second:,.0f} events/s")
-    out.print(f"partitions were at most {format_duration(report.max_skew)} of arrival time apart")
     if report.attempts > 1:
-        out.print(f"[yellow]Spark started over {report.attempts - 1} times: the node dropped what came again as duplicates[/]")
+        out.print(f"[yellow]Spark started over {report.attempts - 1} times[/]")

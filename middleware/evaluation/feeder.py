@@ -16,8 +16,8 @@ from middleware.clock import MILLISECOND
 from middleware.errors import RunError
 from middleware.event import END
 from middleware.runtime.interrupts import uninterrupted
-from middleware.spark.publishing import PACED_WINDOW, Pace, earliest, publish
-from middleware.spark.rows import RowStream
+from middleware.spark.pacing import Pace, window_of
+from middleware.spark.rows import TypeRows, frames
 from middleware.spark.traces import load_trace
 
 _LEAD = 200 * MILLISECOND
@@ -47,18 +47,15 @@ def feed(trace: Path, address: str, speed: float) -> Fed:
     from middleware.runtime.clients import Publisher
 
     description = load_trace(trace)
-    streams = [RowStream(trace, description, name) for name in description.types]
     first, events = description.first_arrival, 0
-    window = max(1, int(PACED_WINDOW * speed))
     with Publisher(address, name="feeder", types=list(description.types)) as publisher:
         start = time.time_ns() + _LEAD
         began = time.monotonic_ns() + _LEAD
         pace = Pace(start, first, speed)
-        while (following := earliest(streams)) != END:
-            taken = [some for stream in streams if (some := stream.take(following + window))]
-            pace.wait(max(some.last for some in taken))
-            publish(publisher, taken)
-            events += sum(some.events for some in taken)
+        for frame in frames([TypeRows(trace, description, name) for name in description.types], window_of(speed)):
+            pace.wait(frame.last)
+            publisher.publish_blocks(frame.blocks)
+            events += frame.events
         publisher.advance(list(description.types), END)
         publisher.flush(_FLUSH)
     return Fed(start, first, speed, events, (time.monotonic_ns() - began) / 1e9, pace.behind)

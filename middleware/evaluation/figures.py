@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -42,15 +43,20 @@ _ROW = 0.24
 """Height of a detector's row, inches."""
 
 
+def check_drawing() -> None:
+    """Raise ScenarioError if figures cannot be drawn here. Cheap: nothing is loaded."""
+    if find_spec("matplotlib") is None:
+        raise ScenarioError("the figures need matplotlib: install it with pip install 'slackline[evaluate]'")
+
+
 class Figures:
     """Draws into a folder. ``setting`` is the line below every figure: seed, machine, versions, command."""
 
     def __init__(self, folder: Path, setting: str, plan: EvaluationPlan) -> None:
-        try:
-            from matplotlib import rc_context
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise ScenarioError("the figures need matplotlib: install it with pip install 'slackline[evaluate]'") from None
+        check_drawing()
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+
         self._context, self._figure = rc_context, Figure
         self._folder = folder
         self._setting = setting

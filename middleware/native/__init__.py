@@ -26,7 +26,8 @@ except ImportError as error:
     AVAILABLE = False
     if not isinstance(error, ModuleNotFoundError) and os.environ.get("SLACKLINE_NATIVE") != "0":  # it is there, and of no use
         warnings.warn(
-            f"the native core is out of date, or not for this machine, and not used ({error}): run 'make env'", stacklevel=1
+            f"the native core is out of date, or not for this machine, and not used ({error}): install Slackline again",
+            stacklevel=1,
         )
 else:
     AVAILABLE = True

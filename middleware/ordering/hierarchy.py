@@ -130,7 +130,7 @@ class Hierarchy:
         for placed in self._placed:
             final = None if finals is None else finals.get(placed.unit.name, placed.unit.final)
             for index, delta in enumerate(self._step(placed, arrived, batch.progress, final)):
-                parts = delta.by_type()
+                parts = _by_time(delta).by_type()
                 for rounds in (arrived, published):
                     rounds += [{} for _ in range(index + 1 - len(rounds))]
                     for name, part in parts.items():
@@ -287,6 +287,19 @@ class Hierarchy:
     def statistics(self) -> list[UnitStatistics]:
         """What each unit has done so far."""
         return [placed.unit.statistics() for placed in self._placed]
+
+
+def _by_time(delta: Delta) -> Delta:
+    """What a unit has published in one step, by time: a keyed one gives it key by key, and what came at once would look late
+    to the unit above. O(n) for what is in order, as that of one key is.
+    """
+    inserts, early = delta.inserts, delta.k_plus
+    if len(inserts) < 2:
+        return delta
+    if early is None:
+        return Delta(sorted(inserts, key=TS), delta.revises, delta.retracts)
+    order = sorted(range(len(inserts)), key=[event.ts for event in inserts].__getitem__)
+    return Delta([inserts[place] for place in order], delta.revises, delta.retracts, [early[place] for place in order])
 
 
 def _together(parts: list[Delta]) -> Delta:

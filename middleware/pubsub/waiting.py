@@ -11,7 +11,7 @@ from middleware.pubsub.journal import PeerKey
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.sources import Sources
-from middleware.quantities import format_duration
+from middleware.quantities import spoken_duration
 
 
 class OriginStatus(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class Explanation:
             self._say(
                 depth + 1,
                 f"buffer: {unit.waiting} events wait, the first {kind} from {source!r}{of} at {ts}; the detector gets it "
-                f"when clk ({unit.clk}) reaches {ts} + {unit.alpha:g} * K ({format_duration(unit.k)})",
+                f"when clk ({unit.clk}) reaches {ts} + {unit.alpha:g} * K ({spoken_duration(unit.k)})",
             )
         known = {read: promise for read, promise in unit.reads.items() if promise is not None}
         least = min(known.values(), default=END)
@@ -127,7 +127,7 @@ class Explanation:
         if opened and (unit.clk == NEVER or unit.clk - unit.horizon <= least):
             kinds = ", ".join(opened)
             what = "no event has come yet" if unit.clk == NEVER else f"clk is {unit.clk}"
-            horizon = format_duration(unit.horizon)
+            horizon = spoken_duration(unit.horizon)
             self._say(
                 depth + 1, f"waits for the clock: nobody promises for {kinds}, so it is final {horizon} behind clk; {what}"
             )
@@ -160,9 +160,9 @@ class Explanation:
         promised = "promises nothing" if origin.promised is None else f"promised {self._upto(origin.promised)}"
         notes = []
         if origin.away:
-            notes.append(f"lost {format_duration(origin.silent or 0)} ago; it may have publishers that are not in sight")
+            notes.append(f"lost {spoken_duration(origin.silent or 0)} ago; it may have publishers that are not in sight")
         elif origin.silent is not None:
-            notes.append(f"last heard {format_duration(origin.silent)} ago")
+            notes.append(f"last heard {spoken_duration(origin.silent)} ago")
         if origin.stood_in:
             notes.append("silent: the node promises in its place")
         if origin.held:
@@ -179,7 +179,7 @@ class Explanation:
             return "to the end"
         if at == NEVER:
             return "up to nothing yet"
-        behind = "" if self._clock is None else f" ({format_duration(self._clock - at)} behind the clock)"
+        behind = "" if self._clock is None else f" ({spoken_duration(self._clock - at)} behind the clock)"
         return f"up to {at}{behind}"
 
     def _say(self, depth: int, line: str) -> None:

@@ -80,7 +80,7 @@ class Cluster:
             command += ["--address", "=".join(pair)]
         if self._alpha is not None:
             command += ["--alpha", str(self._alpha)]
-        command += ["--report", str(self._report(name)), "--state", str(Path(self._folder.name, "state", name))]
+        command += ["--report", str(self._report(name)), "--state", str(self.state(name))]
         command += ["--tethered"]
         with self.log(name).open("ab") as log, uninterrupted():
             # A session of its own: Ctrl-C in the terminal reaches the one who started the cluster, who ends it in order. Its
@@ -88,6 +88,10 @@ class Cluster:
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
+
+    def state(self, name: str) -> Path:
+        """The state folder of a node; it goes with the cluster."""
+        return Path(self._folder.name, "state", name)
 
     def log(self, name: str) -> Path:
         """The file with what a node has printed."""

@@ -100,6 +100,12 @@ class Publisher(Connection):
         block = records if isinstance(records, bytes) else array_of(records)
         self._send_blocks([(BlockHead(type_name, count, raw=True, runs=runs, newest=clock), block)], clock)
 
+    def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None:
+        """Send what is encoded already, of several types, in one frame: so the node takes it in at once, and no type moves the
+        clock ahead of another. Heads name ``newest``.
+        """
+        self._send_blocks(list(blocks), max(head.newest for head, _ in blocks if head.newest is not None))
+
     def advance(self, types: EventType | str | Iterable[EventType | str], progress: int) -> None:
         """Promise that this publisher sends nothing more of these types with ts <= ``progress`` (END: nothing at all)."""
         each = [types] if isinstance(types, str | type) else types

@@ -287,6 +287,7 @@ class Scenario:
         names = [node.name for node in plan.nodes]
         if len(set(names)) < len(names):
             raise ScenarioError(f"nodes: two are named {max(names, key=names.count)!r}")
+        check_addresses({node.name: node.address for node in plan.nodes})
         if self.entry not in names:
             raise ScenarioError(f"recording.to: there is no node {self.entry!r}; there are {', '.join(names)}")
         if stray := sorted(plan.policies_for.keys() - self.detectors.keys()):
@@ -352,6 +353,18 @@ def changed_plan(where: str | Path, file: Path) -> Scenario:
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise ScenarioError(f"{file} is no plan: {error}") from None
     return Scenario(plan, _scenario_file(where))
+
+
+def check_addresses(addresses: Mapping[str, str]) -> None:
+    """Raise ScenarioError where two nodes have one address, which only one of them could have; port ``*`` is any free one."""
+    taken: dict[str, str] = {}
+    for name, address in addresses.items():
+        plain = address.strip().lower().replace("//localhost:", "//127.0.0.1:")
+        if plain.rpartition(":")[2] in ("*", "0"):
+            continue
+        if plain in taken:
+            raise ScenarioError(f"nodes: {taken[plain]} and {name} have one address, {address}: give each its own port")
+        taken[plain] = name
 
 
 def _scenario_file(where: str | Path) -> Path:

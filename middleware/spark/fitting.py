@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from middleware.errors import TraceError
-from middleware.event import EventTypes
+from middleware.event import EventTypes, type_name
+from middleware.spark.readers.mapping import load_mapping
 from middleware.spark.traces import check_fields, columns, load_trace, values, wire_columns
+
+if TYPE_CHECKING:
+    from middleware.runtime.scenario import Scenario
 
 
 def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[str]:
@@ -25,7 +30,7 @@ def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[st
                 f"{folder} holds {name}, which no detector reads; they read {_listed(read)}{_meant(name, read)}: "
                 "the recording's type must be called as the detectors' event class is, with its namespace"
             )
-        check_fields(folder, name, trace.types[name], types[name])
+        check_fields(folder, name, trace.types[name].fields, types[name])
         first = next(columns(folder, trace, name, wire_columns(trace, name), rows=1))
         try:
             msgspec.convert(tuple(values(column)[0] for column in first.columns), types[name])
@@ -34,6 +39,21 @@ def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[st
                 f"{folder}: an event of {name} does not fit its class: {_named(error, trace.types[name].fields)}"
             ) from None
     return sorted(set(read) - trace.types.keys())
+
+
+def check_mapping(file: Path, plan: Scenario) -> None:
+    """Raise TraceError unless what a mapping makes is what detectors read: known before anything is read."""
+    mapping, read = load_mapping(file), read_types(plan)
+    if mapping.type not in read:
+        raise TraceError(
+            f"the mapping {file}: type: no detector reads {mapping.type}; they read {_listed(read)}{_meant(mapping.type, read)}"
+        )
+    check_fields(f"the mapping {file}", mapping.type, mapping.fields, plan.types[mapping.type])
+
+
+def read_types(plan: Scenario) -> set[str]:
+    """The names of all types that detectors read."""
+    return {type_name(each) for detector in plan.detectors.values() for each in detector.subscribes}
 
 
 def _named(error: msgspec.ValidationError, fields: Iterable[str]) -> str:

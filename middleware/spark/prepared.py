@@ -12,8 +12,9 @@ from middleware.errors import ScenarioError, TraceError
 from middleware.event import stable_hash
 from middleware.runtime.scenario import load_scenario
 from middleware.spark.delays import Delays, Empirical, parse_delays
+from middleware.spark.fitting import check_mapping
 from middleware.spark.prepare import prepare
-from middleware.spark.readers import open_recording
+from middleware.spark.readers import Recording, open_recording
 from middleware.spark.traces import DESCRIPTION
 
 if TYPE_CHECKING:
@@ -25,6 +26,27 @@ _READING = 2
 Progress = Callable[[str], None]
 
 
+def opened(plan: Scenario) -> Recording:
+    """The recording of a scenario, not read yet. Raises ScenarioError if it has none, TraceError if it cannot be right."""
+    recording = plan.plan.recording
+    if not plan.is_recorded:
+        raise ScenarioError(
+            f"{plan.file} has no [recording], so there is nothing to run: start its nodes with 'slackline node', and feed them "
+            "with 'slackline pub', or a Publisher"
+        )
+    mapping = _mapping(plan)
+    if mapping is not None:
+        check_mapping(mapping, plan)
+    return open_recording(
+        plan.files(),
+        reader=recording.reader,
+        mapping=mapping,
+        generate=recording.generate,
+        seed=recording.seed,
+        seconds=recording.seconds,
+    )
+
+
 def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: None) -> Path:
     """The folder of the scenario's trace, under ``out``; Spark prepares it unless it is there already.
 
@@ -32,29 +54,16 @@ def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: 
     a mapping and the code of a generator by what they hold. ``progress`` is told the steps of a preparation. Raises
     TraceError if the recording cannot be read.
     """
-    recording = plan.plan.recording
-    if not plan.is_recorded:
-        raise ScenarioError(
-            f"{plan.file} has no [recording], so there is nothing to run: start its nodes with 'slackline node', and feed them "
-            "with 'slackline pub', or a Publisher"
-        )
+    recording, read = plan.plan.recording, opened(plan)
     model = recording.delay
     if recording.delay_like is not None:
         model = f"empirical({prepared_trace(load_scenario(recording.delay_like), out, progress)})"
-    opened = open_recording(
-        plan.files(),
-        reader=recording.reader,
-        mapping=_mapping(plan),
-        generate=recording.generate,
-        seed=recording.seed,
-        seconds=recording.seconds,
-    )
     delays = None
     if model or recording.delay_for or recording.duplicates:
         delays = parse_delays(model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
     folder = out / plan.plan.name / f"trace-{trace_version(plan, delays):016x}"
     if not (folder / DESCRIPTION).exists():
-        prepare(opened, folder, delays, force=True, progress=progress)
+        prepare(read, folder, delays, force=True, progress=progress)
     return folder
 
 

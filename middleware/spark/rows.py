@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from middleware.spark.traces import Trace, columns, values, wire_columns
+from middleware.event import END, NEVER
+from middleware.pubsub.codec import LARGEST_BLOCK, BlockHead
+from middleware.pubsub.seen import Run
+from middleware.spark.groups import RowGroup, read_group, row_groups
+from middleware.spark.traces import Trace, values, wire_columns
 
-MAX_ROWS = 8_192
+FRAME_ROWS = 4_096
 """Rows encoded at once: enough to make the work per call vanish, few enough to stay in the cache."""
 
 
-READ_ROWS = 16_384
-"""Rows read at once: a paced feed must not stop for long to read."""
+class Frame(NamedTuple):
+    """All events that arrived within some time, by type: what a node is to take in at once. ``last``: the last arrival."""
 
-Run = tuple[str, int, int]
-"""Identities of a source: all ids from the first to the last."""
-
-
-class Encoded(NamedTuple):
-    """Events of one type as a msgpack array of arrays.
-
-    ``clock``, ``last``
-        the largest ts among them; the last arrival.
-    ``runs``
-        their identities, if these are few runs of ids without a repeat: a broker then need not read the events.
-    """
-
-    type_name: str
-    records: bytes
+    blocks: list[tuple[BlockHead, bytes]]
     events: int
-    clock: int
     last: int
-    runs: list[Run] | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all blocks."""
+        return sum(len(block) for _, block in self.blocks)
 
 
 class _Rows(NamedTuple):
@@ -47,48 +41,113 @@ class _Rows(NamedTuple):
     names: list[str]
 
 
-def assign(sources: dict[str, int], partitions: int) -> list[list[str]]:
-    """Sources by partition, so that all have about as many events: the biggest first, each to the lightest so far.
+class TypeRows:
+    """The events of one type, read by row group; the last one read stays at hand."""
 
-    A source stays in one partition, so its events keep their order. O(sources * partitions).
-    """
-    shares: list[list[str]] = [[] for _ in range(partitions)]
-    loads = [0] * partitions
-    for source, events in sorted(sources.items(), key=lambda item: (-item[1], item[0])):
-        lightest = loads.index(min(loads))
-        shares[lightest].append(source)
-        loads[lightest] += events
-    return shares
+    def __init__(self, path: Path, trace: Trace, name: str) -> None:
+        self.name = name
+        self._groups = row_groups(path, trace, name)
+        self._lasts = [group.last for group in self._groups]
+        self._firsts = [group.first for group in self._groups]
+        self._wanted = ["arrival", *wire_columns(trace, name)]
+        self._read: tuple[RowGroup, _Rows] | None = None
+
+    def groups(self, low: int, high: int) -> list[RowGroup]:
+        """The row groups that may hold arrivals from ``low`` to before ``high``."""
+        return self._groups[bisect_left(self._lasts, low) : bisect_left(self._firsts, high)]
+
+    def rows(self, group: RowGroup) -> _Rows:
+        """What one of them holds. O(rows), or O(1) for the one that was read last."""
+        if self._read is None or self._read[0] is not group:
+            arrivals, *wire = (column := read_group(group, self._wanted)).columns
+            encoded = column.column("source")
+            codes, names = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+            self._read = group, _Rows(_array(arrivals), [_array(each) for each in wire], codes, names)
+        return self._read[1]
 
 
 class RowStream:
-    """The events of one type and some sources, in arrival order."""
+    """The events of one type that arrived from ``low`` to before ``high``, in arrival order."""
 
-    def __init__(self, path: Path, trace: Trace, type_name: str, sources: Collection[str] | None = None) -> None:
-        self.type_name = type_name
-        self._batches = _batches(path, trace, type_name, sources)
+    def __init__(self, rows: TypeRows, low: int = NEVER, high: int = END) -> None:
+        self._type, self._low, self._high = rows, low, high
+        self._groups = rows.groups(low, high)
+        self._rows: _Rows | None = None
+        self._position = self._end = 0
         self._encode = msgspec.msgpack.Encoder().encode
-        self._rows: _Rows | None = next(self._batches, None)
-        self._position = 0
+        self._load()
+
+    def _load(self) -> None:
+        """Have rows at hand, unless this is the end."""
+        while self._position == self._end and self._groups:
+            self._rows = self._type.rows(self._groups.pop(0))
+            arrivals = self._rows.arrivals
+            self._position, self._end = (int(arrivals.searchsorted(bound)) for bound in (self._low, self._high))
+        if self._position == self._end:
+            self._rows = None
 
     @property
     def following(self) -> int | None:
         """Arrival of the next event; None at the end."""
         return int(self._rows.arrivals[self._position]) if self._rows else None
 
-    def take(self, bound: int) -> Encoded | None:
-        """The next events that arrive up to ``bound``, at most ``MAX_ROWS``; None if there is none."""
-        rows, start = self._rows, self._position
-        if rows is None or rows.arrivals[start] > bound:
-            return None
-        end = min(start + MAX_ROWS, int(rows.arrivals.searchsorted(bound, "right")))
-        records = self._encode(list(zip(*(_python(column[start:end]) for column in rows.wire), strict=True)))
-        clock, last = int(rows.wire[-3][start:end].max()), int(rows.arrivals[end - 1])
+    def ahead(self, rows: int) -> Any:
+        """The arrivals of the next events, up to ``rows`` of them, as far as they are at hand."""
+        return self._rows.arrivals[self._position : min(self._end, self._position + rows)] if self._rows else []
+
+    @property
+    def known_until(self) -> int:
+        """The last arrival at hand, if there are more; END if these are all."""
+        return int(self._rows.arrivals[self._end - 1]) if self._rows and self._groups else END
+
+    def count(self, bound: int) -> int:
+        """How many of those at hand arrived up to ``bound``, at most FRAME_ROWS."""
+        if self._rows is None:
+            return 0
+        end = bisect_right(self._rows.arrivals, bound, self._position, self._end)
+        return min(FRAME_ROWS, end - self._position)
+
+    def encoded(self, count: int) -> tuple[BlockHead, bytes]:
+        """The next events as a block. Its head names their identities if these are few runs: nobody need read it then."""
+        rows, start, end = self._rows, self._position, self._position + count
+        assert rows is not None, "there is something to encode"
+        block = self._encode(list(zip(*(_python(column[start:end]) for column in rows.wire), strict=True)))
+        times = rows.wire[-3][start:end]
         runs = identity_runs(rows.codes[start:end], rows.wire[-2][start:end], rows.names)
-        self._position = end
-        if end == len(rows.arrivals):
-            self._rows, self._position = next(self._batches, None), 0
-        return Encoded(self.type_name, records, end - start, clock, last, runs)
+        head = BlockHead(self._type.name, count, raw=True, runs=runs, oldest=int(times.min()), newest=int(times.max()))
+        return head, block
+
+    def skip(self, count: int) -> int:
+        """Go on behind the next events; the arrival of the last of them."""
+        assert self._rows is not None, "there is something to skip"
+        self._position += count
+        last = int(self._rows.arrivals[self._position - 1])
+        self._load()
+        return last
+
+
+def frames(types: Sequence[TypeRows], window: int | None = None, low: int = NEVER, high: int = END) -> Iterator[Frame]:
+    """The events that arrived from ``low`` to before ``high``, in arrival order, types together: what comes behind a frame
+    arrived no earlier than anything in it. A frame spans at most ``window`` (ns of arrival), and about FRAME_ROWS events.
+    """
+    import numpy as np
+
+    streams = [RowStream(rows, low, high) for rows in types]
+    while streams := [stream for stream in streams if stream.following is not None]:
+        rows = FRAME_ROWS
+        widest = END if window is None else min(stream.following or 0 for stream in streams) + window
+        widest = min(widest, *(stream.known_until for stream in streams), END)
+        while True:
+            arrivals = np.concatenate([stream.ahead(rows) for stream in streams])
+            bound = min(widest, int(np.partition(arrivals, rows - 1)[rows - 1])) if len(arrivals) > rows else widest
+            counts = [min(rows, stream.count(bound)) for stream in streams]
+            parts = [(stream, count) for stream, count in zip(streams, counts, strict=True) if count]
+            blocks = [stream.encoded(count) for stream, count in parts]
+            if rows == 1 or sum(len(block) for _, block in blocks) <= LARGEST_BLOCK:
+                break
+            rows //= 2
+        last = max(stream.skip(count) for stream, count in parts)
+        yield Frame(blocks, sum(counts), last)
 
 
 def identity_runs(codes: Any, ids: Any, names: list[str]) -> list[Run] | None:
@@ -103,23 +162,6 @@ def identity_runs(codes: Any, ids: Any, names: list[str]) -> list[Run] | None:
         return None
     starts, stops = [0, *(ends + 1).tolist()], [*ends.tolist(), len(ids) - 1]
     return [(names[codes[a]], int(ids[a]), int(ids[b])) for a, b in zip(starts, stops, strict=True)]
-
-
-def _batches(path: Path, trace: Trace, type_name: str, sources: Collection[str] | None) -> Iterator[_Rows]:
-    """The rows of some sources, in arrival order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wanted = None if sources is None else pa.array(sorted(sources), pa.string())
-    for batch in columns(path, trace, type_name, ["arrival", *wire_columns(trace, type_name)], READ_ROWS):
-        if wanted is not None:
-            encoded = batch.column("source")
-            mine = pc.is_in(encoded.dictionary.cast(pa.string()), wanted)
-            batch = batch.filter(mine.take(encoded.indices))
-        if batch.num_rows:
-            arrivals, *wire = map(_array, batch.columns)
-            encoded = batch.column("source")
-            yield _Rows(arrivals, wire, encoded.indices.to_numpy(), encoded.dictionary.to_pylist())
 
 
 def _array(column: Any) -> Any:

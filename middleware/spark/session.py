@@ -95,7 +95,7 @@ def check_installed() -> None:
     if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
         raise TraceError(
             "Spark needs Java 17 or newer and there is no 'java' on the PATH nor in JAVA_HOME: "
-            "apt-get install openjdk-17-jre-headless (or make env)"
+            "apt-get install openjdk-17-jre-headless"
         )
 
 

@@ -8,7 +8,7 @@ event type in the type's own order. ``trace.json`` comes last: a folder without 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +188,7 @@ def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
     for name, one in trace.types.items():
         if name not in types:
             raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(types) or 'none'}")
-        check_fields(folder, name, one, types[name])
+        check_fields(folder, name, one.fields, types[name])
     streams = [_Stream(folder, trace, name, types[name]) for name in trace.types]
     if len(streams) == 1:
         while streams[0].fill():
@@ -197,12 +197,12 @@ def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
     yield from _merged(streams)
 
 
-def check_fields(folder: Path, name: str, found: TypeTrace, event_type: EventType) -> None:
-    """Raise TraceError unless the trace has the fields of the class, in its order."""
-    declared = event_type.__struct_fields__[: -len(Event.__struct_fields__)]
-    if declared != tuple(found.fields):
-        has, wants = (", ".join(some) or "none" for some in (found.fields, declared))
-        raise TraceError(f"{folder}: {name} has the fields {has}, but its class has {wants}")
+def check_fields(where: str | Path, name: str, found: Iterable[str], event_type: EventType) -> None:
+    """Raise TraceError unless ``found`` are the fields of the class, in its order."""
+    declared, found = event_type.__struct_fields__[: -len(Event.__struct_fields__)], tuple(found)
+    if declared != found:
+        has, wants = (", ".join(some) or "none" for some in (found, declared))
+        raise TraceError(f"{where}: {name} has the fields {has}, but its class has {wants}")
 
 
 class _Stream:

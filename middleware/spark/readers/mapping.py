@@ -25,6 +25,7 @@ import msgspec
 
 from middleware.errors import TraceError
 from middleware.spark.readers.header import columns_in
+from middleware.spark.readers.moments import doubts
 from middleware.spark.readers.recording import Part, Recording, number_in_order
 from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits
 from middleware.spark.traces import BASE_COLUMNS, check_type_name
@@ -116,6 +117,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping_file: str | Path) -> R
         chunks = splits(files, header=True)
         read = TextReader(mapping.type, Parser(mapping, columns_in(files, mapping.delimiter, mapping.columns())))
         file_of = [piece.path for piece in chunks]
+    times = [(time.column, time.unit) for time in (mapping.ts, mapping.arrival if not mapping.align else None) if time]
     return Recording(
         reader=f"mapping {Path(mapping_file).name}",
         origin=[str(file) for file in files],
@@ -126,6 +128,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping_file: str | Path) -> R
         number=None if mapping.id else number_in_order,
         align=mapping.align,
         header_lines=0 if kinds == {True} else 1,
+        doubts=doubts(files, times, mapping.delimiter, Path(mapping_file).name),
     )
 
 

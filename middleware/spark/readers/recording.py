@@ -46,6 +46,8 @@ class Recording:
         whether arrival was counted from another moment than ts: shift it so that the shortest delay becomes 0.
     ``header_lines``
         lines at the head of each file that are no events.
+    ``doubts``
+        what looks wrong about it, for people.
     """
 
     reader: str
@@ -57,6 +59,7 @@ class Recording:
     number: Callable[[DataFrame], DataFrame] | None = None
     align: bool = False
     header_lines: int = 0
+    doubts: Sequence[str] = ()
 
 
 def number_in_order(frame: DataFrame) -> DataFrame:

@@ -126,3 +126,13 @@ def test_this_environment_is_examined_in_full(tmp_path: Path) -> None:
     found = {finding.name: finding for finding in doctor.examine(start_spark=False, data=tmp_path)}
     assert {"Python", "packages", "Java", "Spark", "loopback", "ZeroMQ", "native core", "machine", "data folder"} <= set(found)
     assert found["Python"].state == found["packages"].state == "ok"
+
+
+def test_advice_is_for_a_checkout_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "make env" in doctor.install("spark")
+    monkeypatch.setattr(doctor, "CHECKOUT", tmp_path)
+    assert doctor.install("spark") == "run: pip install 'slackline[spark]'"
+    assert doctor.install() == "run: pip install 'slackline'"
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: ["nonesuch>=1", "none-such>=2; extra == 'spark'"])
+    found = [*doctor.packages(), *doctor.native()]
+    assert not [finding for finding in found if "make env" in finding.advice]

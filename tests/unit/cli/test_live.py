@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from middleware.cli.live import Progress, shown
+from middleware.cli.live import Progress, shown, step
 from middleware.event import Event
 from middleware.runtime.collector import Shown
 
@@ -66,3 +66,12 @@ def test_a_table_on_a_terminal() -> None:
     assert LINE in text
     assert "weight=0.50" in text
     assert "node gate ended with exit code -9" in text
+
+
+def test_a_step_that_takes_long_says_so_again_and_again_where_there_is_no_terminal() -> None:
+    written = Lines(3)
+    with step(Console(file=written), "the nodes start", every=0.001):
+        assert written.there.wait(60)
+    first, *others = written.getvalue().splitlines()
+    assert first == "the nodes start ..."
+    assert all(line.startswith("the nodes start ... ") for line in others)

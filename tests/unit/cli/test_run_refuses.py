@@ -44,18 +44,47 @@ class Stops(Detector):
 """
 
 
-def test_a_trace_of_other_types_starts_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+MAPPING = """
+type = "TYPE"
+ts = { column = "time", unit = "UNIT" }
+source = { column = "who" }
+fields.number = { column = "number", type = "int" }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "run_yard.py").write_text(YARD)
     (tmp_path / "nodes.toml").write_text(NODES)
-    (tmp_path / "yard.csv").write_text("\n")
-    trace = tmp_path / "trace"
+    (tmp_path / "yard.csv").write_text("time,who,number\n1700000000000,a,1\n")
+    (tmp_path / "yard.toml").write_text(MAPPING.replace("TYPE", "Pong").replace("UNIT", "ms"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_module, "Cluster", lambda *nodes, **options: pytest.fail("nodes are started"))
+    return tmp_path
+
+
+def test_a_trace_of_other_types_starts_no_node(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = folder / "trace"
     write(trace, "Ping", [1, 2, 3])
     finish(trace)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("middleware.spark.session.spark_session", nullcontext)
     monkeypatch.setattr("middleware.spark.prepared.prepared_trace", lambda plan, out, progress: trace)
-    monkeypatch.setattr(run_module, "Cluster", lambda *nodes, **options: pytest.fail("nodes are started"))
     told = CliRunner().invoke(application(COMMANDS), ["run", "."])
     assert told.exit_code == ExitCode.BAD_INPUT, told.output
     assert "holds Ping, which no detector reads" in told.stderr
     assert "did you mean Pong?" in told.stderr
+    assert "Spark starts ..." in told.output
+
+
+@pytest.mark.parametrize(
+    ("type_", "unit", "complaint"),
+    [("Pogn", "ms", "type: no detector reads Pogn; they read Pong (did you mean Pong?)"), ("Pong", "s", 'write unit = "ms"')],
+)
+def test_a_mapping_that_cannot_be_right_does_not_even_start_spark(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, type_: str, unit: str, complaint: str
+) -> None:
+    (folder / "yard.toml").write_text(MAPPING.replace("TYPE", type_).replace("UNIT", unit))
+    monkeypatch.setattr("middleware.spark.session.spark_session", lambda *cores: pytest.fail("Spark is started"))
+    told = CliRunner().invoke(application(COMMANDS), ["run", "."])
+    assert told.exit_code == ExitCode.BAD_INPUT, told.output
+    assert complaint in " ".join(told.stderr.split())

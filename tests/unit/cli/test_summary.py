@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 from rich.console import Console
 
+from middleware.cli.left_out import LeftOut
 from middleware.cli.summary import Latency, RunSummary, Summary, UnitSummary, show
 
 UNIT = UnitSummary("Stops", "gate", 1, 2.5, 0.5, 1_000, 0, 3, 40, 2, 0)
@@ -49,8 +50,32 @@ def test_a_detector_that_has_stopped_is_said_to_have() -> None:
     assert "oracle: no (40 events)\nStops stopped where it raised" in text
 
 
-def test_late_events_are_told_beside_the_verdict() -> None:
-    assert told(late=140).endswith("oracle: yes (40 events) (140 late events left out; raise horizon)\n")
+LEFT = LeftOut("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gate": 40}, 28_700_000_000, 140, "out/left/gate")
+
+
+def test_what_the_recording_has_too_late_is_told_and_no_failure() -> None:
+    text = told(late=140, left_out=[LEFT])
+    assert (
+        "Stops on node gate did without 140 events that came too late, at most by 28.7s: 100 yard.Speed, 40 yard.Gate" in text
+    )
+    assert "the recording itself has all of them so late\n  all of them: slackline late list out/left/gate\n" in text
+    assert text.endswith(
+        "oracle: yes (40 events), without 140 that the recording itself has too late (raise horizon to have them)\n"
+    )
+    assert replace(RUN, left_out=[LEFT]).is_complete
+
+
+def test_what_the_run_made_too_late_is_a_failure() -> None:
+    fewer = replace(LEFT, recorded=100)
+    text = told(late=140, left_out=[fewer])
+    assert "the recording itself has 100 of them so late" in text
+    assert text.endswith("oracle: yes (40 events), but 40 events were left out that the recording has in time\n")
+    assert not replace(RUN, left_out=[fewer]).is_complete
+    ahead = LeftOut("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, "out/left/gate")
+    assert "node gate turned away 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in told(left_out=[ahead])
+    assert not replace(RUN, left_out=[LEFT, ahead]).is_complete
+    assert not replace(RUN, lost={"unknown type": 1}).is_complete
+    assert "1 events were lost: unknown type" in told(lost={"unknown type": 1})
 
 
 def test_latency_is_shown_where_it_was_measured() -> None:

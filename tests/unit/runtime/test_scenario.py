@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from middleware.errors import ScenarioError
-from middleware.runtime.scenario import load_scenario, state_folder
+from middleware.runtime.scenario import check_addresses, load_scenario, state_folder
 
 GOOD = """
 name = "small"
@@ -215,3 +215,29 @@ def test_state_is_beside_the_scenario_from_wherever_it_is_started(write, tmp_pat
         assert state_folder(load_scenario(folder)) == elsewhere / ".slackline" / "small"
     monkeypatch.setenv("SLACKLINE_STATE", "/var/lib/slackline")
     assert state_folder(load_scenario(folder)) == Path("/var/lib/slackline/small")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "complaint"),
+    [
+        (("tcp://127.0.0.1:5701", "tcp://127.0.0.1:5701"), "nodes: a and b have one address, tcp://127.0.0.1:5701"),
+        (("tcp://localhost:5701", "tcp://127.0.0.1:5701"), "nodes: a and b have one address"),
+        (("ipc:///tmp/x", "ipc:///tmp/x"), "nodes: a and b have one address"),
+        (("tcp://127.0.0.1:*", "tcp://127.0.0.1:*"), None),
+        (("tcp://10.0.0.1:5701", "tcp://10.0.0.2:5701"), None),
+    ],
+)
+def test_two_nodes_with_one_address_are_named(addresses: tuple[str, str], complaint: str | None) -> None:
+    if complaint is None:
+        check_addresses(dict(zip("ab", addresses, strict=True)))
+        return
+    with pytest.raises(ScenarioError, match=complaint):
+        check_addresses(dict(zip("ab", addresses, strict=True)))
+
+
+def test_two_nodes_with_one_address_are_found_when_the_file_is_read(write):
+    text = GOOD
+    for name in ("edge", "centre"):
+        text = text.replace(f'name = "{name}"', f'name = "{name}"\naddress = "tcp://127.0.0.1:5701"')
+    with pytest.raises(ScenarioError, match=r"nodes.toml: nodes: edge and centre have one address"):
+        load_scenario(write(text))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from middleware.errors import TraceError
 from middleware.event import Event, EventTypes
-from middleware.spark.fitting import check_fit
+from middleware.spark.fitting import check_fit, check_mapping
 from tests.unit.spark.test_traces import Ping, Pong, finish, write
 
 
@@ -66,3 +68,36 @@ def test_fields_of_another_type(trace: Path) -> None:
     texts = type("Ping", (Texts,), {})
     with pytest.raises(TraceError, match="an event of Ping does not fit its class: number: Expected `str`, got `int`"):
         check_fit(trace, EventTypes([texts]), ["Ping"])
+
+
+MAPPING = """
+type = "{type}"
+ts = {{ column = "time", unit = "s" }}
+source = {{ column = "who" }}
+[fields]
+{fields}
+"""
+NUMBER, LABEL, UP = (
+    f'{name} = {{ column = "{name}", type = "{kind}" }}\n'
+    for name, kind in [("number", "int"), ("label", "str"), ("up", "bool")]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "complaint"),
+    [
+        ("Pnig", NUMBER + LABEL + UP, r"map.toml: type: no detector reads Pnig; they read Ping \(did you mean Ping\?\)"),
+        ("Ping", NUMBER + UP, "map.toml: Ping has the fields number, up, but its class has number, label, up"),
+        ("Ping", NUMBER + LABEL + UP, None),
+    ],
+)
+def test_a_mapping_that_makes_what_nobody_reads_is_told(tmp_path: Path, name: str, fields: str, complaint: str | None) -> None:
+    file = tmp_path / "map.toml"
+    file.write_text(MAPPING.format(type=name, fields=fields))
+    reader: Any = SimpleNamespace(subscribes=[Ping])
+    plan: Any = SimpleNamespace(detectors={"Reader": reader}, types=EventTypes([Ping, Pong]))
+    if complaint is None:
+        check_mapping(file, plan)
+        return
+    with pytest.raises(TraceError, match=complaint):
+        check_mapping(file, plan)

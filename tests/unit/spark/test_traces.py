@@ -1,5 +1,6 @@
 """Traces without Spark: description, reading in arrival order, encoding for the wire, and what is refused."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -11,9 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from middleware.errors import TraceError
-from middleware.event import Event, EventTypes
+from middleware.event import END, NEVER, Event, EventTypes
+from middleware.spark import groups
 from middleware.spark.describe import describe
-from middleware.spark.rows import RowStream, assign, identity_runs
+from middleware.spark.groups import slices
+from middleware.spark.rows import TypeRows, frames, identity_runs
 from middleware.spark.traces import DESCRIPTION, Trace, load_trace, read_trace, type_folder
 
 relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
@@ -29,6 +32,7 @@ class Pong(Event):
     weight: float
 
 
+TYPES = EventTypes([Ping, Pong])
 FIELDS = {"Ping": {"number": "int64", "label": "string", "up": "bool"}, "Pong": {"weight": "double"}}
 
 
@@ -148,40 +152,49 @@ def test_no_trace_is_told(tmp_path: Path) -> None:
 
 
 @relaxed
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=50), st.integers(1, 4), st.integers(1, 30))
-def test_shares_encode_every_event_once_and_keep_each_source_in_order(
-    tmp_path_factory: pytest.TempPathFactory, arrivals: list[int], partitions: int, window: int
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=50),
+    st.lists(st.integers(0, 60), min_size=0, max_size=50),
+    st.one_of(st.none(), st.integers(1, 30)),
+    st.integers(1, 12),
+)
+def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
+    tmp_path_factory: pytest.TempPathFactory, pings: list[int], pongs: list[int], window: int | None, rows: int
 ) -> None:
     folder = tmp_path_factory.mktemp("trace")
-    write(folder, "Ping", arrivals, files=min(2, len(arrivals)))
+    write(folder, "Ping", pings, files=min(2, len(pings)))
+    if pongs:
+        write(folder, "Pong", pongs)
     trace = finish(folder)
-    expected = [event for some in read_trace(folder, EventTypes([Ping])) for event in some]
-    decode = msgspec.msgpack.Decoder(list[Ping]).decode
-    found: list[Ping] = []
-    for share in assign(trace.sources(), partitions):
-        stream = RowStream(folder, trace, "Ping", frozenset(share))
-        while (following := stream.following) is not None:
-            assert stream.take(following - 1) is None
-            taken = stream.take(following + window)
-            assert taken is not None
-            events = decode(taken.records)
-            assert taken.events == len(events)
-            assert taken.clock == max(event.ts for event in events)
-            assert taken.last == sorted(arrivals)[events[-1].id]
-            if taken.runs is not None:
-                named = {(source, number) for source, first, last in taken.runs for number in range(first, last + 1)}
-                assert named == {(event.source, event.id) for event in events}
-            found += events
-    assert sorted(found, key=lambda event: event.id) == expected
-    for source in trace.sources():
-        assert [e for e in found if e.source == source] == [e for e in expected if e.source == source]
-
-
-def test_shares_are_even() -> None:
-    loads = {f"ball-{n}": 2_000 for n in range(4)} | {f"tag-{n}": 200 for n in range(60)}
-    shares = assign(loads, 3)
-    assert sorted(source for share in shares for source in share) == sorted(loads)
-    assert max(sum(loads[s] for s in share) for share in shares) - min(sum(loads[s] for s in share) for share in shares) <= 200
+    decode = {name: msgspec.msgpack.Decoder(list[TYPES[name]]).decode for name in trace.types}  # type: ignore[name-defined]
+    arrivals = {"Ping": sorted(pings), "Pong": sorted(pongs)}
+    found: dict[str, list[int]] = {name: [] for name in trace.types}
+    reached = NEVER
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "SLICE_EVENTS", rows)
+        patch.setattr("middleware.spark.rows.FRAME_ROWS", max(1, rows // 2))
+        cuts = slices(folder, trace)
+        assert (cuts[0], cuts[-1]) == (NEVER, END)
+        assert cuts == sorted(set(cuts))
+        types = [TypeRows(folder, trace, name) for name in trace.types]
+        for low, high in pairwise(cuts):
+            for frame in frames(types, window, low, high):
+                times: list[int] = []
+                for head, block in frame.blocks:
+                    events = decode[head.type](block)
+                    assert head.count == len(events) > 0
+                    assert (head.oldest, head.newest) == (min(e.ts for e in events), max(e.ts for e in events))
+                    if head.runs is not None:
+                        named = {(source, number) for source, first, last in head.runs for number in range(first, last + 1)}
+                        assert named == {(event.source, event.id) for event in events}
+                    found[head.type] += [event.id for event in events]
+                    times += [arrivals[head.type][event.id] for event in events]
+                assert frame.events == len(times) <= max(1, rows // 2) * len(trace.types)
+                assert frame.last == max(times) < high
+                assert min(times) >= max(reached, low)
+                assert window is None or max(times) - min(times) <= window
+                reached = frame.last
+    assert found == {name: list(range(len(arrivals[name]))) for name in trace.types}
 
 
 def test_runs_of_identities() -> None:

@@ -1,0 +1,115 @@
+"""What a run left out: events that came too late or too far ahead, and whether the recording itself has them so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from shutil import copyfile, rmtree
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from middleware.event import IDENTITY, NEVER, Event, Identity
+from middleware.quantities import spoken_duration
+from middleware.runtime.ledger import FILE, Entry, Query, read_ledger
+
+if TYPE_CHECKING:
+    from middleware.pubsub.effects import BrokerStatistics
+    from middleware.runtime.cluster import Cluster
+    from middleware.runtime.scenario import Scenario
+
+_LOST = (
+    "unknown type", "malformed event", "malformed block", "no source", "level of a derived event", "later than its block says",
+    "oversized event", "event that cannot be encoded",
+)  # fmt: skip
+"""What a broker drops of events, without listing them: in a run there is none of it."""
+
+_TYPES_SHOWN = 5
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """Events that one detector of a node did without (``detector`` "": all of them), for one reason.
+
+    ``types``
+        how many of each type.
+    ``worst``
+        by how much (ns) the latest came too late, or the furthest was too far ahead.
+    ``recorded``
+        how many of them the recording itself has later than the detector's horizon.
+    ``ledger``
+        where all of them are listed.
+    """
+
+    node: str
+    detector: str
+    reason: str
+    count: int
+    types: dict[str, int]
+    worst: int
+    recorded: int
+    ledger: str
+
+    def text(self) -> str:
+        """It all in one sentence."""
+        types = ", ".join(f"{count:,} {name}" for name, count in Counter(self.types).most_common(_TYPES_SHOWN))
+        rest = f" and {len(self.types) - _TYPES_SHOWN} more types" if len(self.types) > _TYPES_SHOWN else ""
+        who = f"{self.detector} on node {self.node} did without" if self.detector else f"node {self.node} turned away"
+        how = "too far ahead, at most by" if self.reason == "ahead" else "too late, at most by"
+        same = (
+            "the recording itself has " + ("all" if self.recorded == self.count else f"{self.recorded:,}") + " of them so late"
+        )
+        return f"{who} {self.count:,} events that came {how} {spoken_duration(self.worst)}: {types}{rest}; {same}"
+
+
+def kept_ledgers(cluster: Cluster, folder: Path) -> dict[str, Path]:
+    """The late ledgers of the nodes in which there is anything, copied to ``folder`` (instead of those of the run before), as
+    the cluster's own go with it.
+    """
+    rmtree(folder, ignore_errors=True)
+    found = {}
+    for name in cluster.addresses:
+        state = cluster.state(name)
+        if (state / FILE).exists() and any(_entries(state)):
+            (folder / name).mkdir(parents=True)
+            for file in state.glob(f"{FILE.partition('.')[0]}.*"):  # with what SQLite keeps beside it, and what waits
+                copyfile(file, folder / name / file.name)
+            found[name] = folder / name
+    return found
+
+
+def left_out(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Identity, int]) -> list[LeftOut]:
+    """What stands in ledgers of a run, by node, detector and reason. ``recorded``: the lateness of events in the recording."""
+    policies = plan.policies()
+    found = []
+    for node, ledger in ledgers.items():
+        groups: dict[tuple[str, str], list[Entry]] = {}
+        for entry in _entries(ledger):
+            groups.setdefault((entry.detector, entry.reason), []).append(entry)
+        for (detector, reason), entries in groups.items():
+            least = (policies.get(detector) or policies[""]).horizon.floor
+            so_late = sum(recorded.get((entry.source, entry.id), NEVER) > least for entry in entries) if reason == "late" else 0
+            types = dict(Counter(entry.type for entry in entries))
+            worst = max(entry.lateness for entry in entries)
+            found.append(LeftOut(node, detector, reason, len(entries), types, worst, so_late, str(ledger)))
+    return sorted(found, key=lambda one: -one.count)
+
+
+def lost(broker: BrokerStatistics) -> dict[str, int]:
+    """Events that a broker dropped, by reason, without listing them."""
+    return {reason: count for reason, count in broker.drops.items() if reason in _LOST}
+
+
+def lateness(arrived: Iterable[Event]) -> dict[Identity, int]:
+    """How far (ns) each event that arrived behind a later one was behind the newest before it. O(events)."""
+    newest, behind = NEVER, {}
+    for event in arrived:
+        if event.ts < newest:
+            behind[IDENTITY(event)] = newest - event.ts
+        else:
+            newest = event.ts
+    return behind
+
+
+def _entries(ledger: Path) -> Iterator[Entry]:
+    return (entry for entry in read_ledger(ledger, Query()) if entry.reason in ("late", "ahead"))

@@ -1,0 +1,77 @@
+"""Whether the times of a recording are likely to be what its mapping says: found out on its first rows, before it is read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from middleware.clock import SECOND
+from middleware.errors import TraceError
+from middleware.quantities import UNIX_TIMES
+from middleware.spark.readers.text import open_text
+
+ROWS = 100
+"""Rows that are looked at."""
+
+_UNITS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
+_YEAR = 31_556_952 * SECOND
+_EARLY, _LATE = 10 * _YEAR, UNIX_TIMES.stop
+"""Before 1980 and after 2100 times are doubted, if another unit makes them days of our time."""
+
+
+def first_values(file: Path, column: str, delimiter: str) -> list[Any]:
+    """The first values of a column of a CSV or Parquet file; none if they cannot be read, which its reader tells better."""
+    if file.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(file) as parquet:
+            batch = next(parquet.iter_batches(batch_size=ROWS, columns=[column]), None)
+        return batch.column(0).to_pylist() if batch is not None else []
+    with open_text(file) as text:
+        lines = (line.decode("utf-8-sig", "replace") for line in islice(text, ROWS + 1))
+        return [row[column] for row in csv.DictReader(lines, delimiter=delimiter) if row.get(column)]
+
+
+def check_times(where: str, unit: str, values: Iterable[Any]) -> str | None:
+    """A doubt about the unit of a column of times, for people; None if there is none.
+
+    Times of 1970 may be meant so, where a recording counts from its own start: that is a doubt. Raises TraceError for times
+    behind 2100 that another unit would bring to our days: nobody can mean them.
+    """
+    numbers = [number for value in values if (number := _number(value)) is not None]
+    if unit not in _UNITS or not numbers:
+        return None
+    value = sorted(numbers)[len(numbers) // 2]
+    at = value * _UNITS[unit]
+    meant = [each for each, length in _UNITS.items() if value * length in UNIX_TIMES]
+    if _EARLY <= at < _LATE or at < 0 or not meant:
+        return None
+    found = _day(at) if at < _LATE else f"the year {1970 + at // _YEAR:,}"
+    text = f"{where}: {value:,} is {found} in {unit}, and {_day(value * _UNITS[meant[0]])} in {meant[0]}"
+    if at >= _LATE:
+        raise TraceError(f'{text}: write unit = "{meant[0]}"')
+    return f'{text}; is unit = "{meant[0]}" meant?'
+
+
+def _day(at: int) -> str:
+    return f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d}"
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def doubts(files: Sequence[Path], columns: Iterable[tuple[str, str]], delimiter: str, mapping: str) -> tuple[str, ...]:
+    """What is doubtful about columns of times, given with their units, of the first file. Raises TraceError: see above."""
+    found = (
+        check_times(f"the mapping {mapping}: column {column}", unit, first_values(files[0], column, delimiter))
+        for column, unit in columns
+    )
+    return tuple(doubt for doubt in found if doubt is not None)
