@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from middleware.errors import QuantityError
 
 NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000}
 """Nanoseconds in each unit of time."""
+
+_PLAUSIBLE = range(946_684_800 * 10**9, 4_102_444_800 * 10**9)
+"""Unix times (ns) from the year 2000 up to 2100; what lies elsewhere counts from another moment."""
 
 _DURATION = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(ns|us|ms|s|min)\s*")
 
@@ -34,3 +38,15 @@ def format_duration(nanoseconds: int) -> str:
         if abs(nanoseconds) >= NANOSECONDS[unit]:
             return f"{nanoseconds / NANOSECONDS[unit]:.3f}".rstrip("0").rstrip(".") + unit
     return f"{nanoseconds}ns"
+
+
+def format_moment(at: int) -> str:
+    """A moment (ns) as UTC, to the last digit, if it is likely to be Unix time; else the number as it is.
+
+    >>> format_moment(1_700_000_000_500_000_000), format_moment(7)
+    ('2023-11-14T22:13:20.5Z', '7')
+    """
+    if at not in _PLAUSIBLE:
+        return str(at)
+    fraction = f"{at % 10**9:09}".rstrip("0")
+    return f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"

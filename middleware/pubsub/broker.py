@@ -50,6 +50,7 @@ from middleware.pubsub.posting import begin, note_passed, pass_on, post_news, se
 from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.routing import RoutingTable, check_pattern, wanted
 from middleware.pubsub.sources import SourcePolicy
+from middleware.pubsub.tally import TURNED, Account
 from middleware.pubsub.waiting import NodeStatus, UnitStatus, status_of
 from middleware.pubsub.wire import Data, Hello, Parts, Refusal, decode_frame, encode_frame
 
@@ -63,8 +64,6 @@ ABSENCE = 2 * SECOND
 """A broker that was not called for longer was away itself."""
 
 _RESUME_ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
-
-_TURNED = {"late": "late for what was promised", "ahead": "too far ahead"}
 
 
 class Broker:
@@ -95,7 +94,7 @@ class Broker:
         self._derivations = derivations if derivations is not None else {}
         self._types = types if types is not None else EventTypes()
         self._codec = EventCodec(self._types)
-        self._ingress = Ingress(self._types, self._codec, self.drops)
+        self._ingress = Ingress(self._types, self._codec, Drops())
         self._epoch, self._now, self._born, self._settled_at = epoch, now, now, now
         self._excused = False
         self._peers: dict[PeerKey, Peer] = {}
@@ -103,7 +102,7 @@ class Broker:
         self._table: RoutingTable[Peer] = RoutingTable()
         self._books = Books(self.publications)
         self._gate = Gate(self._types, self._books.publishers, sources, now)
-        self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress.seen)
+        self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress)
         self._effects = Effects()
         self._interest = Interest(0)
         self._interest_stale = True
@@ -259,7 +258,10 @@ class Broker:
             if type(payload) is Interest:
                 self._interested(peer, payload)
             elif type(payload) is Question:
-                self.questions[peer.key] = payload.number
+                if peer.role == "publisher":
+                    peer.asked = payload.number
+                else:
+                    self.questions[peer.key] = payload.number
             elif type(payload) is Changes:
                 if peer.role == "publisher":
                     payload = self._gate.heard(peer.key, payload, self._now)
@@ -359,12 +361,27 @@ class Broker:
             for name in sorted({head.type for head in changes.blocks} - peer.offered):
                 if self._gate.known([name]):
                     self._offer_more(peer, name)
+            turned = len(self._ingress.turned)
+            self._ingress.copies.at = self.journal.position if self.journal is not None else 0
             admitted, logged = self._gate.let_in(peer.key, changes, parts[1:], self._ingress, self.subscriptions, self._now)
+            peer.account.taken += sum(head.count for head, _, _ in admitted)
+            self._tally(peer.account, turned)
         if self.journal is not None:
             self.journal.taken(peer.key, logged, [block for _, block, _ in admitted])
         for head, block, delta in admitted:
             self._route(head, block, delta, peer.role == "publisher")
         self._books.noted(peer.key, logged)
+
+    def _tally(self, account: Account | None = None, turned: int = 0) -> None:
+        """Count what did not come in since then, to the account of who sent it: turned away, what follows ``turned``."""
+        ingress = self._ingress
+        if account is not None and (ingress.drops or len(ingress.turned) > turned):
+            account.note(ingress.drops, ingress.uncompared, ingress.turned[turned:], ingress.samples)
+        if ingress.drops:
+            self.drops.update(ingress.drops)
+            ingress.drops.clear()
+            ingress.samples.clear()
+            ingress.uncompared = 0
 
     def _offer_more(self, peer: Peer, name: str) -> None:
         self._interest_stale = True
@@ -464,7 +481,8 @@ class Broker:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()
             self._gathered()
-        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing)):
+        position = self.journal.position if self.journal is not None else None
+        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing), position):
             self._interest_stale = True
         for key in [key for key, until in self._awaited.items() if now >= until and self._closing is None]:
             del self._awaited[key]
@@ -485,7 +503,8 @@ class Broker:
             effects.turned, self._ingress.turned = self._ingress.turned, []
             if self.journal is not None:
                 self.journal.turned(effects.turned)
-            self.drops.update(_TURNED[turned.reason] for turned in effects.turned)
+            self.drops.update(TURNED[turned.reason] for turned in effects.turned)
+        self._tally()
         return effects
 
     def _was_away(self, duration: int, now: int) -> None:
@@ -498,6 +517,9 @@ class Broker:
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:
         """Changes first, then progress, then what else is new: so nothing is ever overtaken by what it rests on."""
         if not peer.link.up or peer.role == "publisher":
+            if peer.asked is not None and peer.link.up and not peer.link.queued_bytes:
+                peer.link.send([encode(peer.account.answer(peer.asked))])
+                peer.asked = None
             return
         tell_interest = peer.role == "node" and peer.told_interest != interest.number
         if self.journal is not None:

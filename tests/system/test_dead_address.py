@@ -31,6 +31,6 @@ def test_whoever_waits_says_for_what(arguments: list[str], tmp_path: Path) -> No
         told = process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert f"waiting for the node at {ADDRESS}" in told, told + err
+    assert f"no node answers at {ADDRESS} yet" in told, told + err
     assert ADDRESS not in err, "once"
     assert out == ""
