@@ -10,6 +10,7 @@ from middleware.pubsub.broker import Broker
 from middleware.pubsub.effects import Closed
 from middleware.pubsub.journal import Left, Record, StoodIn, Taken, Told, TurnedAway
 from middleware.pubsub.link import SILENCE
+from middleware.pubsub.tally import tally
 
 
 class LastingBroker(Broker):
@@ -70,7 +71,7 @@ class LastingBroker(Broker):
         for entry in record.entries:
             if type(entry) is StoodIn:  # at the end of the step, as then
                 self._gate.again(entry)
-        self._tally()
+        tally(self._ingress, self.drops)
         return batch
 
     def _take_again(self, taken: Taken) -> None:

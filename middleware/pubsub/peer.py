@@ -137,6 +137,12 @@ class Peer:
         self.forget_progress()  # what was promised for a type before it was offered again counts no more
         self._interest_frame = self.link.send([encode(replace(interest, line=place[0], position=place[1]))])
 
+    def tell_account(self) -> None:
+        """Answer a publisher that has asked what became of what it sent; one answer waits at a time."""
+        if self.asked is not None and self.link.up and not self.link.queued_bytes:
+            self.link.send([encode(self.account.answer(self.asked))])
+            self.asked = None
+
     def knows(self, interest: Interest) -> bool:
         """Whether it has taken this Interest in."""
         return self.told_interest == interest.number and self._interest_frame <= self.link.acked
