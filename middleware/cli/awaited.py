@@ -71,8 +71,9 @@ def _unmatched(pattern: str, published: list[str]) -> str:
         return f"no one publishes {pattern!r} yet, nor anything else"
     if pattern.endswith("*"):
         some = ", ".join(published[:_SHOWN]) + (", ..." if len(published) > _SHOWN else "")
-        types = "the one type" if len(published) == 1 else f"the {len(published)} types"
-        return f"pattern {pattern!r} matches none of {types} known there: {some}"
+        if len(published) == 1:
+            return f"pattern {pattern!r} does not match the one type known there: {some}"
+        return f"pattern {pattern!r} matches none of the {len(published)} types known there: {some}"
     last = pattern.rpartition(".")[2].lower()
     near = [each for each in published if each.rpartition(".")[2].lower() == last] or get_close_matches(pattern, published, 1)
     return f"no one publishes {pattern!r}" + (f" (did you mean {near[0]!r}?)" if near else " yet")
