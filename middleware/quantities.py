@@ -69,3 +69,13 @@ def spoken_time(nanoseconds: int) -> str:
     if nanoseconds not in UNIX_TIMES:
         return f"{nanoseconds / NANOSECONDS['s']:,.3f} s"
     return f"{datetime.fromtimestamp(nanoseconds // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds % 10**9 // 10**6:03}"
+def format_moment(at: int) -> str:
+    """A moment (ns) as UTC, to the last digit, if it is likely to be Unix time; else the number as it is.
+
+    >>> format_moment(1_700_000_000_500_000_000), format_moment(7)
+    ('2023-11-14T22:13:20.5Z', '7')
+    """
+    if at not in UNIX_TIMES:
+        return str(at)
+    fraction = f"{at % 10**9:09}".rstrip("0")
+    return f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"

@@ -216,6 +216,7 @@ def _live(
     plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None]
 ) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over what a node publishes."""
+    from middleware.cli.awaited import telling_what_is_awaited
     from middleware.pubsub.barrier import Barrier
     from middleware.runtime.clients import Subscriber
 
@@ -224,7 +225,10 @@ def _live(
     progress: dict[str, int] = {}
     count = 0
     wanted = [type_name(each) for each in plan.subscribes]
-    with Subscriber(place.address, wanted, event_types=place.types) as subscriber:
+    with (
+        Subscriber(place.address, wanted, event_types=place.types, on_slow="disconnect") as subscriber,
+        telling_what_is_awaited(subscriber, wanted),
+    ):
         while any(progress.get(each) != END for each in wanted):
             batch = subscriber.receive_batch()
             progress |= batch.progress

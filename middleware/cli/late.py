@@ -27,7 +27,10 @@ _BATCH = 1_024
 
 Where = Annotated[Path, typer.Argument(metavar="LEDGER", help="A node's state folder, or the file late.sqlite in it.")]
 DetectorName = Annotated[str | None, typer.Option(help="Only what this detector listed; '' for what no detector got.")]
-_REASONS = ("late", "ahead", "failed")
+_REASONS = ("late", "ahead", "clash", "failed")
+_UNTIMED = ("clash", "failed")
+"""Reasons that have nothing to do with time."""
+
 Reason = Annotated[str | None, typer.Option(help=f"Only this reason: {', '.join(_REASONS)}.")]
 TypeName = Annotated[str | None, typer.Option("--type", help="Only events of this type.")]
 Source = Annotated[str | None, typer.Option(help="Only events of this source.")]
@@ -43,7 +46,8 @@ def list_(
     last: Annotated[int, typer.Option(min=0, help="How many of the last entries to show.")] = 20,
     json: JsonFile = None,
 ) -> None:
-    """How many events came too late or too far ahead, or made which detectors raise, and the last of them.
+    """How many events came too late or too far ahead, clashed with another one of the same source and id, or made which
+    detectors raise, and the last of them.
 
     Examples:
 
@@ -64,14 +68,14 @@ def list_(
         )
     table = Table("detector", "reason", "type", "events", "at most", title=f"late ledger {ledger}")
     for name, why, kind, count, worst in counts:
-        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", "" if why == "failed" else spoken_duration(worst))
+        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", "" if why in _UNTIMED else spoken_duration(worst))
     if counts:
         screen.print(table)
     if entries:
         columns = ("number", "listed", "detector", "reason", "change", "type", "source", "id", "by")
         rows = Table(*columns, title=f"the last {len(entries)}")
         for entry in entries:
-            by = spoken_duration(entry.lateness) if entry.reason != "failed" else last_line(entry.told)
+            by = last_line(entry.told) if entry.reason in _UNTIMED else spoken_duration(entry.lateness)
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), escape(by)
             rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
         screen.print(rows)
@@ -152,7 +156,7 @@ def replay(
 
     own = Keys.given(keys, allow_list)
     entries = read_ledger(ledger, _query(detector, reason, type_, source))
-    chosen, left_out = _replayable([entry for entry in entries if reason is not None or entry.reason != "failed"])
+    chosen, left_out = _replayable([entry for entry in entries if reason is not None or entry.reason not in _UNTIMED])
     with Publisher(address, keys=own, node=node) as publisher:
         for batch in _batches(chosen):
             for name in dict.fromkeys(entry.type for entry in batch):
@@ -198,6 +202,8 @@ def _query(detector: str | None, reason: str | None, type_: str | None, source: 
 def _why(entry: Entry) -> str:
     if entry.reason == "failed":
         return f"the detector raised, and did without it\n{entry.told.rstrip()}"
+    if entry.reason == "clash":
+        return f"another event came first with this source and id, and stands\n  {entry.told}"
     by = spoken_duration(entry.lateness)
     if entry.reason == "ahead":
         return f"{by} beyond {entry.bound}, which was as far as it could be believed"

@@ -10,16 +10,20 @@ from contextlib import ExitStack, closing, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Annotated, Any
+from uuid import uuid4
 
 import msgspec
 import typer
 
 from middleware.change import Advance, Change, Insert
+from middleware.cli.awaited import telling_what_is_awaited
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
-from middleware.errors import EventError, SlacklineError, TraceError
+from middleware.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.event import END, Event, EventType, EventTypes, type_name
-from middleware.pubsub.codec import LARGEST_BLOCK, encode, name_of
-from middleware.runtime.clients import Consistency, Publisher, Subscriber
+from middleware.pubsub.codec import LARGEST_BLOCK, Sample, encode, name_of
+from middleware.pubsub.tally import LISTED
+from middleware.quantities import format_moment
+from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
 from middleware.runtime.keys import Keys
 from middleware.runtime.records import as_record, key_of
 from middleware.runtime.sinks import Sink, deliver, open_sink
@@ -69,6 +73,14 @@ def sub(
         typer.Option(metavar="NAME", help="Go on where the last subscription of this name ended, at a node with a log."),
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.")] = None,
+    slow: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="If this reader does not keep up: [bold]disconnect[/] holds nobody up (a node with a log serves it from "
+            "there, any other lets it go); [bold]block[/] makes the sources wait for it.",
+        ),
+    ] = "disconnect",
     json_file: JsonFile = None,
     keys: KeyFile = None,
     allow_list: AllowList = None,
@@ -79,7 +91,8 @@ def sub(
     With --to they are not printed but kept, each final event once. Started again with the same --resume, after Ctrl-C or a
     crash, it goes on behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
     tells them by (source, id). Without --resume, what comes while nobody listens is not delivered; what comes from then on is
-    added to what the file or table has. Ends with 1 if events are missing, such as after a gap that the node has told of.
+    added to what the file or table has. Ends with 1 if events are missing: after a gap that the node has told of, or because
+    the node has let it go, as it read too slowly.
 
     Examples:
 
@@ -95,6 +108,9 @@ def sub(
         raise typer.BadParameter("must be early or final", param_hint="--consistency")
     if to is not None and consistency == "early":
         raise typer.BadParameter("a sink takes final events only", param_hint="--consistency")
+    if slow not in ("disconnect", "block"):
+        raise typer.BadParameter("must be disconnect or block", param_hint="--slow")
+    own = Keys.given(keys, allow_list)
     chosen: Consistency = "final" if consistency == "final" or to is not None else "early"
     with ExitStack() as stack:
         known = event_types(types_from)
@@ -106,12 +122,14 @@ def sub(
                 types,
                 event_types=known,
                 consistency=chosen,
+                on_slow="block" if slow == "block" else "disconnect",
                 resume=resume,
                 after=sink.mark if sink is not None and resume is not None else None,
-                keys=Keys.given(keys, allow_list),
+                keys=own,
                 node=node,
             )
         )
+        stack.enter_context(telling_what_is_awaited(subscriber, types, own, node))
         if sink is None:
             _print(subscriber, count, json_file)
         else:
@@ -134,18 +152,32 @@ def _check_known(types: list[str], known: EventTypes, modules: list[str]) -> Non
 
 
 def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> None:
-    out = console(json_file)
-    with _writer(json_file) if json_file is not None else nullcontext() as lines:
-        for number, change in enumerate(subscriber, 1):
-            if lines is not None:
-                lines.write(msgspec.json.encode(described(change)).decode() + "\n")
-                lines.flush()
-            else:
-                out.print(_line(change), markup=False)
-            if number == count:
-                break
-    for reason, dropped in _missing(subscriber).items():
-        console(STANDARD_OUTPUT).print(f"not shown: {dropped} x {reason}")
+    out, aside = console(json_file), console(STANDARD_OUTPUT)
+    gaps, last = 0, "the beginning"
+    try:
+        with _writer(json_file) if json_file is not None else nullcontext() as lines:
+            for number, change in enumerate(subscriber, 1):
+                if not isinstance(change, Advance):
+                    at = format_moment(change.event.ts)
+                    if subscriber.gaps != gaps:
+                        gaps = subscriber.gaps
+                        aside.print(f"gap: changes are missing between {last} and {at}", markup=False)
+                    last = at
+                if lines is not None:
+                    lines.write(msgspec.json.encode(described(change)).decode() + "\n")
+                    lines.flush()
+                else:
+                    out.print(_line(change), markup=False)
+                if number == count:
+                    break
+    except NetworkError as error:
+        error.add_note(f"what followed {last} is missing here")
+        raise
+    missing = _missing(subscriber)
+    for reason, dropped in missing.items():
+        aside.print(f"not shown: {dropped} x {reason}")
+    if missing:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _keep(subscriber: Subscriber, sink: Sink, count: int | None, json_file: str | None) -> None:
@@ -175,9 +207,13 @@ def described(change: Change) -> dict[str, Any]:
 
 def _line(change: Change) -> str:
     if isinstance(change, Advance):
-        return "= the end" if change.progress == END else f"= final up to {change.progress}"
+        return "= the end" if change.progress == END else f"= final up to {format_moment(change.progress)}"
     sign = "+" if isinstance(change, Insert) else "~" if type(change).__name__ == "Revise" else "-"
-    return f"{sign} {change.event!r}"
+    ts = change.event.ts
+    shown = repr(change.event)
+    for before in " (":
+        shown = shown.replace(f"{before}ts={ts},", f"{before}ts={format_moment(ts)},")
+    return f"{sign} {shown}"
 
 
 def _writer(file: str) -> IO[str]:
@@ -189,7 +225,13 @@ def pub(
     file: Annotated[str, typer.Argument(help="JSON lines or Parquet (NAME.parquet); - is standard input.")],
     types_from: TypesFrom,
     type_: Annotated[str | None, typer.Option("--type", help="Event type of records that do not name theirs.")] = None,
-    source: Annotated[str, typer.Option(help="Source of records that name none; their ids are their line numbers.")] = "pub",
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="Source of records that name none; their ids are their line numbers. By default another one for each run; "
+            "with a name, what is published again under it counts once.",
+        ),
+    ] = None,
     end: Annotated[bool, typer.Option("--end", help="End the streams of these types, here and for good.")] = False,
     json_file: JsonFile = None,
     keys: KeyFile = None,
@@ -198,7 +240,9 @@ def pub(
 ) -> None:
     """Publish events read from a file or standard input: fields by name, and 'type'. Broken records are counted and skipped.
 
-    Ends with 1 if there is nothing but broken records.
+    Each (source, id) is taken once. Records that name no source are of one that is new with each run; with --source NAME the
+    same file may be published again, after a crash, say, and counts once. What the node turns away is told, with the reason.
+    Ends with 1 if anything was turned away (save repeats of what it has), or if there is nothing but broken records.
 
     Examples:
 
@@ -207,6 +251,7 @@ def pub(
       [bold]tail -f sensor.jsonl | slackline pub tcp://127.0.0.1:5701 - --types-from my.events[/]
     """
     known = event_types(types_from)
+    source = source or f"pub-{uuid4().hex[:12]}"
     broken: list[str] = []
     published: set[str] = set()
     count = 0
@@ -217,15 +262,40 @@ def pub(
             published.update(map(name_of, batch))
         if end:
             publisher.advance(published, END)
-        publisher.flush()
+        receipt = publisher.flush()
     out = console(json_file)
-    out.print(f"published {count} events; {len(broken)} broken records skipped")
+    of = "" if receipt.is_whole else f"{receipt.taken + receipt.repeats} of "
+    out.print(f"published {of}{count} events; {len(broken)} broken records skipped")
+    for line in told(receipt):
+        out.print(f"  {line}", markup=False, soft_wrap=True)
     for complaint in broken[:_BAD_LINES_SHOWN]:
         out.print(f"  {complaint}", markup=False)
     if json_file is not None:
-        write_json({"events": count, "broken": len(broken), "complaints": broken[:100]}, json_file)
-    if broken and not count:
+        outcome = {"events": count, "source": source, **msgspec.structs.asdict(receipt)}
+        write_json(outcome | {"broken": len(broken), "complaints": broken[:100]}, json_file)
+    if (broken and not count) or not receipt.is_whole:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def told(receipt: Receipt) -> list[str]:
+    """What a node has not taken, and why, line by line."""
+    lines = []
+    if receipt.repeats:
+        lines.append(f"{receipt.repeats:,} of them it had before: repeats, nothing is lost")
+    for reason, number in receipt.turned.items():
+        lines.append(f"{number:,} turned away: {reason}")
+        lines += [f"  {_described(sample)}" for sample in receipt.samples if sample.reason == reason]
+    if receipt.turned.keys() & LISTED:
+        lines.append("'slackline late list' shows them at the node's state folder")
+    if receipt.unknown:
+        lines.append(f"{receipt.unknown:,} of which the node cannot say what became of them: publish them again")
+    return lines
+
+
+def _described(sample: Sample) -> str:
+    which = "" if sample.id is None else f" ({sample.source!r}, {sample.id})"
+    when = "" if sample.ts is None else f" at {format_moment(sample.ts)}"
+    return f"{sample.type}{which}{when}" + (f": {sample.told}" if sample.told else "")
 
 
 def _batches(events: Iterator[Event], size: int) -> Iterator[list[Event]]:

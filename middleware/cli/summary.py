@@ -88,11 +88,14 @@ class RunSummary(msgspec.Struct):
         what came too late or too far ahead, by node, detector and reason.
     ``lost``
         events that nodes could not read or send, by reason.
+    ``clashes``
+        events that were turned away because another one had come first with their source and id.
     """
 
     events: int
     seconds: float
     duplicates: int
+    clashes: int
     late: int
     early: int
     corrected: int
@@ -177,6 +180,7 @@ def _run_summary(plan: Scenario, outcome: Outcome, wanted: list[Event]) -> RunSu
         events=outcome.feed.events,
         seconds=outcome.feed.seconds,
         duplicates=entry.broker.drops.get("duplicate", 0) if entry else 0,
+        clashes=entry.broker.drops.get("clash", 0) if entry else 0,
         late=sum(len(ids) for report in reports.values() for ids in report.late.values()),
         early=counts[0],
         corrected=counts[1] + counts[2],
@@ -244,9 +248,11 @@ def show(result: Summary, screen: Console) -> None:
     """Print the summary for people."""
     for mode, one in result.runs.items():
         screen.print(_units_table(mode, one))
+        clashes = f"{one.clashes:,} clashes (same source and id, other content), " if one.clashes else ""
         busy = ", ".join(f"{node} {cpu:.1f} s CPU, busy {one.busy[node]:.0%}" for node, cpu in one.cpu.items())
         screen.print(
-            f"{mode}: {one.events:,} events in {one.seconds:.1f} s, {one.duplicates:,} duplicates dropped, {one.late:,} late · "
+            f"{mode}: {one.events:,} events in {one.seconds:.1f} s, {one.duplicates:,} duplicates dropped, {clashes}"
+            f"{one.late:,} late · "
             f"{one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final · {busy}"
         )
         _show_failures(mode, one, screen)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from middleware.cli.output import JsonFile, console, write_json
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
 from middleware.errors import NetworkError
 from middleware.event import END
 from middleware.pubsub.waiting import NodeStatus, explain, final_by_type
+from middleware.quantities import format_moment
 
 if TYPE_CHECKING:
     from middleware.runtime.keys import Keys
@@ -27,14 +27,14 @@ _SLICE = 0.5
 
 _PAUSE = 0.05
 
+_TELL_AFTER = 1.5
+"""Seconds after which it is said who has not answered yet."""
+
 _TIME = re.compile(r"(?:(?<=up to )|(?<=reaches )|(?<=clk is )|(?<=clk \()|(?<= at ))\d{18,19}\b")
 """Where a line names a moment."""
 
 _ALPHA = re.compile(r"(?<=\+ )[\d.e+-]+(?= \* K \()")
 """Where a line names alpha, which comes down to nothing by halves."""
-
-_PLAUSIBLE = range(946_684_800 * 10**9, 4_102_444_800 * 10**9)
-"""Unix times (ns) from the year 2000 up to 2100; what lies elsewhere counts from another moment."""
 
 
 def why_waiting(
@@ -72,7 +72,11 @@ def why_waiting(
         raise typer.BadParameter("--node names a key of the allow-list: give --keys and --allow-list, too")
     screen = console(json)
     names = node or (list(dict.fromkeys(each.name for each in load_allowed(allow_list))) if allow_list is not None else [])
-    mesh = Mesh.asked(addresses, timeout, own, names)
+
+    def tell(address: str) -> None:
+        console(STANDARD_OUTPUT).print(f"no node answers at {address} yet: waiting up to {timeout:g} s for it", markup=False)
+
+    mesh = Mesh.asked(addresses, timeout, own, names, tell)
     if not mesh.nodes:
         raise NetworkError("; ".join(mesh.silent))
     told = mesh.explained(type_)
@@ -91,16 +95,27 @@ class Mesh(msgspec.Struct):
     silent: list[str] = []
 
     @classmethod
-    def asked(cls, addresses: Sequence[str], timeout: float, keys: Keys | None = None, names: Sequence[str] = ()) -> Mesh:
+    def asked(
+        cls,
+        addresses: Sequence[str],
+        timeout: float,
+        keys: Keys | None = None,
+        names: Sequence[str] = (),
+        tell: Callable[[str], None] = lambda address: None,
+    ) -> Mesh:
         """Ask the nodes at ``addresses``, all at once. Takes no longer than ``timeout`` seconds and a little.
 
         ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.
+        ``tell`` is called with each address that has not answered after _TELL_AFTER.
         """
         mesh = cls([])
         if not addresses:
             return mesh
         with ThreadPoolExecutor(len(addresses), thread_name_prefix="inquiry") as pool:
-            answers = list(pool.map(lambda address: _answer(address, timeout, keys, names), addresses))
+            asked = {pool.submit(_answer, address, timeout, keys, names): address for address in addresses}
+            for late in wait(asked, _TELL_AFTER).not_done:
+                tell(asked[late])
+            answers = [each.result() for each in asked]
         for address, answer in zip(addresses, answers, strict=True):
             if answer is not None:
                 mesh.nodes.append(answer)
@@ -156,12 +171,7 @@ def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str
 
 
 def _as_utc(found: re.Match[str]) -> str:
-    """A moment as people write it, if it is likely to be Unix time; else as it is."""
-    at = int(found[0])
-    if at not in _PLAUSIBLE:
-        return found[0]
-    fraction = f"{at % 10**9:09}".rstrip("0")
-    return f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
+    return format_moment(int(found[0]))
 
 
 def _rounded(found: re.Match[str]) -> str:

@@ -37,9 +37,8 @@ from middleware.pubsub.codec import (
     Ready,
     decode_payload,
     encode,
-    encode_delta,
+    encode_sendable,
     is_interest,
-    sendable,
 )
 from middleware.pubsub.dialling import Dialling
 from middleware.pubsub.effects import BrokerStatistics, Closed, Effects
@@ -54,6 +53,7 @@ from middleware.pubsub.posting import begin, note_passed, pass_on, post_news, se
 from middleware.pubsub.pressure import Pressure
 from middleware.pubsub.routing import RoutingTable, check_pattern, fitted, wanted
 from middleware.pubsub.sources import SourcePolicy
+from middleware.pubsub.tally import TURNED, tally
 from middleware.pubsub.waiting import NodeStatus, UnitStatus, status_of
 from middleware.pubsub.wire import Data, Hello, Parts, Refusal, decode_frame, encode_frame
 
@@ -67,8 +67,6 @@ ABSENCE = 2 * SECOND
 """A broker that was not called for longer was away itself."""
 
 _RESUME_ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
-
-_TURNED = {"late": "late for what was promised", "ahead": "too far ahead"}
 
 
 class Broker:
@@ -101,7 +99,7 @@ class Broker:
         self._derivations = derivations if derivations is not None else {}
         self._types = types if types is not None else EventTypes()
         self._codec = EventCodec(self._types)
-        self._ingress = Ingress(self._types, self._codec, self.drops)
+        self._ingress = Ingress(self._types, self._codec, Drops())
         self._epoch, self._now, self._born, self._settled_at = epoch, now, now, now
         self._excused = False
         self._peers: dict[PeerKey, Peer] = {}
@@ -109,7 +107,7 @@ class Broker:
         self._table: RoutingTable[Peer] = RoutingTable()
         self._books = Books(self.publications)
         self._gate = Gate(self._types, self._books.publishers, sources, now)
-        self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress.seen)
+        self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress)
         self._effects = Effects()
         self._interest = Interest(0)
         self._interest_stale = True
@@ -272,6 +270,8 @@ class Broker:
             payload: Payload = decode_payload(parts)
             if type(payload) is Interest:
                 self._interested(peer, payload)
+            elif type(payload) is Question and peer.role == "publisher":
+                peer.asked = payload.number
             elif type(payload) is Question:
                 self.questions[peer.key] = payload.number
             elif type(payload) is Changes:
@@ -376,7 +376,11 @@ class Broker:
             for name in sorted({head.type for head in changes.blocks} - peer.offered):
                 if self._gate.known([name]):
                     self._offer_more(peer, name)
+            turned = len(self._ingress.turned)
+            self._ingress.copies.at = self.journal.position if self.journal is not None else 0
             admitted, logged = self._gate.let_in(peer.key, changes, parts[1:], self._ingress, self.subscriptions, self._now)
+            peer.account.taken += sum(head.count for head, _, _ in admitted)
+            tally(self._ingress, self.drops, peer.account, turned)
         if self.journal is not None:
             self.journal.taken(peer.key, logged, [block for _, block, _ in admitted])
         for head, block, delta in admitted:
@@ -446,7 +450,7 @@ class Broker:
         for name, delta in retractions_first(batch.deltas):
             wanted_by = self.journal.is_wanted(name) if self.journal is not None else self._missing or self._table.route(name)
             if delta and wanted_by:
-                for head, block in self._encoded(name, delta):
+                for head, block in encode_sendable(name, delta, self.drops):
                     if len(block) <= LARGEST_BLOCK:
                         if self.journal is not None:
                             self.journal.made(head, block)
@@ -456,12 +460,6 @@ class Broker:
                     else:
                         self.drops["oversized event"] += head.count
         self._books.promised_here(batch.progress)
-
-    def _encoded(self, name: str, delta: Delta) -> list[tuple[BlockHead, bytes]]:
-        try:
-            return encode_delta(name, delta)
-        except (OverflowError, ValueError, TypeError):  # some result has no form on the wire: the others do
-            return encode_delta(name, kept) if (kept := sendable(delta, self.drops)) else []
 
     # -- the end of a step --------------------------------------------------------------------------------------------
 
@@ -481,7 +479,8 @@ class Broker:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()
             self._gathered()
-        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing)):
+        position = self.journal.position if self.journal is not None else None
+        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing), position):
             self._interest_stale = True
         for key in [key for key, until in self._awaited.items() if now >= until and self._closing is None]:
             del self._awaited[key]
@@ -503,7 +502,8 @@ class Broker:
             effects.turned, self._ingress.turned = self._ingress.turned, []
             if self.journal is not None:
                 self.journal.turned(effects.turned)
-            self.drops.update(_TURNED[turned.reason] for turned in effects.turned)
+            self.drops.update(TURNED[turned.reason] for turned in effects.turned)
+        tally(self._ingress, self.drops)
         return effects
 
     def _was_away(self, duration: int, now: int) -> None:
@@ -516,6 +516,7 @@ class Broker:
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:
         """Changes first, then progress, then what else is new: so nothing is ever overtaken by what it rests on."""
         if not peer.link.up or peer.role == "publisher":
+            peer.tell_account()
             return
         tell_interest = peer.role == "node" and peer.told_interest != interest.number
         if self.journal is not None:

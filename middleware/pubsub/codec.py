@@ -133,7 +133,7 @@ class Gap(msgspec.Struct, array_like=True, tag=4):
 
 
 class Question(msgspec.Struct, array_like=True, tag=5):
-    """Please tell what your streams wait for (``waiting``)."""
+    """Please tell what your streams wait for (``waiting``); from a publisher: what became of what it sent (``Tally``)."""
 
     number: Count
 
@@ -145,11 +145,36 @@ class Answer(msgspec.Struct, array_like=True, tag=6):
     body: bytes
 
 
-Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer
+class Sample(msgspec.Struct, array_like=True, frozen=True):
+    """A change that was turned away: as much of it as is known. ``told``: what is wrong, where the reason is not all."""
+
+    reason: str
+    type: str
+    ts: int | None = None
+    id: int | None = None
+    source: str | None = None
+    told: str = ""
+
+
+class Tally(msgspec.Struct, array_like=True, tag=8):
+    """To a publisher that asks (``Question``): what became of all that it has sent before, in this life of the link.
+
+    ``taken``: changes that went on. ``turned``: how many did not, by reason, with some samples. A node of before it knew
+    this payload gives an ``Answer``; a publisher of that time heeds nothing that it is sent.
+    """
+
+    number: Count
+    taken: Count
+    turned: dict[str, Count] = {}
+    samples: list[Sample] = []
+
+
+Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer | Tally
 
 encode = msgspec.msgpack.Encoder().encode
 _decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_any = msgspec.msgpack.Decoder().decode
 _parts = msgspec.msgpack.Decoder(tuple[msgspec.Raw, list[int] | None, list[msgspec.Raw], msgspec.Raw]).decode
 _LEVEL = attrgetter("level")
 _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -232,6 +257,26 @@ class EventCodec:
             drops["malformed block"] += max(head.count, 1)
             return Delta()
         return _raw(head, delta, drops) if head.raw else delta
+
+    def complaint(self, head: BlockHead, block: bytes) -> str:
+        """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to be said."""
+        codec = self._codec(head.type)
+        try:
+            if codec is not None and head.plain:
+                codec.plain(block)
+        except _BAD as error:
+            return str(error)
+        return ""
+
+    def same(self, name: str, one: bytes, other: bytes) -> bool:
+        """Whether two records of a type are the same event, however they were encoded. False if one cannot be read."""
+        codec = self._codec(name)
+        try:
+            if codec is not None:
+                return encode(codec.event(one)) == encode(codec.event(other))
+            return encode(_any(one)) == encode(_any(other))
+        except _BAD:
+            return False
 
     def _codec(self, name: str) -> _TypeCodec | None:
         codec = self._codecs.get(name)
@@ -334,6 +379,14 @@ def sendable(delta: Delta, drops: Drops) -> Delta:
     kept.inserts = [event for event, _ in inserts]
     kept.k_plus = [early for _, early in inserts] if delta.k_plus is not None else None
     return kept
+
+
+def encode_sendable(name: str, delta: Delta, drops: Drops) -> list[tuple[BlockHead, bytes]]:
+    """The blocks for the changes of one type that have a form on the wire: see ``sendable``."""
+    try:
+        return encode_delta(name, delta)
+    except (OverflowError, ValueError, TypeError):
+        return encode_delta(name, kept) if (kept := sendable(delta, drops)) else []
 
 
 def _halves(delta: Delta) -> tuple[Delta, Delta]:

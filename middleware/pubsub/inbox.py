@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from middleware.change import Batch, Delta
-from middleware.event import NEVER
-from middleware.pubsub.codec import BlockHead, Drops, EventCodec
+from middleware.event import NEVER, Event
+from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode, encode_delta
+from middleware.pubsub.ingress import Ingress
 from middleware.pubsub.merge import merged
 from middleware.pubsub.progress import Promises
-from middleware.pubsub.seen import SeenIds
 
 
 class Inbox:
     """Blocks that wait for the detectors. ``pending``: how many events they hold. ``taken``: how many were handed over."""
 
-    def __init__(self, subscriptions: frozenset[str], codec: EventCodec, drops: Drops, seen: SeenIds) -> None:
+    def __init__(self, subscriptions: frozenset[str], codec: EventCodec, drops: Drops, ingress: Ingress) -> None:
         self.pending = self.taken = 0
-        self._subscriptions, self._codec, self._drops, self._seen = subscriptions, codec, drops, seen
+        self._subscriptions, self._codec, self._drops, self._ingress = subscriptions, codec, drops, ingress
         self._blocks: dict[str, list[tuple[BlockHead, bytes, Delta | None]]] = {}
         self._known: tuple[dict[str, int], int | None] = ({}, None)
 
@@ -46,10 +46,17 @@ class Inbox:
         delta = self._codec.decode(head, block, self._drops)
         if not head.raw:
             return delta
-        inserts = [event for event in delta.inserts if self._seen.add(event.source, event.id)]
-        if repeats := len(delta.inserts) - len(inserts):
-            self._drops["duplicate"] += repeats
-        return Delta(inserts, delta.revises, delta.retracts)
+        ingress = self._ingress
+        inserts: list[Event] = []
+        again: list[Event] = []
+        for event in delta.inserts:
+            (inserts if ingress.seen.add(event.source, event.id) else again).append(event)
+        if again:
+            ingress.came_again(head.type, ((event.ts, event.id, event.source, encode(event)) for event in again))
+        kept = Delta(inserts, delta.revises, delta.retracts)
+        for part, data in encode_delta(head.type, kept) if again else [(head, block)]:
+            ingress.copies.keep(part, data)
+        return kept
 
     def _progress(self, promises: Promises, missing: Collection[str]) -> dict[str, int]:
         values = promises.values

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from middleware.change import Delta
-from middleware.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes
+from middleware.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes, Identity
 from middleware.pubsub.changed import ChangedEvents, version
-from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode, encode_delta, length_of, name_of
+from middleware.pubsub.codec import BlockHead, Drops, EventCodec, Sample, encode, encode_delta, length_of, name_of
+from middleware.pubsub.copies import Copies, Copy
 from middleware.pubsub.seen import Run, SeenIds
 
 _identities = attrgetter("source", "id")
 _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
+_row = msgspec.msgpack.Decoder(list[Any]).decode
 
 Admitted = tuple[BlockHead, bytes, Delta | None]
 """A block that may go on, and the changes in it if they had to be decoded."""
 
-Reason = Literal["late", "ahead"]
+Reason = Literal["late", "ahead", "clash"]
 
 
 class Turned(msgspec.Struct, frozen=True):
     """A raw event that was turned away where it came in.
 
     ``reason``
-        "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``).
+        "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``);
+        "clash": another event came first with this source and id.
     ``bound``
-        the promise, or the limit.
+        the promise, or the limit; of a clash, the time of the event that came first.
     ``change``
         "insert", "revise" or "retract".
     ``record``
         the event as bytes.
     ``stands``
         of a change: digest of what the event still is.
+    ``first``
+        of a clash: type and record of the event that came first.
     """
 
     reason: Reason
@@ -47,6 +52,19 @@ class Turned(msgspec.Struct, frozen=True):
     source: str
     record: bytes
     stands: int | None = None
+    first: tuple[str, bytes] | None = None
+
+    @property
+    def told(self) -> str:
+        """What there is to say beyond the reason: of a clash, what came first."""
+        return "" if self.first is None else f"{self.first[0]} {_shown(self.first[1])} came first"
+
+
+def _shown(record: bytes) -> str:
+    try:
+        return repr(tuple(_row(record)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return repr(record)
 
 
 class Bounds(NamedTuple):
@@ -58,32 +76,53 @@ class Bounds(NamedTuple):
 
 _ANYTIME = Bounds()
 
+UNCOMPARED = "duplicate, of what is not known any more"
+"""A repeat of which nobody can say whether it is what came first."""
+
+_MOST_SAMPLES = 16
+
 
 class Ingress:
     """Admits blocks from publishers. Events that were seen before, or may not come from outside, are dropped and counted.
 
     A block that names the identities it holds, all of them new, passes unread; O(runs). Any other is decoded; O(events).
-    ``turned``: events that came at a wrong time, for the owner to take and keep.
+    ``turned``: events that came at a wrong time, or clash with one that came first, for the owner to take and keep.
+    ``drops``: others, by reason, and ``samples`` of them; ``uncompared``: how many of the duplicates could not be held against
+    what came first, as that is not known any more. All three are for the owner to clear.
     """
 
     def __init__(self, types: EventTypes, codec: EventCodec, drops: Drops) -> None:
         self.seen = SeenIds()
+        self.copies = Copies()
+        self.uncompared = 0
+        self.samples: list[Sample] = []
         self.changed = ChangedEvents()
         self.turned: list[Turned] = []
-        self._types, self._codec, self._drops = types, codec, drops
+        self.drops = self._drops = drops
+        self._types, self._codec = types, codec
 
     def admit(self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME) -> list[Admitted]:
         """What of the block may go on; ``decode``: the changes themselves are wanted here, too."""
         runs, head.runs, head.raw = head.runs, None, True
         if head.type not in self._types and len(self._types):
-            self._drops["unknown type"] += max(head.count, 1)
+            self._drop("unknown type", max(head.count, 1), head.type)
             return []
         if runs and not decode and self._trusted(head, block, runs, bounds) and self.seen.add_runs(runs):
+            self.copies.keep(head, block, runs)
             return [(head, block, None)]
+        admitted = self._admit_read(head, block, bounds)
+        for kept, data, _ in admitted:
+            self.copies.keep(kept, data, runs)
+        return admitted
+
+    def _admit_read(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
+        """What of a block may go on that has to be read. O(events)."""
         if head.type not in self._types:
             return self._admit_unknown(head, block, bounds)
         dropped, turned = self._drops.total(), len(self.turned)
         delta = self._codec.decode(head, block, self._drops)
+        if self._drops.total() != dropped:
+            self._complain(head, block)
         fresh = self._timely(head.type, self._fresh(head.type, self._credible(delta, bounds.high), bounds), bounds)
         self.changed.forget(head.type, bounds.low)
         if not fresh:
@@ -94,6 +133,20 @@ class Ingress:
         if len(blocks) == 1:
             return [(*blocks[0], fresh)]
         return [(part, data, self._codec.decode(part, data, self._drops)) for part, data in blocks]
+
+    def _drop(self, reason: str, count: int, name: str, told: str = "") -> None:
+        self._drops[reason] += count
+        self._sample(Sample(reason, name, told=told))
+
+    def _sample(self, sample: Sample) -> None:
+        if len(self.samples) < _MOST_SAMPLES:
+            self.samples.append(sample)
+
+    def _complain(self, head: BlockHead, block: bytes) -> None:
+        """Samples of what could not be decoded."""
+        told = self._codec.complaint(head, block)
+        for reason in self._drops:
+            self._sample(Sample(reason, head.type, told=told if reason.startswith("malformed") else ""))
 
     def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether the identities and times that are named can be those of the block's events, and are welcome."""
@@ -159,11 +212,12 @@ class Ingress:
         seen, drops = self.seen, self._drops
         new = [event for event in delta.inserts if event.source and seen.add(event.source, event.id)]
         if len(new) < len(delta.inserts):
-            nameless = sum(not event.source for event in delta.inserts)
-            if nameless:
-                drops["no source"] += nameless
-            if repeats := len(delta.inserts) - len(new) - nameless:
-                drops["duplicate"] += repeats
+            if nameless := sum(not event.source for event in delta.inserts):
+                self._drop("no source", nameless, name)
+            if len(delta.inserts) - len(new) > nameless:
+                taken, here = set(map(id, new)), {IDENTITY(event): (name, event.ts, encode(event)) for event in new}
+                again = [event for event in delta.inserts if event.source and id(event) not in taken]
+                self.came_again(name, ((event.ts, event.id, event.source, encode(event)) for event in again), here)
         if not delta.revises and not delta.retracts:
             return Delta(new)
         known = [pair for pair in delta.revises if _identities(pair[0]) == _identities(pair[1]) in seen]
@@ -185,6 +239,24 @@ class Ingress:
                 revises.append((old, after))
         return Delta(new, revises, retracts)
 
+    def came_again(
+        self, name: str, events: Iterable[tuple[int, int, str, bytes]], here: Mapping[Identity, Copy] | None = None
+    ) -> None:
+        """Count events (ts, id, source, record) whose identity had been seen: repeats if they are what came first, or if
+        that is not known any more; others clash with it. ``here``: what is new in the same block. O(1) each, mostly.
+        """
+        self.copies.begin()
+        for ts, number, source, record in events:
+            first = (here or {}).get((source, number)) or self.copies.find(source, number)
+            kind, at, was = first or (name, 0, record)
+            if kind != name or (was != record and not self._codec.same(name, was, record)):
+                self.turned.append(Turned("clash", at, "insert", name, ts, number, source, record, first=(kind, was)))
+                continue
+            self._drops["duplicate"] += 1
+            if first is None:
+                self.uncompared += 1
+                self._sample(Sample(UNCOMPARED, name, ts, number, source))
+
     def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
         """A broker that was told no types still looks for duplicates: identities stand at the end of every record."""
         try:
@@ -192,7 +264,7 @@ class Ingress:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             rows = None
             if head.plain:
-                self._drops["malformed block"] += max(head.count, 1)
+                self._drop("malformed block", max(head.count, 1), head.type)
                 return []
         if rows is None:
             return [(head, block, None)]  # revisions and retractions are checked by who knows the type
@@ -204,8 +276,9 @@ class Ingress:
 
     def _admit_rows(self, rows: list[list[Any]], name: str, bounds: Bounds) -> list[list[Any]]:
         """The rows that are events, each for the first time: (..., ts, id, source, level) with level 0."""
-        kept = []
-        malformed, turned = 0, len(self.turned)
+        kept: list[list[Any]] = []
+        again: list[list[Any]] = []
+        malformed = 0
         low, high = bounds
         adders: dict[str, Callable[[int], bool]] = {}
         for row in rows:
@@ -230,10 +303,13 @@ class Ingress:
                             kept.append(row)
                         else:
                             self.turned.append(Turned("late", low, "insert", name, ts, number, source, encode(row)))
+                    else:
+                        again.append(row)
                     continue
             malformed += 1
         if malformed:
-            self._drops["malformed event"] += malformed
-        if repeats := len(rows) - len(kept) - malformed - (len(self.turned) - turned):
-            self._drops["duplicate"] += repeats
+            self._drop("malformed event", malformed, name)
+        if again:
+            here: dict[Identity, Copy] = {(row[-2], row[-3]): (name, row[-4], encode(row)) for row in kept}
+            self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
         return kept

@@ -10,6 +10,7 @@ from middleware.pubsub.broker import Broker
 from middleware.pubsub.effects import Closed
 from middleware.pubsub.journal import Left, Record, StoodIn, Taken, Told, TurnedAway
 from middleware.pubsub.link import SILENCE
+from middleware.pubsub.tally import tally
 
 
 class LastingBroker(Broker):
@@ -18,18 +19,40 @@ class LastingBroker(Broker):
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of the books, at a step's end, as plain values."""
         ingress = self._ingress
-        return {"seen": ingress.seen.state(), "changed": ingress.changed.state(), "books": self._books.state()}
+        return {
+            "seen": ingress.seen.state(),
+            "changed": ingress.changed.state(),
+            "books": self._books.state(),
+            "copies": ingress.copies.since,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken; only a broker that was just made can."""
         self._ingress.seen.restore(state["seen"])
         self._ingress.changed.restore(state.get("changed", {}))
         self._books.restore(state["books"])
+        if (since := state.get("copies")) is not None:
+            self._recall(since)
+
+    def _recall(self, position: int) -> None:
+        """Read the raw blocks behind a position of the log again, to know what came first. O(bytes)."""
+        assert self.journal is not None
+        last, copies = self.journal.position, self._ingress.copies
+        while position < last:
+            blocks, reached = self.journal.blocks_after(position)
+            for number, _, head, block in blocks:
+                if head.raw and number <= last:
+                    copies.at = number - 1
+                    copies.keep(head, block, head.runs)
+            if reached <= position:
+                return
+            position = reached
 
     def replay(self, record: Record) -> Batch | None:
         """Take a step again: the books as it left them, and the batch that the detectors were given, if they were."""
         assert self.journal is not None
         self._books.gather(self.journal.gathers and bool(self._dialled))
+        self._ingress.copies.at = record.first
         for entry in record.entries:
             if type(entry) is Taken:
                 self._take_again(entry)
@@ -48,6 +71,7 @@ class LastingBroker(Broker):
         for entry in record.entries:
             if type(entry) is StoodIn:  # at the end of the step, as then
                 self._gate.again(entry)
+        tally(self._ingress, self.drops)
         return batch
 
     def _take_again(self, taken: Taken) -> None:

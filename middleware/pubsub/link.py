@@ -377,6 +377,8 @@ class Link:
         self.say_hello(now)
 
     def _refused(self, refusal: Refusal, now: int) -> None:
+        if self.refused:
+            return  # what the peer says afterwards, to frames that crossed its refusal, opens nothing again
         if refusal.epoch not in (0, self.epoch):
             self._count.old_epoch += 1
             return

@@ -13,6 +13,7 @@ from middleware.event import NEVER
 from middleware.pubsub.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
 from middleware.pubsub.journal import PeerKey, Place
 from middleware.pubsub.link import Link, LinkStatistics
+from middleware.pubsub.tally import Account
 from middleware.pubsub.wire import Role
 
 Channel = Hashable
@@ -49,6 +50,9 @@ class Peer:
         self.paused: frozenset[str] = frozenset()
         self.offered: frozenset[str] = frozenset()
         """Raw types it sends, if it is a publisher."""
+        self.account = Account()
+        """What became of what it sent, if it is a publisher. ``asked``: number of its question that is still to be answered."""
+        self.asked: int | None = None
         self.ready_number: int | None = None
         """Number of an Interest that it is to be told about once all nodes know it."""
         self.told_interest = 0
@@ -132,6 +136,12 @@ class Peer:
         self.told_interest = interest.number
         self.forget_progress()  # what was promised for a type before it was offered again counts no more
         self._interest_frame = self.link.send([encode(replace(interest, line=place[0], position=place[1]))])
+
+    def tell_account(self) -> None:
+        """Answer a publisher that has asked what became of what it sent; one answer waits at a time."""
+        if self.asked is not None and self.link.up and not self.link.queued_bytes:
+            self.link.send([encode(self.account.answer(self.asked))])
+            self.asked = None
 
     def knows(self, interest: Interest) -> bool:
         """Whether it has taken this Interest in."""

@@ -23,7 +23,7 @@ from middleware.runtime.zeromq import Transport
 PATIENCE = 30.0
 """Seconds a client waits by default for a node that does not answer."""
 
-_TELL_AFTER = 2 * SECOND
+_TELL_AFTER = 1_500 * MILLISECOND
 """When a client that has never heard of its node says that it waits for it."""
 
 _KEEPER_EVERY = 0.1
@@ -83,6 +83,11 @@ class Connection:
         """The name under which the node knows this client."""
         return self._link.name
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the node answers, as far as this client knows. Waits for no one."""
+        return self._link.up
+
     def link_statistics(self) -> LinkStatistics:
         """Counts of the link."""
         with self._lock:
@@ -110,7 +115,7 @@ class Connection:
             self._answered_at = now
         elif self.tells_that_it_waits and link.peer is None and now - self._answered_at > _TELL_AFTER:
             self.tells_that_it_waits = False
-            _log.info(f"waiting for the node at {self.address}")
+            _log.info(f"no node answers at {self.address} yet: waiting for it")
         if restarts != link.restarts:
             self._link_restarted()
         self._flush_out()

@@ -74,15 +74,17 @@ class Entry(msgspec.Struct, frozen=True):
         which detector did without it; "" if it was turned away where it came in, so that none got it.
     ``reason``
         "late": a detector's result had become final by the clock, or the node had promised that nothing as old would come;
-        "ahead": too far ahead of all other publishers, or of the wall clock; "failed": the detector raised at it.
+        "ahead": too far ahead of all other publishers, or of the wall clock; "clash": another event came first with its
+        source and id; "failed": the detector raised at it.
     ``clk``, ``k``
         the detector's clock and slack at that moment (ns); None where no detector was concerned.
     ``bound``
-        what was final, or promised, or (ahead) the largest time that would have been taken.
+        what was final, or promised, or (ahead) the largest time that would have been taken; of a clash, the time of what
+        came first.
     ``record``
         the event as msgpack.
     ``told``
-        of what failed, the end of the traceback.
+        of what failed, the end of the traceback; of a clash, what came first.
     """
 
     number: int
@@ -157,7 +159,7 @@ class Ledger:
         now = time.time_ns()
         for each in entries:
             about = each.type, each.source, each.id, each.ts
-            what = each.bound, each.record, _digest(each.record), ""
+            what = each.bound, each.record, _digest(each.record), each.told[:_MOST_TOLD]
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
     def commit(self) -> bool:

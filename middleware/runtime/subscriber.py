@@ -48,7 +48,8 @@ class Subscriber(Connection):
         ``early``: every change at once, in the order in which it was made. ``final``: each final event once, in total
         order, held back until nothing can change it.
     ``on_slow``
-        what is to happen if this program does not keep up: ``block`` the sources of what it reads, or ``disconnect`` it.
+        what is to happen if this program does not keep up: ``block`` the sources of what it reads; or ``disconnect``, which
+        holds nobody up: a node with a log serves it from there, any other lets it go.
     ``resume``
         a name that lasts: a node with a log keeps its place while this program is away, so that the next one of that name
         goes on behind what was taken: what ``receive`` gave counts as taken when it is called again, or at ``commit``.
@@ -92,6 +93,16 @@ class Subscriber(Connection):
         )
         greeting = self._subscription.greeting
         super().__init__("subscriber", address, greeting, name=resume or name, keys=keys, node=node, patience=patience)
+
+    @property
+    def has_read(self) -> bool:
+        """Whether any event has been read. Waits for no one, as does ``gaps``."""
+        return self._subscription.events > 0
+
+    @property
+    def gaps(self) -> int:
+        """How often changes were missing, before what has been read."""
+        return self._subscription.drops["interruption"]
 
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""

@@ -1,4 +1,4 @@
-"""A client of a node that does not answer says so, once, on standard error."""
+"""A client that waits says for what, once, on standard error: a node that does not answer, or types that nobody publishes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_network import TYPES, node_thread
+from test_network_cli import slackline
+
+from middleware.runtime.clients import Publisher
 
 pytestmark = pytest.mark.system
 
@@ -31,6 +35,19 @@ def test_whoever_waits_says_for_what(arguments: list[str], tmp_path: Path) -> No
         told = process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert f"waiting for the node at {ADDRESS}" in told, told + err
+    assert f"no node answers at {ADDRESS} yet" in told, told + err
     assert ADDRESS not in err, "once"
     assert out == ""
+
+
+def test_sub_says_that_nobody_publishes_what_it_waits_for(tmp_path: Path) -> None:
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Publisher(node.address, types=["Hit"]):
+        process = slackline(tmp_path, "sub", node.address, "Other", "bank.*", "--types-from", "test_network")
+        assert process.stderr is not None
+        told = [process.stderr.readline().strip() for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert told == [
+        "connected to node a: no one publishes 'Other' yet",
+        "connected to node a: pattern 'bank.*' does not match the one type known there: Hit",
+    ]

@@ -50,7 +50,17 @@ def test_pub_keeps_the_good_lines_and_names_the_broken_ones(tmp_path: Path) -> N
         poll_until(lambda: len(node.statistics().peers) == 1, "sub has attached")
         out = finished(
             slackline(
-                tmp_path, "pub", node.address, "in.jsonl", "--types-from", "test_network", "--end", "--json", "result.json"
+                tmp_path,
+                "pub",
+                node.address,
+                "in.jsonl",
+                "--types-from",
+                "test_network",
+                "--source",
+                "pub",
+                "--end",
+                "--json",
+                "result.json",
             )
         )
         assert "published 2 events; 5 broken records skipped" in out

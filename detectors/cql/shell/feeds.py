@@ -228,9 +228,14 @@ class Mesh:
         return self._wanted
 
     def __iter__(self) -> Iterator[Batch]:
+        from middleware.cli.awaited import telling_what_is_awaited
         from middleware.runtime.subscriber import Subscriber
 
-        with Subscriber(self._address, sorted(self._wanted), event_types=self._known) as subscriber:
+        wanted = sorted(self._wanted)
+        with (
+            Subscriber(self._address, wanted, event_types=self._known, on_slow="disconnect") as subscriber,
+            telling_what_is_awaited(subscriber, wanted),
+        ):
             subscriber.wait_ready(_PATIENCE)
             yield Batch()
             ended: dict[str, int] = dict.fromkeys(self._wanted, 0)

@@ -6,8 +6,8 @@ from middleware.change import Delta
 from middleware.event import Event, EventTypes
 from middleware.pubsub.codec import EventCodec, encode_delta
 from middleware.pubsub.inbox import Inbox
+from middleware.pubsub.ingress import Ingress
 from middleware.pubsub.progress import Promises
-from middleware.pubsub.seen import SeenIds
 
 
 class Reading(Event, frozen=True):
@@ -18,16 +18,23 @@ def readings(*ids: int) -> list[Event]:
     return [Reading(n, ts=n, id=n, source="s") for n in ids]
 
 
+def inbox_of(drops: Counter[str]) -> tuple[Inbox, Ingress]:
+    types = EventTypes([Reading])
+    codec = EventCodec(types)
+    ingress = Ingress(types, codec, drops)
+    return Inbox(frozenset({"Reading"}), codec, drops, ingress), ingress
+
+
 def taken(inbox: Inbox) -> list[int]:
     batch = inbox.take(Promises(), None, ())
     return [event.id for event in batch.deltas["Reading"].inserts] if batch and batch.deltas else []
 
 
 def test_what_a_publisher_sent_here_before_it_moved_is_not_taken_again():
-    seen, drops = SeenIds(), Counter()
-    inbox = Inbox(frozenset({"Reading"}), EventCodec(EventTypes([Reading])), drops, seen)
+    drops = Counter()
+    inbox, ingress = inbox_of(drops)
     for event in readings(1, 2, 3):
-        seen.add(event.source, event.id)  # as the ingress does with what comes in here
+        ingress.seen.add(event.source, event.id)  # as the ingress does with what comes in here
     ((head, block),) = encode_delta("Reading", Delta(readings(2, 3, 4)), raw=True)
     inbox.put(head, block, None)
     assert taken(inbox) == [4]
@@ -37,7 +44,7 @@ def test_what_a_publisher_sent_here_before_it_moved_is_not_taken_again():
 
 
 def test_derived_events_are_not_looked_up():
-    inbox = Inbox(frozenset({"Reading"}), EventCodec(EventTypes([Reading])), Counter(), SeenIds())
+    inbox, _ = inbox_of(Counter())
     ((head, block),) = encode_delta("Reading", Delta(readings(1)))
     inbox.put(head, block, None)
     inbox.put(head, block, Delta(retracts=readings(1)))

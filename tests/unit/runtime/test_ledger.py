@@ -362,6 +362,20 @@ def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_
     assert "failed: the detector raised" in shown.stdout and 'File "x.py", line 3' in shown.stdout
     assert "that fits these options" in CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "ahead"]).stdout
     refused = CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "lost"])
-    assert refused.exit_code == 2 and "must be one of late, ahead, failed" in refused.output.replace("\n", " ").replace(
+    assert refused.exit_code == 2 and "must be one of late, ahead, clash, failed" in refused.output.replace("\n", " ").replace(
         "│ ", ""
     )
+
+
+def test_a_clash_is_listed_with_both_contents(tmp_path: Path) -> None:
+    event, first = Hit(2.5, ts=120, id=7, source="ball"), Hit(0.5, ts=100, id=7, source="ball")
+    about = "insert", "Hit", event.ts, event.id, event.source
+    ledger = Ledger("field", tmp_path)
+    ledger.list_turned([Turned("clash", first.ts, *about, encode(event), first=("Hit", encode(first)))])
+    ledger.close()
+    (entry,) = read_ledger(tmp_path)
+    assert (entry.reason, entry.bound, entry.record) == ("clash", 100, encode(event))
+    shown = CliRunner().invoke(app, ["show", str(tmp_path), "1"]).stdout
+    assert "another event came first with this source and id" in shown
+    assert "Hit (0.5, 100, 7, 'ball', 0) came first" in shown and "[2.5, 120, 7, 'ball', 0]" in shown
+    assert "came first" in CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "clash"], env={"COLUMNS": "200"}).stdout

@@ -1,0 +1,79 @@
+"""What a reader of a mesh waits for: said within two seconds, where nothing comes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from middleware.cli.output import STANDARD_OUTPUT, console
+from middleware.errors import NetworkError
+from middleware.pubsub.routing import wanted
+from middleware.pubsub.waiting import NodeStatus
+from middleware.runtime.inquiry import Inquiry
+from middleware.runtime.keys import Keys
+from middleware.runtime.subscriber import Subscriber
+
+_AFTER = 1.0
+"""Seconds without an event after which the node is asked who publishes what is wanted."""
+
+_PATIENCE = 5.0
+_SHOWN = 5
+
+
+@contextmanager
+def telling_what_is_awaited(
+    subscriber: Subscriber, patterns: Collection[str], keys: Keys | None = None, node: str | None = None
+) -> Iterator[None]:
+    """Meanwhile, if no event comes, say on standard error which of the types and patterns nobody publishes, once."""
+    over = threading.Event()
+    thread = threading.Thread(target=_tell, args=(subscriber, patterns, keys, node, over), name="awaited", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _tell(
+    subscriber: Subscriber, patterns: Collection[str], keys: Keys | None, node: str | None, over: threading.Event
+) -> None:
+    while not over.wait(_AFTER):
+        if subscriber.has_read:
+            return
+        if not subscriber.is_connected:
+            continue  # the connection says so itself
+        try:
+            with Inquiry(subscriber.address, keys=keys, node=node, patience=_PATIENCE) as inquiry:
+                status = inquiry.ask(_PATIENCE)
+        except NetworkError:
+            continue
+        if not over.is_set() and not subscriber.has_read:
+            for line in awaited(status, patterns):
+                console(STANDARD_OUTPUT).print(line, markup=False, soft_wrap=True)
+        return
+
+
+def awaited(status: NodeStatus, patterns: Collection[str]) -> list[str]:
+    """What these types and patterns wait for at a node, line by line."""
+    published = sorted(name for name, stream in status.streams.items() if stream.origins)
+    lines = [_unmatched(pattern, published) for pattern in patterns if not any(wanted([pattern], name) for name in published)]
+    if status.missing:
+        lines.append(f"node {status.node} itself waits for {', '.join(status.missing)}, and takes nothing until then")
+    if not lines:
+        lines.append(f"nothing has come yet of {', '.join(patterns)}")
+    return [f"connected to node {status.node}: {line}" for line in lines]
+
+
+def _unmatched(pattern: str, published: list[str]) -> str:
+    if not published:
+        return f"no one publishes {pattern!r} yet, nor anything else"
+    if pattern.endswith("*"):
+        some = ", ".join(published[:_SHOWN]) + (", ..." if len(published) > _SHOWN else "")
+        if len(published) == 1:
+            return f"pattern {pattern!r} does not match the one type known there: {some}"
+        return f"pattern {pattern!r} matches none of the {len(published)} types known there: {some}"
+    last = pattern.rpartition(".")[2].lower()
+    near = [each for each in published if each.rpartition(".")[2].lower() == last] or get_close_matches(pattern, published, 1)
+    return f"no one publishes {pattern!r}" + (f" (did you mean {near[0]!r}?)" if near else " yet")
