@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from middleware.attributes import as_given, attributes, given, gives_state, set_attributes, slots
+from middleware.attributes import as_given, attributes, given, gives_state, has_dict_only, set_attributes, slots
 from middleware.constants import Constants, reduction
 from middleware.errors import DetectorError
 from middleware.event import Event, EventType, check_event_type, type_name
@@ -74,10 +74,11 @@ class Detector:
 
         It is what ``pickle`` would save: all attributes, slots too; or what ``__getstate__`` gives, where there is one.
         """
-        state = attributes(self)
+        kind: type = type(self)
+        state = self.__dict__ if has_dict_only(kind) else attributes(self)
         if "on_event" in state:
             raise DetectorError(
-                f"{type(self).__name__} sets its own on_event, which is looked up once: have on_event call what changes"
+                f"{kind.__name__} sets its own on_event, which is looked up once: have on_event call what changes"
             )
         try:
             return copy_state(state, self)
@@ -86,7 +87,13 @@ class Detector:
 
     def restore(self, state: Any) -> None:
         """Return to a state that ``snapshot`` gave; the same one may be restored again."""
-        set_attributes(self, restored_state(state, self))
+        kind: type = type(self)
+        if has_dict_only(kind):
+            own = self.__dict__
+            own.clear()
+            own.update(restored_state(state, self))
+        else:
+            set_attributes(self, restored_state(state, self))
 
     def migrate(self, state: dict[str, Any], version: int) -> dict[str, Any]:
         """Attributes for this version, made of those that an earlier ``version`` left; called where a node is started anew.

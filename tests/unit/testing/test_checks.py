@@ -22,7 +22,9 @@ def failures(detector_class: type) -> dict[str, Verdict]:
     return {verdict.check: verdict for verdict in check_detector(detector_class, count=6, length=30) if verdict.state == "fail"}
 
 
-@pytest.mark.parametrize("detector_class", [samples.Good, samples.GoodKeyed, samples.GoodObjects, samples.GoodExamples])
+@pytest.mark.parametrize(
+    "detector_class", [samples.Good, samples.GoodKeyed, samples.GoodObjects, samples.GoodExamples, samples.GoodSlots]
+)
 def test_good_detectors_pass(detector_class: type) -> None:
     assert failures(detector_class) == {}
 
@@ -33,7 +35,11 @@ BROKEN = [
     (samples.UsesTimeCoarsely, {"no hidden inputs"}, 1),
     (samples.Prints, {"no hidden inputs"}, 1),
     (samples.ClassState, {"pure: same in, same out", "instances share nothing"}, 1),
-    (samples.SilentClassState, {"instances share nothing"}, 1),
+    (samples.ForgetfulGetState, {"snapshot: round trip", "snapshot: independent"}, 1),
+    (samples.SharedByKeys, {"instances share nothing", "snapshot: round trip", "any order of arrival"}, 1),
+    (samples.InClosure, {"instances share nothing"}, 1),
+    (samples.ChangesEvents, {"events stay as they are"}, 1),
+    (samples.LockInSlot, {"declaration"}, 0),
     (samples.MutableDefault, {"instances share nothing"}, 1),
     (samples.GlobalState, {"pure: same in, same out", "instances share nothing", "any order of arrival"}, 1),
     (samples.AliasingSnapshot, {"snapshot: independent", "replay stable", "any order of arrival"}, 1),
