@@ -366,7 +366,7 @@ class Unit:
 
         Raises DetectorError: what such a detector makes of its input is worth nothing.
         """
-        self._look_at = self._emitted + min(self._emitted, _LOOK_EVERY)
+        self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)
         if self._operator is None:
             self._constants.check(self.name)
 
