@@ -7,9 +7,21 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from middleware.detector import Detector, check_declaration, detector_name
+from middleware.detector import Detector, check_declaration, check_state, detector_name
 from middleware.errors import DetectorError
-from middleware.event import MAX_TS, MIN_TS, Event, EventType, derived_id, stable_hash, stamped, timed_id, type_name
+from middleware.event import (
+    MAX_TS,
+    MIN_TS,
+    Event,
+    EventType,
+    derived_id,
+    plain,
+    stable_hash,
+    stamped,
+    timed_id,
+    type_name,
+    with_plain_values,
+)
 from middleware.operator import Operator
 
 
@@ -43,6 +55,8 @@ class Derivation:
             declared = ", ".join(sorted(map(type_name, self._publishes))) or "nothing"
             what = type_name(event.__class__) if isinstance(event, Event) else repr(event)
             raise DetectorError(f"{self._name} returned {what}, but declares that it publishes {declared}")
+        if event.ts.__class__ is not int:
+            event = with_plain_values(event)
         if not isinstance(event.ts, int) or isinstance(event.ts, bool) or not MIN_TS < event.ts < MAX_TS:
             raise DetectorError(
                 f"{self._name} stamped {type_name(event.__class__)} with ts={event.ts!r}; it must be int64 nanoseconds"
@@ -74,6 +88,8 @@ def canonical(key: Any) -> Any:
         return int(key)
     if key is None or (isinstance(key, str | int | float | bytes) and key == key):  # noqa: PLR0124 (NaN)
         return key
+    if (number := plain(key)) is not key:
+        return canonical(number)
     raise DetectorError(
         f"{key!r} cannot be a key: it is made of numbers (not NaN), texts, bytes, None, enums, tuples and frozensets of these"
     )
@@ -97,15 +113,46 @@ def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, D
     """
     if isinstance(detectors, Mapping):
         by_name = dict(detectors)
+        for name, detector in by_name.items():
+            if not isinstance(name, str):
+                raise DetectorError(f"detectors are given by name, such as {{'Rises': Rises()}}, not by {name!r}")
+            check_is_detector(detector)
     else:
+        if isinstance(detectors, Detector | str | bytes | type) or not isinstance(detectors, Iterable):
+            raise DetectorError(
+                f"detectors come in a list, or a dict by name, such as [{_example(detectors)}], not as {detectors!r}"
+            )
         by_name = {}
         for detector in detectors:
+            check_is_detector(detector)
             name = (isinstance(detector, Operator) and detector.name) or detector_name(detector)
             if by_name.setdefault(name, detector) is not detector:
                 raise DetectorError(f"two detectors are named {name}: pass a dict {{name: detector}}")
-    for detector in by_name.values():
+    for name, detector in by_name.items():
         check_declaration(detector)
+        if not isinstance(detector, Operator):
+            check_state(detector, name)
     return by_name
+
+
+def check_is_detector(given: Any) -> None:
+    """Raise DetectorError for what is no detector, with what to give in its place."""
+    if isinstance(given, Detector):
+        return
+    if isinstance(given, type) and issubclass(given, Event):
+        raise DetectorError(f"{given.__name__} is an event type: give detectors that subscribe to it, such as [MyDetector()]")
+    if isinstance(given, type) and issubclass(given, Detector):
+        raise DetectorError(f"{given.__name__} is a class: give an instance of it, {given.__name__}()")
+    raise DetectorError(f"{given!r} is no detector: give instances of subclasses of middleware.Detector")
+
+
+def _example(given: Any) -> str:
+    """How a detector that is given alone is written, in the list where it belongs."""
+    return f"{(given if isinstance(given, type) else type(given)).__name__}()" if _is_near(given) else "MyDetector()"
+
+
+def _is_near(given: Any) -> bool:
+    return isinstance(given, Detector) or (isinstance(given, type) and issubclass(given, Detector))
 
 
 def levels(detectors: Mapping[str, Detector]) -> dict[str, int]:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from middleware.attributes import as_given, attributes, given, gives_state, has_dict_only, set_attributes, slots
+from middleware.constants import Constants, reduction
 from middleware.errors import DetectorError
 from middleware.event import Event, EventType, check_event_type, type_name
 from middleware.state import copy_state, restored_state
@@ -38,7 +40,8 @@ class Detector:
         (the first after a window, say): a late one then changes nothing. No two events, of one key, may lead to
         results with the same time stamp.
 
-    No clocks, I/O, randomness or globals inside: ``slackline check module:Class`` looks for them.
+    Its attributes are its state, slots too; what its class holds (tables, defaults of arguments) is constant, and to stay as
+    it is. No clocks, I/O, randomness or globals inside: ``slackline check module:Class`` looks for them.
 
     >>> class Near(Event):
     ...     player: int
@@ -67,15 +70,30 @@ class Detector:
         raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")
 
     def snapshot(self) -> Any:
-        """The state as a value that later changes of the detector leave alone. Override both this and ``restore``."""
-        return copy_state(vars(self), self)
+        """The state as a value that later changes of the detector leave alone. Override both this and ``restore``.
+
+        It is what ``pickle`` would save: all attributes, slots too; or what ``__getstate__`` gives, where there is one.
+        """
+        kind: type = type(self)
+        state = self.__dict__ if has_dict_only(kind) else attributes(self)
+        if "on_event" in state:
+            raise DetectorError(
+                f"{kind.__name__} sets its own on_event, which is looked up once: have on_event call what changes"
+            )
+        try:
+            return copy_state(state, self)
+        except Exception as error:
+            raise _unsaved(self, state, error) from error
 
     def restore(self, state: Any) -> None:
         """Return to a state that ``snapshot`` gave; the same one may be restored again."""
-        restored = restored_state(state, self)
-        attributes = vars(self)
-        attributes.clear()
-        attributes.update(restored)
+        kind: type = type(self)
+        if has_dict_only(kind):
+            own = self.__dict__
+            own.clear()
+            own.update(restored_state(state, self))
+        else:
+            set_attributes(self, restored_state(state, self))
 
     def migrate(self, state: dict[str, Any], version: int) -> dict[str, Any]:
         """Attributes for this version, made of those that an earlier ``version`` left; called where a node is started anew.
@@ -161,7 +179,7 @@ def migrated(detector: Detector, state: Any, version: int) -> Any:
     """A snapshot that another version took, as this one would have taken it. Raises DetectorError."""
     is_own = type(detector).snapshot is not Detector.snapshot
     try:
-        kept = detector.migrate(state if is_own else restored_state(state, detector), version)
+        kept = detector.migrate(state if is_own else given(restored_state(state, detector)), version)
     except DetectorError:  # it says itself what is wrong
         raise
     except Exception as error:
@@ -172,9 +190,12 @@ def migrated(detector: Detector, state: Any, version: int) -> Any:
         except Exception as error:
             raise _misfit(detector, version, f"gave what restore cannot take: {error!r}") from error
         return kept
+    kind: type = type(detector)
+    if gives_state(kind):
+        return copy_state(as_given(kind, kept), detector)
     if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
         raise _misfit(detector, version, f"gave {kept!r}, and not attributes by name")
-    new = {name for name in vars(detector) if not hasattr(type(detector), name)}
+    new = {name for name in attributes(detector) if name in slots(kind) or not hasattr(kind, name)}
     if missing := sorted(new - kept.keys()):
         raise _misfit(detector, version, f"gave no {', '.join(missing)}, which a new one has")
     return copy_state(kept, detector)
@@ -204,11 +225,58 @@ def key_function(detector: Detector) -> Key | None:
     return key
 
 
+def leaves_state(kind: type[Detector]) -> bool:
+    """Whether a detector class leaves snapshots to the middleware."""
+    return kind.snapshot is Detector.snapshot and kind.restore is Detector.restore
+
+
 def fresh(detector: Detector) -> Detector:
-    """Another instance in the same state, sharing nothing with the first: how keyed units make one a key."""
-    other = copy.copy(detector)
+    """Another instance in the same state: how keyed units make one a key.
+
+    It shares nothing with the first, but what a ``snapshot`` of its own leaves out: that is taken to be constant.
+    """
+    kind = type(detector)
+    other = object.__new__(kind) if leaves_state(kind) else copy.copy(detector)
     other.restore(detector.snapshot())
     return other
+
+
+def constants(detector: Detector) -> Constants:
+    """What the class of a detector holds: it is to stay as it is while instances run."""
+    return Constants(type(detector), Detector)
+
+
+def check_state(detector: Detector, name: str) -> None:
+    """Raise DetectorError where the state of a detector cannot be saved and made again, as it will have to be."""
+    kind = type(detector)
+    try:
+        if leaves_state(kind) and len(parts := reduction(detector)) > 3 and any(part is not None for part in parts[3:5]):
+            raise DetectorError(f"{kind.__name__} is a collection itself, which is no attribute: keep one in an attribute")
+        fresh(detector)
+    except DetectorError as error:
+        raise error if name == kind.__name__ else DetectorError(f"{name}: {error}") from error.__cause__
+    except Exception as error:
+        raise DetectorError(f"the state of {name} cannot be saved and made again: {type(error).__name__}: {error}") from error
+    if moving := constants(detector).changing():
+        raise DetectorError(
+            f"{name}: {', '.join(moving)} belongs to the class, and changes with use: all instances share it, and no snapshot "
+            "holds it; make it in __init__ (self.name = ...), of what can be saved"
+        )
+
+
+def _unsaved(detector: Detector, state: dict[str, Any], error: Exception) -> DetectorError:
+    """The attribute that cannot be copied, by name."""
+    name = type(detector).__name__
+    for attribute, value in state.items():
+        try:
+            copy_state({attribute: value}, detector)
+        except Exception as own:
+            return DetectorError(
+                f"{name}.{attribute} cannot be saved: {type(value).__name__}: {own}. A detector goes back to earlier states, "
+                "and each key has its own copy: keep what can be copied in its place (numbers, lists, an index), or leave it "
+                "out with __getstate__ and make it again in __setstate__"
+            )
+    return DetectorError(f"the state of {name} cannot be saved: {error}")
 
 
 def check_declaration(detector: Detector) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from inspect import get_annotations
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, is_not
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -160,10 +161,40 @@ def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
+def plain(value: Any) -> Any:
+    """A value with Python's numbers and texts for the scalars of numpy in it; the value itself if there are none."""
+    kind = type(value)
+    if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    if kind in (list, tuple, set, frozenset):
+        items = list(map(plain, value))
+        return kind(items) if any(map(is_not, items, value)) else value
+    if kind is dict:
+        pairs = [(plain(key), plain(item)) for key, item in value.items()]
+        return dict(pairs) if any(map(is_not, chain.from_iterable(pairs), chain.from_iterable(value.items()))) else value
+    return value
+
+
+def with_plain_values(event: Event) -> Event:
+    """The event with Python's numbers and texts for the scalars of numpy in it."""
+    values = astuple(event)
+    plain_values = plain(values)
+    return event if plain_values is values else _made(event.__class__, plain_values)
+
+
+def _made(event_type: EventType, values: tuple[Any, ...]) -> Event:
+    """An event of its fields, as they stand in it."""
+    *own, ts, number, source, level = values
+    return event_type(*own, ts=ts, id=number, source=source, level=level)
+
+
 def stamped(event: Event, id: int, source: str, level: int) -> Any:  # noqa: A002
     """A copy of a derived event that carries its identity. Raises EventError if a field has the wrong type."""
     event_type = event.__class__
+    values = astuple(event)[:-3]
     try:
-        return msgspec.convert([*astuple(event)[:-3], id, source, level], event_type)
+        return msgspec.convert([*values, id, source, level], event_type)
     except msgspec.ValidationError as error:
+        if (plain_values := plain(values)) is not values:
+            return stamped(_made(event_type, (*plain_values, id, source, level)), id, source, level)
         raise EventError(f"{type_name(event_type)}: {error} (fields: {', '.join(event.__struct_fields__)})") from None

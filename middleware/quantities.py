@@ -69,6 +69,8 @@ def spoken_time(nanoseconds: int) -> str:
     if nanoseconds not in UNIX_TIMES:
         return f"{nanoseconds / NANOSECONDS['s']:,.3f} s"
     return f"{datetime.fromtimestamp(nanoseconds // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds % 10**9 // 10**6:03}"
+
+
 def format_moment(at: int) -> str:
     """A moment (ns) as UTC, to the last digit, if it is likely to be Unix time; else the number as it is.
 

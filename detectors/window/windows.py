@@ -35,7 +35,7 @@ class Windows(Operator):
     ``values``
         name -> (monoid, field), or a monoid that needs no field: what results say.
     ``key``
-        names of fields, each with windows of its own.
+        names of fields, each with windows of its own; None for no key.
     ``result``
         the event type of results: the key's fields, ``start``, ``end`` (ns; the window is (start, end]), and the values, by
         name. Made if it is not given. Results are stamped with the end of the window.
@@ -61,7 +61,7 @@ class Windows(Operator):
         over: Kind[Any],
         values: Mapping[str, Aggregate | Monoid | tuple[Monoid, Field]],
         *,
-        key: str | tuple[str, ...] = (),
+        key: str | tuple[str, ...] | None = None,
         result: EventType | None = None,
         emit: str = "close",
         name: str = "",
@@ -73,7 +73,9 @@ class Windows(Operator):
             raise WindowError(f"{over!r} is no kind of windows: give Tumbling(...), Hopping(...), Session(...) or another")
         self.over = over
         self.emit = emit
-        self.key_fields = (key,) if isinstance(key, str) else key
+        self.key_fields = (key,) if isinstance(key, str) else () if key is None else key
+        if not (isinstance(self.key_fields, tuple) and all(isinstance(field, str) for field in self.key_fields)):
+            raise WindowError(f'key names fields of the events: "sensor", ("room", "sensor") or None, not {key!r}')
         self.aggregates = {field: aggregate_of(given, reads) for field, given in values.items()}
         self.may_overflow = tuple(field for field, aggregate in self.aggregates.items() if aggregate.may_overflow)
         for event_type in reads:

@@ -36,7 +36,7 @@ def evaluate(
     """Replay a snippet of the match in every mode through a real node, and report latency, CPU, memory and corrections.
 
     Everything runs on one node process, fed at real speed by a process of its own; let nothing else run on the machine.
-    Ends with 0 if the finals of every mode equal the in-order oracle's, and with 1 if they do not.
+    Ends with 0 if the finals of every mode equal the in-order oracle's, and with 1 if they do not or a detector failed.
 
     Examples:
 
@@ -71,7 +71,7 @@ def evaluate(
     _show(results, screen, out)
     if json:
         write_json(results, json)
-    if not results.oracle_equal:
+    if not results.oracle_equal or results.failed:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -101,6 +101,8 @@ def _show(results: Results, screen: Console, out: Path) -> None:
     given |= {"corrected, on-demand to full": results.retraction_ratio, "real-time factor": results.real_time_factor}
     given |= {f"F1 {name}": value for name, value in results.f1.items()}
     screen.print(" · ".join(f"{name} {'-' if value is None else f'{value:.3g}'}" for name, value in given.items()))
+    for what, why in results.failed.items():
+        screen.print(f"{what}: {why}", style="bold red", markup=False)
     for what, why in results.left_out.items():
         screen.print(f"left out: {what}: {why}", style="yellow")
     screen.print(f"report: {out / 'report.html'}")

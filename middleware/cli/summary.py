@@ -56,7 +56,9 @@ class UnitSummary(msgspec.Struct):
     ``failures``, ``failed``
         how often the detector raised, and at how many events it did so in the end: replays undo what was premature.
     ``errors``
-        what it raised there: how often by message, the most frequent ones.
+        what it raised there, and where: how often by message, the most frequent ones.
+    ``first``
+        the first event at which it failed.
     ``stopped``
         whether it ended there, because of ``failing = "stop"``.
     """
@@ -74,6 +76,7 @@ class UnitSummary(msgspec.Struct):
     failures: int
     failed: int = 0
     errors: dict[str, int] = {}
+    first: str = ""
     stopped: bool = False
 
 
@@ -133,6 +136,11 @@ class Summary(msgspec.Struct):
     def is_right(self) -> bool:
         """Whether the finals are the oracle's, and no run left out anything that the recording does not have too late."""
         return self.oracle_equal and all(one.is_complete for one in self.runs.values())
+
+    @property
+    def failed(self) -> bool:
+        """Whether a detector failed, at any event in any run."""
+        return any(unit.failed for one in self.runs.values() for unit in one.units)
 
 
 def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Summary:
@@ -212,6 +220,7 @@ def _units(plan: Scenario, report: NodeReport) -> list[UnitSummary]:
             failures=unit.failures,
             failed=len(errors := report.failures.get(unit.detector, [])),
             errors=dict(Counter(errors).most_common(_ERRORS)),
+            first=report.first_failed.get(unit.detector, ""),
             stopped=bool(errors) and (policies.get(unit.detector) or policies[""]).failing == "stop",
         )
         for unit in report.units
@@ -307,6 +316,8 @@ def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
         screen.print(f"{mode}: {unit.detector} on node {unit.node} {ended}:", style="bold red", markup=False)
         for message, times in list(unit.errors.items())[:_ERRORS_SHOWN]:
             screen.print(f"  {times:,} x {message}", markup=False, soft_wrap=True)
+        if unit.first:
+            screen.print(f"  first at {unit.first}", markup=False, soft_wrap=True)
 
 
 def _units_table(mode: str, one: RunSummary) -> Table:

@@ -69,6 +69,7 @@ class Evaluation:
         self._seconds = scenario.plan.recording.seconds
         self._setting = setting(scenario.plan.recording.seed, self._seconds, command)
         self._left_out: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
         self._expected: dict[str, list[Event]] = {}
 
     def run(self, out: Path) -> Results:
@@ -84,6 +85,7 @@ class Evaluation:
         measured: dict[str, Measured] = {}
         sizes: Sizes = {}
         for one in replays:
+            self._note_failures(one.mode, one.report)
             self._say(f"{one.mode.title}: holding the finals against the in-order oracle")
             expected = self._oracle(raw, one.report)
             sizes = sizes or event_sizes(self._scenario.detectors, itertools.chain(raw, expected))
@@ -149,7 +151,15 @@ class Evaluation:
             modes=[plain(one) for one in measured.values()],
             retraction=[msgspec.to_builtins(one) for one in touched.values()],
             left_out=self._left_out,
+            failed=self._failed,
         )
+
+    def _note_failures(self, mode: Mode, report: NodeReport) -> None:
+        """Detectors that failed at events of a run, and what they raised at the first."""
+        for name, raised in report.failures.items():
+            if raised:
+                first = report.first_failed.get(name, "")
+                self._failed[f"{name}, {mode.title}"] = f"failed at {len(raised):,} events: {raised[0]}, first at {first}"
 
     def _event_types(self) -> int:
         """Event types that occur in the scenario: as its own function counts them, else its classes."""

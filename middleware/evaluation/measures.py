@@ -223,6 +223,7 @@ class Results(msgspec.Struct):
     modes: list[dict[str, Any]]
     retraction: list[dict[str, Any]]
     left_out: dict[str, str]
+    failed: dict[str, str] = {}
 
 
 def ratios(measured: Mapping[str, Measured]) -> dict[str, float | None]:

@@ -65,6 +65,9 @@ def write_report(
     if counted:
         parts += ["<h2>Counted runs</h2>", f"<p>{escape(_TEXTS['Events affected by retraction'])}</p>", _counted(counted)]
     parts += ["<h2>Latency of every detector (ms: mean / p99)</h2>", _detectors(measured)]
+    if results.failed:
+        rows = ((escape(name), escape(what)) for name, what in results.failed.items())
+        parts += ["<h2>Failed</h2>", _table(("detector", "what"), rows)]
     if results.left_out:
         rows = ((escape(name), escape(why)) for name, why in results.left_out.items())
         parts += ["<h2>Left out</h2>", _table(("what", "why"), rows)]

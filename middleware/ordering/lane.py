@@ -303,13 +303,13 @@ class Lane:
 
     def purge(self, final: int) -> list[Published]:
         """Forget what lies at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
+        settled = count_until(self.history, final)
+        if settled and settled == len(self.history):
+            self._snapshot(settled)
         failures = []
         if self.broken is not None and self.history:
             failures.append(Published(self.history[-1], [], self.broken))
             self.broken = None
-        settled = count_until(self.history, final)
-        if settled and settled == len(self.history):
-            self._snapshot(settled)
         at = bisect_right(self.snapshots, settled, key=_position) - 1
         drop = self.snapshots[at].position
         if not drop:

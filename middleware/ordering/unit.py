@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from middleware.change import Delta, composed
-from middleware.detector import Detector
+from middleware.detector import Detector, constants
 from middleware.errors import LateEventError
 from middleware.event import END, IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.operator import Operator
@@ -30,6 +30,9 @@ from middleware.ordering.retraction import Published, Retraction
 
 _PURGE_EVERY = 1024
 """How many events an unkeyed unit emits between two purges."""
+
+_LOOK_EVERY = 65_536
+"""How many events a unit emits, at most, between two looks at what is to be constant."""
 
 _NOTHING = Ready([], [])
 
@@ -154,6 +157,8 @@ class Unit:
         self._lanes = lanes_for(name, detector, level, self._settings)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._prompt = isinstance(detector, Operator) and detector.prompt
+        self._constants = constants(detector)
+        self._look_at = 1 if self._operator is None else END
         self._waiting: list[Event] = []
         self._failures, self._failing = 0, END  # counted so far, and until when some of them are not final
         self._refused: dict[Identity, int] = {}  # whose last revision came too late, and its time: further ones rest on that
@@ -342,6 +347,8 @@ class Unit:
         rollbacks, executed = counts.rollbacks, counts.executed
         start = timer() if timer is not None else 0
         deltas = self._lanes.emit(ready, removed, self.clock.clk, self.clock.k, settled)
+        if self._emitted >= self._look_at:
+            self._look()
         spent = timer() - start if timer is not None else None
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
             deltas = [composed(deltas)]
@@ -353,6 +360,15 @@ class Unit:
         else:
             self._learn(Step(spent, emitted, counts.executed - executed, counts.rollbacks - rollbacks, corrected))
         return deltas
+
+    def _look(self) -> None:
+        """See whether the detector has changed what its instances share: at first at once, then ever more seldom.
+
+        Raises DetectorError: what such a detector makes of its input is worth nothing.
+        """
+        self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)
+        if self._operator is None:
+            self._constants.check(self.name)
 
     def _count(self, deltas: list[Delta]) -> int:
         """Count what goes out; returns how much of it corrects what went out before."""
@@ -436,6 +452,8 @@ class Unit:
 
     def _purge(self) -> None:
         self._unpurged = 0
+        if self.final == END:
+            self._look()
         if self._refused:
             self._refused = {identity: ts for identity, ts in self._refused.items() if ts > self.final}
         if self.policies.spacing is None and self.final != END and self._operator is None:
@@ -493,6 +511,7 @@ class Unit:
 
         It shares what it holds with the unit: encode it before the next ``push``.
         """
+        self._look()
         self.quarantine += self._lanes.purge(self.final)
         own = {name: getattr(self, name) for name in _STATE}
         return own | {"clock": self.clock.state(), "lanes": self._lanes.state()}

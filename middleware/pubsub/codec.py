@@ -15,7 +15,7 @@ import msgspec
 
 from middleware.change import Delta
 from middleware.errors import WireError
-from middleware.event import MAX_TS, MIN_TS, TS, Event, EventType, EventTypes, Timestamp, type_name
+from middleware.event import MAX_TS, MIN_TS, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
 from middleware.pubsub.seen import Run
 from middleware.pubsub.wire import Count, Parts
 
@@ -171,7 +171,15 @@ class Tally(msgspec.Struct, array_like=True, tag=8):
 
 Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer | Tally
 
-encode = msgspec.msgpack.Encoder().encode
+
+def _plain(value: Any) -> Any:
+    """What stands on the wire for a value that msgspec does not know: scalars of numpy are numbers like others."""
+    if (known := plain(value)) is value:
+        raise TypeError(f"Encoding objects of type {type(value).__module__}.{type(value).__qualname__} is unsupported")
+    return known
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 _decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _any = msgspec.msgpack.Decoder().decode

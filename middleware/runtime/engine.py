@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
 from middleware.change import Batch, Delta
 from middleware.detector import Detector
-from middleware.event import END, IDENTITY, TS, Event, Identity, type_name
+from middleware.errors import DetectorError
+from middleware.event import END, IDENTITY, ORDER, TS, Event, Identity, type_name
+from middleware.failures import DetectorFailedError, Failure, failure_of
+from middleware.intake import taken
 from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Late, Policies, UnitStatistics
+from middleware.ordering.unit import Late, Policies, Unit, UnitStatistics
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.seen import SeenIds
 
 _PRICE_EVERY = 64
 """Batches after which units are told again what their results cost those that read them."""
+
+
+_NAMED = 3
+"""Detectors that the ``repr`` of a run names."""
 
 
 class Run(msgspec.Struct):
@@ -31,6 +38,10 @@ class Run(msgspec.Struct):
         how many arrivals repeated an earlier (source, id).
     ``published``, ``corrected``
         events published early, and how many of those publications were revised or withdrawn later.
+    ``failures``
+        by detector name, the events at which it failed, and which it is run without; none without ``failing="skip"``.
+    ``stopped``
+        the tracebacks of operators that raised, by name: nothing came of them from there on.
     """
 
     finals: dict[str, list[Event]]
@@ -40,6 +51,22 @@ class Run(msgspec.Struct):
     duplicates: int = 0
     published: int = 0
     corrected: int = 0
+    failures: dict[str, list[Failure]] = {}
+    stopped: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        finals = {name: len(events) for name, events in self.finals.items()}
+        parts = [f"{self.events:,} events", f"{sum(finals.values()):,} finals{_counted(finals)}"]
+        left_out = {
+            "late": {name: len(ledger) for name, ledger in self.late.items()},
+            "failures": {name: len(failures) for name, failures in self.failures.items()},
+        }
+        parts += [
+            f"{sum(counts.values()):,} {what}{_counted(counts)}" for what, counts in left_out.items() if any(counts.values())
+        ]
+        parts += [f"{self.duplicates:,} repeats"] * bool(self.duplicates)
+        parts += [f"{name} stopped" for name in self.stopped]
+        return f"<Run: {'; '.join(parts)}>"
 
     def late_identities(self) -> dict[str, set[Identity]]:
         """The ledgers as the oracle wants them: by detector, which raw events are excused."""
@@ -54,8 +81,13 @@ def run(
     batch: int = 256,
     watch: Callable[[Batch], None] | None = None,
     timer: Timer | None = None,
+    failing: Literal["raise", "skip"] = "raise",
 ) -> Run:
     """Run detectors over events in their order of arrival, to the end of the stream.
+
+    Events of a source that gives them no ids are numbered as they come. Where a detector fails at an event, for good (what
+    it raises while events are missing that come late does not count), DetectorFailedError is raised; with
+    ``failing="skip"`` it is run without that event, which is listed in ``failures``.
 
     ``batch`` events are taken to arrive at once. Every batch of changes that detectors publish is shown to ``watch``.
     Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. ``timer`` (ns, such
@@ -78,22 +110,39 @@ def run(
     >>> [rise.by for rise in run(late, [Rises()], batch=1).finals["Rises"]]
     [1.0, 1.0]
     """
+    if batch < 1:
+        raise ValueError(f"batch={batch}: at least 1 event arrives at once")
+    if failing not in ("raise", "skip"):
+        raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
+    events = taken(events)
+    _check_policies(policies)
     hierarchy = Hierarchy(detectors, policies=policies if policies is not None else Policies(alpha=0.0), timer=timer)
+    if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *(unit.name for unit in hierarchy.units)})):
+        raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
     barrier = Barrier(sorted(hierarchy.publications))
     seen = SeenIds()
     result = Run({unit.name: [] for unit in hierarchy.units}, {}, [])
-    for number, arrived in enumerate(_batches(events, batch), 1):
+    for number, arrived in enumerate((events[at : at + batch] for at in range(0, len(events), batch)), 1):
         fresh = [event for event in arrived if seen.add(event.source, event.id)]
         result.events += len(fresh)
         result.duplicates += len(arrived) - len(fresh)
         mark = max(fresh, key=TS).ts if fresh else None
         _deliver(hierarchy.process(Batch(_by_type(fresh), {}, mark)), barrier, result, watch)
+        if failing == "raise":
+            _raise_failure(hierarchy)
         if number % _PRICE_EVERY == 0:
             hierarchy.price()
     ended = dict.fromkeys(hierarchy.subscriptions, END)
     _deliver(hierarchy.process(Batch({}, ended)), barrier, result, watch)
+    if failing == "raise":
+        _raise_failure(hierarchy)
     if barrier.violations:
         raise AssertionError(f"final results were changed, which must never happen: {dict(barrier.violations)}")
+    for unit in hierarchy.units:
+        if unit.quarantine:
+            result.failures[unit.name] = _failures(unit)
+        if unit.stopped is not None:
+            result.stopped[unit.name] = unit.stopped
     result.late = {unit.name: unit.ledger for unit in hierarchy.units}
     result.statistics = hierarchy.statistics()
     return result
@@ -110,10 +159,32 @@ def _deliver(batches: list[Batch], barrier: Barrier, result: Run, watch: Callabl
             watch(batch)
 
 
-def _batches(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
-    rest = iter(events)
-    while part := list(islice(rest, size)):
-        yield part
+def _check_policies(policies: object) -> None:
+    each = policies.values() if isinstance(policies, Mapping) else () if policies is None else (policies,)
+    if stray := [policy for policy in each if not isinstance(policy, Policies)]:
+        raise DetectorError(f"policies are Policies(...), for all or by name of the detector, not {stray[0]!r}")
+
+
+def _failures(unit: Unit) -> list[Failure]:
+    """The events at which a detector failed for good, in total order."""
+    failed = sorted(unit.quarantine, key=lambda each: ORDER(each.cause))
+    return [failure_of(unit.name, unit.detector, each.cause, each.failure) for each in failed]
+
+
+def _raise_failure(hierarchy: Hierarchy) -> None:
+    """Raise the first failure there is: of the lowest level, for others may come of it."""
+    for unit in hierarchy.units:
+        if unit.quarantine:
+            raise DetectorFailedError(_failures(unit)[0])
+        if unit.stopped is not None:
+            raise DetectorError(f"{unit.name} raised, and nothing more comes of it\n\n{unit.stopped}")
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Of which detectors, as far as a short line has room."""
+    some = [f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_NAMED] if count]
+    rest = sum(map(bool, counts.values())) - len(some)
+    return f" ({', '.join(some)}{f' and {rest} more' if rest else ''})" if some else ""
 
 
 def _by_type(events: list[Event]) -> dict[str, Delta]:

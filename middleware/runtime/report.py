@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -15,8 +14,8 @@ import psutil
 import structlog
 
 from middleware.change import Batch
-from middleware.errors import last_line
-from middleware.event import IDENTITY, Event, Identity, type_name
+from middleware.event import IDENTITY, Identity, type_name
+from middleware.failures import Failure, failure_of
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Unit, UnitStatistics
 from middleware.pubsub.effects import BrokerStatistics
@@ -67,7 +66,9 @@ class NodeReport(msgspec.Struct):
     ``late``
         by detector, the (source, id) of what it listed as late, the first MOST_REPORTED; its ledger has all.
     ``failures``
-        by detector, the last line of the traceback of each quarantined event, the first MOST_FAILURES.
+        by detector, what was raised at each quarantined event, and where, the first MOST_FAILURES.
+    ``first_failed``
+        by detector, the first of these events.
     ``cpu``, ``seconds``, ``memory``
         processor time (s), life time (s), largest resident size (bytes).
     """
@@ -81,6 +82,7 @@ class NodeReport(msgspec.Struct):
     cpu: float
     seconds: float
     memory: int
+    first_failed: dict[str, str] = {}
 
 
 class Reporter:
@@ -91,6 +93,7 @@ class Reporter:
         self._ledger = ledger
         self._late: dict[str, list[Identity]] = {unit.name: [] for unit in hierarchy.units}
         self._failures: dict[str, list[str]] = {unit.name: [] for unit in hierarchy.units}
+        self._first_failed: dict[str, str] = {}
         self.adaptation: list[Adaptation] = []
         self._intervals, self._spacing = 0, 1
         self.subscriptions = hierarchy.subscriptions
@@ -116,20 +119,27 @@ class Reporter:
                     self._ledger.list_late(unit.name, late)
             if unit.quarantine:
                 failed, unit.quarantine = unit.quarantine, []
-                told = self._failures[unit.name]
                 if self._ledger is not None:
                     self._ledger.list_failed(unit.name, failed)
-                if not told:
-                    self._warn(unit.name, failed[0].cause, failed[0].failure)
-                told += [last_line(each.failure) for each in failed[: MOST_FAILURES - len(told)]]
+                self._note([failure_of(unit.name, unit.detector, each.cause, each.failure) for each in failed])
 
-    def _warn(self, detector: str, event: Event, failure: str | None) -> None:
+    def _note(self, failures: list[Failure]) -> None:
+        """Put failures of a detector into the diary."""
+        first = failures[0]
+        told = self._failures[first.detector]
+        if not told:
+            self._first_failed[first.detector] = repr(first.event)
+            self._warn(first)
+        told += [f"{each.error} ({each.place})" if each.place else each.error for each in failures[: MOST_FAILURES - len(told)]]
+
+    def _warn(self, failure: Failure) -> None:
         """Tell the first failure of a detector, without what event and exception say: no payload gets into logs."""
+        event = failure.event
         _log.warning(
             "a detector has raised; the event is left out for it, and listed ('slackline late list')",
-            detector=detector,
-            raised=last_line(failure).partition(":")[0],
-            at=_last_place(failure),
+            detector=failure.detector,
+            raised=failure.error.partition(":")[0],
+            at=failure.place,
             of=f"{type_name(event.__class__)} {event.source}:{event.id} ts={event.ts}",
         )
 
@@ -206,6 +216,7 @@ class Reporter:
             units=self.hierarchy.statistics(),
             late=self._late,
             failures=self._failures,
+            first_failed=self._first_failed,
             adaptation=self.adaptation,
             broker=broker,
             cpu=self._processor_time(),
@@ -237,9 +248,3 @@ def read_report(file: Path) -> NodeReport | None:
         return msgspec.json.decode(file.read_bytes(), type=NodeReport)
     except FileNotFoundError:
         return None
-
-
-def _last_place(failure: str | None) -> str:
-    """File and line of the innermost call in a traceback."""
-    places = re.findall(r'File "([^"]+)", line (\d+)', failure or "")
-    return ":".join(places[-1]) if places else ""

@@ -78,6 +78,11 @@ CHECKS = [
         contract.hidden_inputs,
         "use event.ts for the time; keep a random.Random(seed) of its own; leave input and output to other programs",
     ),
+    Check(
+        "events stay as they are",
+        contract.events_stay,
+        "events are shared: take a copy of a list or dict of an event before changing it",
+    ),
     Check("pure: same in, same out", contract.purity, "results may depend on the events and the instance's attributes alone"),
     Check(
         "pure: fresh processes",

@@ -15,8 +15,9 @@ from typing import Any
 import cloudpickle
 import msgspec
 
+from middleware.constants import differing, picture
 from middleware.derivation import levels
-from middleware.detector import Detector, check_declaration, detector_name, key_function
+from middleware.detector import Detector, check_declaration, check_state, detector_name, fresh, key_function
 from middleware.errors import DetectorError
 from middleware.event import IDENTITY, MAX_TS, Event, type_name
 from middleware.ordering.kslack import Horizon
@@ -24,7 +25,7 @@ from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.state import same_state
-from middleware.testing.hidden import changed, hidden_calls, shared_state
+from middleware.testing.hidden import hidden_calls, shared_state
 from middleware.testing.oracle import oracle
 from middleware.testing.trial import Outcome, Trial, difference, run_in_fresh_processes, step
 
@@ -52,6 +53,7 @@ def declaration(trial: Trial) -> str:
         return f"{name} is no subclass of middleware.Detector"
     try:
         check_declaration(detector)
+        check_state(detector, name)
         levels({detector_name(detector): detector})  # it must not read what it publishes
     except DetectorError as error:
         return str(error)
@@ -129,18 +131,37 @@ def _call(detector: Detector, event: Event) -> None:
 
 
 def instances(trial: Trial, events: list[Event]) -> str:
-    """Nothing shared changes, and two instances taking turns do what each does alone."""
+    """Nothing shared changes, and two instances taking turns, or two keys of one detector, do what each does alone."""
     before = shared_state(trial.detector_class)
     alone = trial.run(events)
-    if names := changed(before, shared_state(trial.detector_class)):
+    if names := differing(before, shared_state(trial.detector_class)):
         return f"a run changes what all instances share: {', '.join(names)}"
+    detector = trial.make()
+    pairs = {"two instances": (trial.make(), trial.make()), "two keys of one detector": (fresh(detector), fresh(detector))}
+    for who, (one, other) in pairs.items():
+        if found := difference(events, _in_turns(trial, one, other, events), alone):
+            return f"{who} share something\n{found}"
+    return ""
+
+
+def _in_turns(trial: Trial, one: Detector, other: Detector, events: list[Event]) -> list[Outcome]:
+    """What the first of two makes of the events while the other is given some of them, too."""
     derivation = trial.derivation()
-    one, other = trial.make(), trial.make()
     first: list[Outcome] = []
     for number, event in enumerate(events):
         first.append(step(one, derivation, event))
         step(other, derivation, events[number // 2])
-    return difference(events, first, alone)
+    return first
+
+
+def events_stay(trial: Trial, events: list[Event]) -> str:
+    """No event is changed: other detectors get the same one, and a replay gets it again."""
+    for event in events:
+        before = picture(event)
+        trial.run([event])
+        if picture(event) != before:
+            return f"on_event changes the event it is given, which is now {event!r}"
+    return ""
 
 
 def _cuts(events: list[Event]) -> list[int]:
@@ -227,7 +248,7 @@ def arrival_order(trial: Trial, events: list[Event]) -> str:
         generator = random.Random(number)
         places = {IDENTITY(event): place + generator.uniform(0, reach) for place, event in enumerate(events)}
         arrived = sorted(events, key=lambda event: places[IDENTITY(event)])
-        ran = run(arrived, [trial.make()], policies=policies, batch=batch)
+        ran = run(arrived, [trial.make()], policies=policies, batch=batch, failing="skip")
         expected = oracle(events, [trial.make()], ran.late_identities())[name]
         if found := _parting(ran.finals[name], expected):
             return f"out of order, alpha = {policies.alpha}, {policies.retraction} retraction, batches of {batch}: {found}"

@@ -8,11 +8,12 @@ import random
 import sys
 import types
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
+from middleware.constants import code_in, held_by, picture, spoken
 from middleware.detector import Detector
-from middleware.state import copy_state, same_state
 
 _CLOCK_READERS = frozenset(
     {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}
@@ -75,24 +76,29 @@ def _full_name(function: Any) -> str:
 
 
 def shared_state(detector_class: type[Detector]) -> dict[str, Any]:
-    """A copy of what all instances share and code could change, by name: class attributes, defaults of arguments, globals."""
-    shared: dict[str, Any] = {}
+    """What all instances share and code could change, by name, as pictures that can be compared.
+
+    Class attributes, defaults of arguments, globals, and variables of functions around it.
+    """
+    shared = {spoken(name): value for name, value in held_by(detector_class, Detector).items()}
     for owner in detector_class.__mro__:
-        if owner in (Detector, object):
-            continue
-        for name, value in vars(owner).items():
-            function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-            if isinstance(function, types.FunctionType):
-                shared.update(_shared_by(function, f"{owner.__name__}.{name}"))
-            elif not name.startswith("__") and not hasattr(value, "__get__"):
-                shared[f"{owner.__name__}.{name}"] = value
-    return {name: state for name, value in shared.items() if (state := _copied(value)) is not None}
+        if owner not in (Detector, object):
+            for name, value in vars(owner).items():
+                for function in _functions(value):
+                    shared.update(_used_by(function, f"{owner.__name__}.{name}"))
+    return {name: picture(value) for name, value in shared.items()}
 
 
-def _shared_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, Any]]:
-    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    for position, value in enumerate(defaults):
-        yield f"default {position + 1} of {name}", value
+def _functions(value: Any) -> list[types.FunctionType]:
+    """The code behind an attribute of a class: a method's, or those of a property."""
+    values = (value.fget, value.fset, value.fdel) if isinstance(value, property) else (code_in(value),)
+    return [function for function in values if isinstance(function, types.FunctionType)]
+
+
+def _used_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, Any]]:
+    for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # it has no value yet
+            yield f"{variable} around {name}", cell.cell_contents
     for used in _names(function.__code__):
         value = function.__globals__.get(used)
         if value is not None and not callable(value) and not isinstance(value, types.ModuleType):
@@ -104,16 +110,3 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
-
-
-def _copied(value: Any) -> Any:
-    """A copy to compare with later, or None for what cannot be copied (a lock, say), which is then left out."""
-    try:
-        return copy_state({"value": value})
-    except Exception:
-        return None
-
-
-def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The names under which two copies of the shared state differ."""
-    return [name for name in before | after if not same_state(before.get(name), after.get(name))]

@@ -223,14 +223,14 @@ impl Lane {
 
     /// Forget what lies at or below `settled`, as far as a snapshot allows. Failures among it are final.
     pub fn purge(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
+        let count = self.history.partition_point(|entry| entry.ts <= settled);
+        if count > self.snapshots.newest().position && count == self.history.len() {
+            self.snapshot(py, count, shared)?;
+        }
         if let Some(event) = self.history.last().map(|entry| &entry.event)
             && let Some(traceback) = self.broken.take()
         {
             shared.failures.push(shared.twins.failure(py, event, &traceback)?);
-        }
-        let count = self.history.partition_point(|entry| entry.ts <= settled);
-        if count > self.snapshots.newest().position && count == self.history.len() {
-            self.snapshot(py, count, shared)?;
         }
         let position = self.snapshots.last_until(count).position;
         let cut = self.records_before(py, position, shared)?;

@@ -15,7 +15,7 @@ pub struct Shared {
     pub spacing: usize,
     pub full_retraction: bool,
     pub stop_on_error: bool,
-    /// Whether the detector leaves snapshots to the middleware: its state is its attributes.
+    /// Whether the detector leaves snapshots to the middleware, and its `__dict__` is all its state.
     pub is_plain: bool,
     pub counts: Py<Counts>,
     /// Failures that became final and were not reported yet.
@@ -28,12 +28,13 @@ impl Shared {
         let py = settings.py();
         let base = py.import("middleware.detector")?.getattr("Detector")?;
         let inherits = |name: &str| Ok::<_, PyErr>(detector.get_type().getattr(name)?.is(&base.getattr(name)?));
+        let has_dict_only = py.import("middleware.attributes")?.call_method1("has_dict_only", (detector.get_type(),))?;
         let mut shared = Self {
             twins: Twins::get(py)?,
             spacing: 1,
             full_retraction: false,
             stop_on_error: false,
-            is_plain: inherits("snapshot")? && inherits("restore")?,
+            is_plain: inherits("snapshot")? && inherits("restore")? && has_dict_only.extract()?,
             counts: Py::new(py, Counts::default())?,
             failures: Vec::new(),
         };

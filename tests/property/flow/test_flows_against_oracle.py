@@ -32,7 +32,7 @@ def expected(flow, events):
 def test_any_order_of_arrival(flow, events, generator, parts, fuse, batch):
     arrived = events + [event for event in events if generator.random() < 0.2]
     generator.shuffle(arrived)
-    made = run(arrived, operators(flow, parts, fuse), batch=batch)
+    made = run(arrived, operators(flow, parts, fuse), batch=batch, failing="skip")
     assert not any(made.late.values())
     assert in_order(event for events in made.finals.values() for event in events) == expected(flow, events)
 

@@ -40,7 +40,7 @@ def test_finals_of_every_level_equal_the_oracle(hierarchy, arrived, size, policy
     each = {
         type(d).__name__: rng.choice([policy, Policies(alpha=0.0), Policies(retraction=Retraction.FULL)]) for d in detectors
     }
-    result = run(arrived, detectors, policies=each, batch=size)
+    result = run(arrived, detectors, policies=each, batch=size, failing="skip")
     assert result.finals == oracle(first_arrivals(arrived), hierarchies[hierarchy](), result.late_identities())
     assert result.events + result.duplicates == len(arrived)
 

@@ -1,6 +1,7 @@
 """Detectors for the tests of the conformance suite: one that keeps the contract, and one for each way to break it."""
 
 import random
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -266,3 +267,87 @@ class ReadsItself(Base):
 class CannotBeMade(Base):
     def __init__(self) -> None:
         raise RuntimeError("no model file")
+
+
+class GoodSlots(Good):
+    """Some of its state is in slots."""
+
+    __slots__ = ("count", "seen")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.seen = self.by_label
+
+    def on_event(self, event: Reading) -> Any:
+        self.count += 1
+        yield from super().on_event(event)
+        yield Alarm(event.device, float(self.count + len(self.seen)), ts=event.ts)
+
+
+class ForgetfulGetState(Base):
+    """What it counts is not in what it says its state is."""
+
+    count = 0
+
+    def __getstate__(self) -> Any:
+        return {}
+
+    def on_event(self, event: Reading) -> Any:
+        self.count += 1
+        return self.alarm(event, float(self.count))
+
+
+class SharedByKeys(Base):
+    """Its snapshot leaves out a list, which all keys of one detector then share."""
+
+    key = "device"
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        pass
+
+    def on_event(self, event: Reading) -> Any:
+        self.seen.append(event.device)
+        return self.alarm(event, float(len(self.seen)))
+
+
+def _counter() -> Any:
+    seen: list[int] = []
+
+    def on_event(self: Any, event: Reading) -> None:
+        seen.append(event.device)
+
+    return on_event
+
+
+class InClosure(Base):
+    """Its method keeps what it has seen in a variable around it."""
+
+    on_event = _counter()
+
+
+class Listing(Event):
+    values: list[int]
+
+
+class ChangesEvents(Detector):
+    subscribes, publishes = (Listing,), (Alarm,)
+
+    def on_event(self, event: Listing) -> Any:
+        event.values.append(1)
+
+
+class LockInSlot(Base):
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = threading.Lock()
+
+    def on_event(self, event: Reading) -> Any:
+        return None

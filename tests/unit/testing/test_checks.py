@@ -22,7 +22,9 @@ def failures(detector_class: type) -> dict[str, Verdict]:
     return {verdict.check: verdict for verdict in check_detector(detector_class, count=6, length=30) if verdict.state == "fail"}
 
 
-@pytest.mark.parametrize("detector_class", [samples.Good, samples.GoodKeyed, samples.GoodObjects, samples.GoodExamples])
+@pytest.mark.parametrize(
+    "detector_class", [samples.Good, samples.GoodKeyed, samples.GoodObjects, samples.GoodExamples, samples.GoodSlots]
+)
 def test_good_detectors_pass(detector_class: type) -> None:
     assert failures(detector_class) == {}
 
@@ -33,12 +35,17 @@ BROKEN = [
     (samples.UsesTimeCoarsely, {"no hidden inputs"}, 1),
     (samples.Prints, {"no hidden inputs"}, 1),
     (samples.ClassState, {"pure: same in, same out", "instances share nothing"}, 1),
-    (samples.SilentClassState, {"instances share nothing"}, 1),
+    (samples.ForgetfulGetState, {"snapshot: round trip", "snapshot: independent"}, 1),
+    (samples.SharedByKeys, {"instances share nothing", "snapshot: round trip", "any order of arrival"}, 1),
+    (samples.InClosure, {"instances share nothing"}, 1),
+    (samples.ChangesEvents, {"events stay as they are"}, 1),
+    (samples.LockInSlot, {"declaration"}, 0),
     (samples.MutableDefault, {"instances share nothing"}, 1),
     (samples.GlobalState, {"pure: same in, same out", "instances share nothing", "any order of arrival"}, 1),
     (samples.AliasingSnapshot, {"snapshot: independent", "replay stable", "any order of arrival"}, 1),
     (samples.AliasingRestore, {"snapshot: independent", "replay stable", "any order of arrival"}, 1),
     (samples.ForgetfulSnapshot, {"snapshot: round trip", "snapshot: independent", "replay stable", "any order of arrival"}, 1),
+    (samples.SilentClassState, {"instances share nothing", "any order of arrival"}, 1),
     (samples.StateWithoutEquality, {"snapshot: equal if the state is"}, 1),
     (samples.SetOrder, {"pure: fresh processes"}, 2),
     (samples.Raises, {"takes its input"}, 1),
@@ -71,7 +78,6 @@ def test_broken_detectors_are_caught_on_small_examples(detector_class: type, exp
         (samples.Raises, "takes its input"),
         (samples.TooEarly, "results well formed"),
         (samples.StateWithoutEquality, "snapshot: equal if the state is"),
-        (samples.SilentClassState, "instances share nothing"),
         (samples.BadKey, "keys"),
     ],
 )
