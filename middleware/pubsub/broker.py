@@ -278,6 +278,10 @@ class Broker:
         if not missing:
             return
         self.drops["gap in what a node sends"] += 1
+        self._lack(key, missing, here)
+
+    def _lack(self, key: PeerKey, missing: set[str], here: set[str]) -> None:
+        """Tell who reads these types, from a peer and made here, that there is a gap in them."""
         place = (0, 0)
         if self.journal is not None:
             self.journal.broken(key, sorted(missing), sorted(here))
