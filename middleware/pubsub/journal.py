@@ -357,13 +357,14 @@ class Journal:
 
     # -- readers ------------------------------------------------------------------------------------------------------
 
-    def is_outrun(self, peer: PeerKey, interest: Interest, promised: int) -> bool:
-        """Whether a reader has what this log never had: so the log is an older copy, or lacks its end. Asked once a life.
+    def is_outrun(self, peer: PeerKey, interest: Interest, promised: int, is_first: bool) -> bool:
+        """Whether a reader has what this log never had: so the log is an older copy, or lacks its end.
 
-        ``promised``: up to where anything that it reads is final, by all that this log knows.
+        ``promised``: up to where anything that it reads is final, by all that this log knows. ``is_first``: it was not here
+        before in this life, so what it has is of former ones.
         """
         if interest.line:
-            return interest.line == self.line and interest.position > self.position
+            return interest.line == self.line and interest.position > (self.began if is_first else self.position)
         reader = self.readers.get(peer)
         return reader is not None and reader.named and interest.after is not None and interest.after[0] > promised
 

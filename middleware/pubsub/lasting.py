@@ -12,10 +12,13 @@ from middleware.event import NEVER
 from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import Interest
 from middleware.pubsub.effects import Closed
-from middleware.pubsub.journal import Left, Record, StoodIn, Taken, Told, TurnedAway
+from middleware.pubsub.journal import Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway
 from middleware.pubsub.link import SILENCE
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.routing import wanted
+
+MOST_REMEMBERED = 10_000
+"""Readers of one life that are told apart from those who come for the first time."""
 
 
 class LastingBroker(Broker):
@@ -26,7 +29,11 @@ class LastingBroker(Broker):
         harm to others again and again.
     """
 
-    outrun = ""
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.outrun = ""
+        self._here_before: set[PeerKey] = set()
+        """Readers that have attached in this life."""
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of the books, at a step's end, as plain values."""
@@ -108,7 +115,10 @@ class LastingBroker(Broker):
         assert self.journal is not None
         promises = self._books.everywhere
         final = max((promises.floor(name) for name in promises.known if wanted(peer.patterns, name)), default=NEVER)
-        if not self.outrun and self.journal.is_outrun(peer.key, interest, final):
+        is_first = peer.key not in self._here_before and len(self._here_before) < MOST_REMEMBERED
+        if is_first:
+            self._here_before.add(peer.key)
+        if not self.outrun and self.journal.is_outrun(peer.key, interest, final, is_first):
             self.outrun = f"{peer.role} {peer.name}"
             self.lost_log(self.journal.began)
         return super()._met(peer, interest)

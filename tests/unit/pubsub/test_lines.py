@@ -86,13 +86,15 @@ def test_many_losses_are_remembered_in_bounds() -> None:
 
 def test_a_reader_shows_that_a_log_is_older_than_what_it_has() -> None:
     journal = cut()
-    assert not journal.is_outrun(NODE, at(2, journal.position), promised=0)
-    assert journal.is_outrun(NODE, at(2, journal.position + 1), promised=0)
-    assert not journal.is_outrun(NODE, at(1, 10**6), promised=0), "it has another log's places"
+    journal.began = 7
+    for is_first, most in ((True, 7), (False, journal.position)):
+        assert not journal.is_outrun(NODE, at(2, most), 0, is_first)
+        assert journal.is_outrun(NODE, at(2, most + 1), 0, is_first)
+        assert not journal.is_outrun(NODE, at(1, 10**6), 0, is_first), "it has another log's places"
     marked = Interest(1, ["Ping"], resumes=True, after=(50, 0, "s", 1))
-    assert journal.is_outrun(SUBSCRIBER, marked, promised=49)
-    assert not journal.is_outrun(SUBSCRIBER, marked, promised=50)
-    assert not journal.is_outrun(("subscriber", "new"), marked, promised=49), "its finals may be of another node"
+    assert journal.is_outrun(SUBSCRIBER, marked, 49, True)
+    assert not journal.is_outrun(SUBSCRIBER, marked, 50, True)
+    assert not journal.is_outrun(("subscriber", "new"), marked, 49, True), "its finals may be of another node"
 
 
 def test_a_reader_is_not_stuck_where_nothing_stored_can_be_read() -> None:
