@@ -200,6 +200,8 @@ def test_finals_are_complete_or_readers_are_told(tmp_path: Path, way: str, seed:
                 assert way == "log flipped", "what is only shorter, or gone, keeps no node from starting"
                 assert LOG in lives[-1].refused and "move the folder away" in lives[-1].refused
                 return
+            if way == "older copy":  # which only a reader that has seen more can show
+                poll_until(lambda: steady.is_told, "a reader shows it")
             again = Reader(life.address, "mortal", after=ORDER(first.finals[-1]))
             with closing(again):
                 for start in range(EVENTS + 1, EVENTS + MORE, BATCH):
