@@ -53,7 +53,7 @@ def node(
 
     from middleware.ordering.hierarchy import Adaptation, Hierarchy
     from middleware.runtime.keys import Keys
-    from middleware.runtime.ledger import Ledger
+    from middleware.runtime.ledger import FILE, Ledger
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
     from middleware.runtime.scenario import changed_plan, check_addresses, load_scenario, state_folder
@@ -73,7 +73,7 @@ def node(
     hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)
     durable = chosen.is_durable(name)
     folder = state if state is not None or not durable else state_folder(chosen) / name
-    is_new = folder is None or not any(folder.glob("*.sqlite"))
+    was_there = folder is not None and (folder / FILE).exists()
     ledger = Ledger(name, folder)
     reporter = Reporter(hierarchy, ledger)
     sources = chosen.plan.sources.policy()
@@ -95,6 +95,7 @@ def node(
         raise ScenarioError(f"node {name} cannot start: {error}") from None
     if folder is not None:
         log = structlog.get_logger()
+        is_new = store.is_new if store is not None else not was_there
         log.info("state folder", node=name, folder=str(folder.resolve()), begins="anew" if is_new else "where it ended")
     if tethered:
         threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()

@@ -56,8 +56,8 @@ def run(
 ) -> None:
     """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
 
-    Ends with 0 if the finals equal the oracle's, with 1 if they do not, if a detector failed at an event, or if events were left
-    out that the recording has in time, and with 2 if the scenario cannot be run.
+    Ends with 0 if the finals equal the oracle's, with 1 if they do not, if a detector failed at an event, or if events were
+    left out that the recording has in time, and with 2 if the scenario cannot be run.
 
     A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --to
     writes, and slackline pub reads. Lines are in total order; all derived types are there.

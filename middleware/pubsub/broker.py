@@ -294,10 +294,12 @@ class Broker:
         if not missing:
             return
         self.drops["gap in what a node sends"] += 1
-        place = (0, 0)
-        if self.journal is not None:
-            self.journal.broken(key, sorted(missing), sorted(here))
-            place = (self.journal.line, self.journal.position)
+        self._lack(key, missing, here)
+
+    def _lack(self, key: PeerKey, missing: set[str], here: set[str]) -> None:
+        if (journal := self.journal) is not None:
+            journal.broken(key, sorted(missing), sorted(here))
+        place = (journal.line, journal.position) if journal is not None else (0, 0)
         pass_on(missing, here, self._peers.values(), place, self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:

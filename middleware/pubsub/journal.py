@@ -88,7 +88,14 @@ class StoodIn(msgspec.Struct, array_like=True, tag=8, gc=False):
     progress: dict[str, int]
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn
+class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
+    """The log lacks what it had behind position ``common``: from here on its identity is ``line``."""
+
+    line: int
+    common: int
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -127,6 +134,9 @@ class Record(msgspec.Struct, array_like=True, gc=False):
                 number += 1
                 yield number, False, BlockHead(BREAK, 0), encode((entry.names, entry.here))
 
+
+_MOST_LINES = 16
+"""Identities of before that a log remembers."""
 
 MOST_NAMES = 1_000
 """Subscriptions with a name that one log keeps places for."""
@@ -192,6 +202,10 @@ class Journal:
 
     ``line``
         identity of this log. ``oldest``: the position up to which it may have been cut off.
+    ``former``
+        by identities that it had before it lost its end: the position up to which it is the same.
+    ``began``
+        the position at which this life of the node began.
     ``position``
         number of the last block; ``number``: of the last record closed.
     ``readers``
@@ -203,7 +217,8 @@ class Journal:
     def __init__(self, line: int, stored: Stored) -> None:
         self.line = line
         self.oldest = 0
-        self.position = self.number = 0
+        self.position = self.number = self.began = 0
+        self.former: dict[int, int] = {}
         self.readers: dict[PeerKey, Reader] = {}
         self.gathers = True
         self._table: RoutingTable[PeerKey] = RoutingTable()
@@ -256,6 +271,15 @@ class Journal:
             reader.moved(max(reader.position, min(position, self.position)), mark, self.oldest)
             self._entries.append(Moved(peer, reader.position, mark))
 
+    def renewed(self, line: int, common: int) -> None:
+        """Note that what the log had behind position ``common`` is lost, and with it its identity."""
+        self._entries.append(Renewed(line, common))
+        self._renew(line, common)
+
+    def _renew(self, line: int, common: int) -> None:
+        former = {before: min(position, common) for before, position in self.former.items()} | {self.line: common}
+        self.line, self.former = line, dict(list(former.items())[-_MOST_LINES:])
+
     def met(self) -> None:
         """Note that all configured peers have been heard of."""
         self.gathers = False
@@ -301,8 +325,13 @@ class Journal:
     def _records_after(self, position: int) -> Iterator[Record]:
         waiting = self._unstored[0].first if self._unstored else self._first
         if position < waiting:
-            yield from self._stored(position, BLOCK_TARGET)
-            return
+            found = False
+            for record in self._stored(position, BLOCK_TARGET):
+                found = True
+                yield record
+            if found:
+                return
+            self.oldest = max(waiting, self.oldest)  # none of it can be read any more
         yield from self._unstored
         yield Record(0, self._first, self._entries, False, None, {})
 
@@ -311,18 +340,33 @@ class Journal:
 
         One that is ahead of this log has read what was lost with a disk, and with it what has taken its numbers since.
         """
-        if interest.line == self.line:
+        common = self.former.get(interest.line)
+        is_here = interest.line == self.line or (common is not None and interest.position <= common)
+        if is_here:
             position = interest.position
         elif (reader := self.readers.get(peer)) is not None and reader.named:
             position = reader.place(interest.after)[0]
+        elif common is not None:
+            position = common
         else:  # new to this log: a node gets all that there is, a subscriber what comes from now on
             position = 0 if peer[0] == "node" else self.position
-        is_gap = not self.oldest <= position <= self.position or interest.line not in (0, self.line)
-        is_known = interest.line == self.line or interest.after is not None  # it has been here before,
+        is_gap = not self.oldest <= position <= self.position or not (is_here or interest.line == 0)
+        is_known = is_here or interest.after is not None  # it has been here before,
         is_forgotten = is_known and peer not in self.readers  # and nothing was kept for it any more
         return max(min(position, self.position), self.oldest), is_gap or is_forgotten
 
     # -- readers ------------------------------------------------------------------------------------------------------
+
+    def is_outrun(self, peer: PeerKey, interest: Interest, promised: int, is_first: bool) -> bool:
+        """Whether a reader has what this log never had: so the log is an older copy, or lacks its end.
+
+        ``promised``: up to where anything that it reads is final, by all that this log knows. ``is_first``: it was not here
+        before in this life, so what it has is of former ones.
+        """
+        if interest.line:
+            return interest.line == self.line and interest.position > (self.began if is_first else self.position)
+        reader = self.readers.get(peer)
+        return reader is not None and reader.named and interest.after is not None and interest.after[0] > promised
 
     def objection(self, peer: PeerKey, interest: Interest, owner: str | None) -> str | None:
         """What this log has against a reader, if anything. O(readers) for a new name."""
@@ -381,6 +425,8 @@ class Journal:
             "finals": self._finals,
             "readers": readers,
             "gathers": self.gathers,
+            "line": self.line,
+            "former": self.former,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -389,6 +435,7 @@ class Journal:
         self.number = state["number"]
         self.gathers = state["gathers"]
         self._finals = dict(state["finals"])
+        self.line, self.former = state.get("line", self.line), dict(state.get("former", {}))
         for peer, reader in state["readers"].items():
             self._keep(peer, Reader(*reader))
 
@@ -404,6 +451,8 @@ class Journal:
                 self._remember(entry.peer, entry.interest, entry.owner)
             elif type(entry) is Met:
                 self.gathers = False
+            elif type(entry) is Renewed:
+                self._renew(entry.line, entry.common)
             elif type(entry) is Left:
                 self._forget(entry.peer)
             elif type(entry) is Moved and entry.peer in self.readers:

@@ -5,16 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import xxhash
+
 from middleware.change import Batch
+from middleware.event import NEVER
 from middleware.pubsub.broker import Broker
+from middleware.pubsub.codec import Interest
 from middleware.pubsub.effects import Closed
-from middleware.pubsub.journal import Left, Record, StoodIn, Taken, Told, TurnedAway
+from middleware.pubsub.journal import Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway
 from middleware.pubsub.link import SILENCE
+from middleware.pubsub.peer import Peer
+from middleware.pubsub.routing import wanted
 from middleware.pubsub.tally import tally
+
+MOST_REMEMBERED = 10_000
+"""Readers of one life that are told apart from those who come for the first time."""
 
 
 class LastingBroker(Broker):
-    """A broker with a journal, which can go on where another life ended."""
+    """A broker with a journal, which can go on where another life ended.
+
+    ``outrun``
+        who has shown in this life that the log lacks what it once had. One is believed: more would let a peer that lies do
+        harm to others again and again.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.outrun = ""
+        self._here_before: set[PeerKey] = set()
+        """Readers that have attached in this life."""
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of the books, at a step's end, as plain values."""
@@ -96,11 +116,36 @@ class LastingBroker(Broker):
         self._missing -= {name for _, name in self._books.lasting}
         self._books.gather(bool(self._missing))
         assert self.journal is not None
+        self.journal.began = self.journal.position
         readers = {peer for peer, reader in self.journal.readers.items() if not reader.named}
         for key in (self._books.origins() | readers) - self._books.lasting:
             self._awaited[key] = self._now + SILENCE  # type: ignore[index]
             if key[0] == "node":  # type: ignore[index]
                 self._lost[key] = self._now  # type: ignore[index]
+
+    def lost_log(self, common: int) -> None:
+        """What the log had behind position ``common`` is lost: it goes on under another identity, and readers get a gap.
+
+        The gap is in all that came in or was made here: of what was acknowledged to publishers something is gone.
+        """
+        assert self.journal is not None
+        self.drops["gap in the log"] += 1
+        self.journal.renewed(xxhash.xxh3_64_intdigest(b"%d %d" % (self.journal.line, self._epoch)) >> 3 | 1, common)
+        elsewhere = self._books.elsewhere
+        raw = {name for name in {*self._types, *self._books.raw_here()} if not elsewhere.is_derived(name)}
+        self._lack(("node", self.name), set(elsewhere.known), raw | self.publications)
+
+    def _met(self, peer: Peer, interest: Interest) -> bool:
+        assert self.journal is not None
+        promises = self._books.everywhere
+        final = max((promises.floor(name) for name in promises.known if wanted(peer.patterns, name)), default=NEVER)
+        is_first = peer.key not in self._here_before and len(self._here_before) < MOST_REMEMBERED
+        if is_first:
+            self._here_before.add(peer.key)
+        if not self.outrun and self.journal.is_outrun(peer.key, interest, final, is_first):
+            self.outrun = f"{peer.role} {peer.name}"
+            self.lost_log(self.journal.began)
+        return super()._met(peer, interest)
 
     def wait_longer(self, now: int) -> None:
         """This node cannot answer at the moment: those it awaits have as long as ever once it can."""

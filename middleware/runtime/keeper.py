@@ -57,12 +57,16 @@ class Keeper:
         self.worked = spent
         self._core = Core(broker, journal, processor, types, self.recovered.turned, self.recovered.known)
         self._core.checkpoint_due = self.recovered.changed
-        self._store, self._journal = store, journal
+        self._broker, self._store, self._journal = broker, store, journal
+        self._outrun = ""
         self._checkpointed, self._cost, self._logged = start, 0, 0
+        if store.lacks:
+            broker.lost_log(journal.position if store.lacks == "end" else 0)
         broker.publish(correction, time.monotonic_ns())
 
     def settle(self, now: int) -> list[Doings]:
         """End a step: write its record, and give what may leave, in order."""
+        self._tell_of_loss()
         released = []
         number = self._store.stored()
         if number is not None:
@@ -72,6 +76,15 @@ class Keeper:
             self._core.checkpoint_due = True
         released.append(self._write(now))
         return released
+
+    def _tell_of_loss(self) -> None:
+        if self._outrun != (outrun := self._broker.outrun):
+            self._outrun = outrun
+            _log.error(
+                "the log is an older copy, or lacks its end: what it lacks is lost, and readers get a gap",
+                file=str(self._store.file),
+                shown_by=outrun,
+            )
 
     def _write(self, now: int) -> Doings:
         doings = self._core.settle(now)
@@ -104,7 +117,7 @@ def _recovered(
         )
     records = store.everything() if rebuild else store.behind_checkpoint()
     try:
-        return recover(broker, processor, types, store.checkpoint(), records, rebuild)
+        return recover(broker, processor, types, store.checkpoint(is_needed=not rebuild), records, rebuild)
     except (StateError, DetectorError) as error:
         if str(store.file) in str(error):
             raise

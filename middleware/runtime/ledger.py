@@ -26,6 +26,7 @@ from middleware.ordering.unit import Late
 from middleware.pubsub.codec import encode
 from middleware.pubsub.ingress import Turned
 from middleware.runtime.spill import Spill
+from middleware.runtime.trust import private_database, private_folder
 
 FILE = "late.sqlite"
 """The name of the ledger's file in a node's state folder."""
@@ -290,7 +291,8 @@ def gone_from(path: Path) -> int:
 def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
     """The ledger's file, made if it is not there, with what waited beside it. Raises LedgerError."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent)
+        private_database(file)
         # one thread at a time uses it, not always the same
         database = sqlite3.connect(file, timeout=_PATIENCE, check_same_thread=False)
         database.execute("PRAGMA journal_mode = WAL")

@@ -24,6 +24,7 @@ from middleware.pubsub.codec import Mark
 from middleware.runtime.http_sink import HttpSink
 from middleware.runtime.records import as_record
 from middleware.runtime.subscriber import Subscriber
+from middleware.runtime.trust import make_private
 
 
 class Sink(Protocol):
@@ -112,7 +113,7 @@ class FileSink:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SinkError(f"{path} cannot be written: {error.strerror}") from None
         try:
@@ -228,9 +229,10 @@ class SqliteSink:
         self._path, self._table = path, table
         with ExitStack() as undo:
             try:
+                make_private(path)
                 self._connection = undo.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
                 self.mark = self._begun()
-            except (sqlite3.Error, msgspec.MsgspecError) as error:
+            except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
                 raise SinkError(f"{path} cannot be used: {error}") from None
             undo.pop_all()
 

@@ -15,6 +15,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from middleware.runtime.trust import open_private
+
 _RETRY = 1.0
 """Seconds after which a disk that refused is asked again."""
 
@@ -84,7 +86,7 @@ class Spill(Generic[_Row]):
         self._end += len(data)
 
     def _open(self) -> None:
-        self._descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._descriptor = open_private(self._file, os.O_WRONLY | os.O_APPEND)
         self._end, self._count = os.fstat(self._descriptor).st_size, 0
         folder = os.open(self._file.parent, os.O_RDONLY | os.O_CLOEXEC)  # its name must last, too
         try:

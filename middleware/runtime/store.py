@@ -1,11 +1,13 @@
 """The store of a node: its log and its last checkpoint in one SQLite file, written by a thread of its own.
 
 Each transaction holds what was queued when it began (group commit) and is on the disk when it counts as stored: journal
-mode WAL, synchronous=FULL. What a power cut tears is as if it had never begun; SQLite's checksums see to that.
+mode WAL, synchronous=FULL. What a power cut tears is as if it had never begun; SQLite's checksums see to that. What damage does
+to the file is found: records are chained by checksums, and a witness beside it knows how far they reached (decision 026).
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -14,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,15 +27,32 @@ from middleware.clock import SECOND
 from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.journal import Record, decode_record, encode_record
+from middleware.runtime.chain import Link, Place, checksum, seal
+from middleware.runtime.integrity import (
+    ADVICE,
+    COLUMNS,
+    UNCHAINED,
+    Examination,
+    check_identity,
+    checkpoint_of,
+    identity,
+    links,
+    upgrade,
+)
+from middleware.runtime.trust import open_private, private_database, private_folder
+from middleware.runtime.witness import Seen, Witness
 
-FORMAT = 2
-"""Of the file; another one is refused."""
+FORMAT = 3
+"""Of the file; the one before it is brought to this, another one is refused."""
 
 _RETRY = 1.0
 _TRANSIENT = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM}
 )
 """What a machine may get over (no room, memory or file descriptors): tried again. Anything else would come back for ever."""
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})
+"""The same, for files that are not SQLite's."""
 
 _PART = 512 * 2**10
 """Bytes of a record or a checkpoint in one row: SQLite takes no more than 10^9 in one, and either may have more."""
@@ -43,18 +62,14 @@ _META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NO
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
-    size INTEGER NOT NULL, data BLOB NOT NULL);
+    size INTEGER NOT NULL, data BLOB NOT NULL, before INTEGER, sum INTEGER);
 CREATE INDEX IF NOT EXISTS log_last ON log (last);
 CREATE TABLE IF NOT EXISTS log_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS log_rest_number ON log_rest (number);
-CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER);
 CREATE TABLE IF NOT EXISTS checkpoint_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 """
 
-_ADVICE = (
-    "see that the disk is sound; if the file is damaged, move the folder away: the node begins anew, without what it knew, and "
-    "readers are told that there is a gap. Put no older copy of the folder in its place: nobody would be told what it lacks"
-)
 _ADVICE_FOR_NOW = (
     "see that the file may be opened, and that there is room, memory and a file descriptor to spare, and start the node again: "
     "it goes on where it was"
@@ -79,6 +94,10 @@ class Store:
 
     ``line``
         identity of the log. ``epoch``: of this life; it grows from life to life, whatever the clock does.
+    ``is_new``
+        whether there was no log before.
+    ``lacks``
+        what was stored is not all here: "end", what is here is how it began; "all", it is not the same log at all.
     """
 
     def __init__(self, folder: Path, name: str, retention: Retention | None = None) -> None:
@@ -90,6 +109,7 @@ class Store:
             while not self._is_open(name):
                 time.sleep(_RETRY)
             undo.callback(self._read.close)
+            undo.callback(self._witness.close)
             undo.pop_all()
         self._failure: StateError | None = None
         self._queue: deque[tuple[Write, bytes | None]] = deque()
@@ -104,10 +124,12 @@ class Store:
         """Open the file, if the disk will have that now."""
         with ExitStack() as undo:
             try:
+                private_database(self.file)
+                self._witness = undo.enter_context(closing(Witness(self.file.with_suffix(".witness"))))
                 self._read = undo.enter_context(closing(self._connect()))
                 self._open(name)
-            except sqlite3.Error as error:
-                if _code(error) not in _TRANSIENT - {sqlite3.SQLITE_CANTOPEN}:  # which may be so for ever: no permission
+            except (sqlite3.Error, OSError) as error:
+                if not _may_pass(error) or _code(error) == sqlite3.SQLITE_CANTOPEN:  # which may be so for ever: no permission
                     raise StateError(f"{self.file} cannot be used: {error}; {_advice(error)}") from None
                 _log.error("cannot start on this disk, the node waits", file=str(self.file), why=str(error))
                 return False
@@ -116,13 +138,22 @@ class Store:
 
     def _open(self, name: str) -> None:
         self._read.execute(_META)
-        if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
+        check_identity(self._read, self.file)
+        if (found := self._meta("format", lambda before: before or FORMAT)) not in (FORMAT, UNCHAINED):
             raise StateError(
                 f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it, or another state folder"
             )
+        if found == UNCHAINED:
+            upgrade(self._read, FORMAT)
         self._read.executescript(_SCHEMA)
         self._claim(name)
+        self._unchained = self._meta("unchained", lambda before: before)
+        self.is_new = not self._meta("line", lambda before: before)
         self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
+        self._meta("identity", lambda _: identity(self._read))
+        self.lacks, self._end = Examination(self.file, self._read, self._witness, self.line, self._unchained).result(
+            is_new=self.is_new, is_chained=found == FORMAT
+        )
         self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
         self._bytes = self._meta("bytes", lambda before: before)
         self._oldest = self._total("SELECT coalesce((SELECT first FROM log ORDER BY number LIMIT 1), 0)")
@@ -143,40 +174,65 @@ class Store:
         first = "SELECT coalesce((SELECT min(number) FROM log), (SELECT max(number) + 1 FROM checkpoint), 1)"
         return all(number == 1 for (number,) in self._rows(first))
 
-    def checkpoint(self) -> bytes | None:
-        """The last checkpoint."""
-        for number, data in self._rows("SELECT number, data FROM checkpoint ORDER BY number DESC LIMIT 1"):
-            rest = self._rows("SELECT data FROM checkpoint_rest WHERE number = ? ORDER BY part", number)
-            return b"".join([data, *(part for (part,) in rest)])
-        return None
+    def checkpoint(self, is_needed: bool = True) -> bytes | None:
+        """The last checkpoint. If it is damaged: StateError, or None if one is not needed."""
+        with self._reading():
+            try:
+                return checkpoint_of(self._read, self.file, self._unchained)
+            except StateError:
+                if is_needed:
+                    raise
+                return None
 
     def behind_checkpoint(self) -> Iterator[Record]:
         """The records behind it, in order."""
-        return (record for record, _ in self._records("number > coalesce((SELECT max(number) FROM checkpoint), ?)", 0))
+        return self._all("number > coalesce((SELECT max(number) FROM checkpoint), ?)")
 
     def everything(self) -> Iterator[Record]:
         """All the records there are, in order."""
-        return (record for record, _ in self._records("number > ?", 0))
+        return self._all("number > ?")
+
+    def _all(self, which: str) -> Iterator[Record]:
+        """Records, in order. Raises StateError where one is damaged or missing."""
+        number = None
+        for link in self._stored(which, 0):
+            if number not in (None, link.place.number - 1) or not link.is_intact(self._unchained):
+                raise StateError(f"{self.file} is damaged: record {(number or 0) + 1} is missing or has changed; {ADVICE}")
+            number = link.place.number
+            yield self._decoded(link.data)
 
     def read(self, position: int, size: int) -> Iterator[Record]:
-        """Stored records with blocks behind a position, in order, about so many bytes."""
-        for record, length in self._records("last > ?", position):
-            yield record
-            size -= length
-            if size <= 0:
-                return
+        """Stored records with blocks behind a position, in order, about so many bytes.
 
-    def _records(self, which: str, bound: int) -> Iterator[tuple[Record, int]]:
-        """Records, in order, and their sizes (bytes)."""
-        for number, size, data in self._rows(f"SELECT number, size, data FROM log WHERE {which} ORDER BY number", bound):
-            parts = [data]
-            if size > len(data):
-                parts += [part for (part,) in self._rows("SELECT data FROM log_rest WHERE number = ? ORDER BY part", number)]
-            yield self._decoded(b"".join(parts)), size
+        What is damaged is left out, and none behind it comes with those before it: so a reader sees from the first position
+        that it is given that there is a gap.
+        """
+        number, is_begun = 0, False
+        for link in self._stored("last > ?", position):
+            is_intact = link.is_intact(self._unchained) and link.place.last > position
+            if not is_intact:
+                _log.error("a stored record is damaged: readers get a gap", file=str(self.file), record=link.place.number)
+            if is_begun and (not is_intact or link.place.number != number + 1):
+                return
+            if is_intact:
+                yield self._decoded(link.data)
+                number, is_begun, size = link.place.number, True, size - link.place.size
+                if size <= 0:
+                    return
+
+    def _stored(self, which: str, bound: int) -> Iterator[Link]:
+        """Records as they are found, in order."""
+        with self._reading():
+            yield from links(self._read, which, bound)
 
     def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
-        try:
+        with self._reading():
             yield from self._read.execute(query, values)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except sqlite3.Error as error:
             raise StateError(f"{self.file} cannot be read: {error}; {_advice(error)}") from None
 
@@ -184,7 +240,7 @@ class Store:
         try:
             return decode_record(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StateError(f"{self.file} holds a record that is none: {error}; {_ADVICE}") from None
+            raise StateError(f"{self.file} holds a record that is none: {error}; {ADVICE}") from None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -229,6 +285,7 @@ class Store:
             self._work.notify()
         self._writer.join()
         self._read.close()
+        self._witness.close()
         os.close(self._wake)
         os.close(self.wakes)
         self._lock.close()
@@ -248,18 +305,27 @@ class Store:
 
     def _next_batch(self) -> list[tuple[Write, bytes | None]]:
         """What is to be stored next; nothing if the store is closed."""
-        with self._work:
-            self._work.wait_for(lambda: self._queue or self._closing)
-            return list(self._queue)
+        while True:
+            with self._work:
+                self._work.wait_for(lambda: self._queue or self._closing, self._witness.due)
+                batch, is_over = list(self._queue), self._closing
+            if self._witness.due == 0:
+                self._witness.sync()
+            if batch or is_over:
+                return batch
 
     def _is_stored(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> bool:
         """Store a batch, however long the disk will not have it; False if the store is closed meanwhile."""
+        is_committed = False
         while True:
             try:
-                self._commit(connection, batch)
+                if not is_committed:
+                    self._commit(connection, batch)
+                is_committed = True
+                self._witness.write(self._end)
                 break
-            except sqlite3.Error as error:
-                if _code(error) not in _TRANSIENT:
+            except (sqlite3.Error, OSError) as error:
+                if not _may_pass(error):
                     raise
                 with suppress(sqlite3.Error):
                     connection.rollback()
@@ -281,23 +347,26 @@ class Store:
 
     def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> None:
         now = self._aged + _running()
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         rest: list[tuple[int, memoryview]] = []
+        total = self._end.sum
         for write, _ in batch:
             record = write.record
-            first, *parts = _parts(encode_record(record))
-            last = record.first + sum(1 for _ in record.blocks())
-            rows.append((record.number, record.first, last, now, len(first) + sum(map(len, parts)), first))
+            data = encode_record(record)
+            first, *parts = _parts(data)
+            place = Place(record.number, record.first, record.first + sum(1 for _ in record.blocks()), now, len(data))
+            before, total = total, checksum(total, place, data)
+            rows.append((*place, before, total, first))
             rest += [(record.number, part) for part in parts]
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany(f"INSERT INTO log ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         connection.executemany("INSERT INTO log_rest (number, data) VALUES (?, ?)", rest)
         taken = next(((write.record.number, data) for write, data in reversed(batch) if data is not None), None)
         if taken is not None:
             number, (first, *parts) = taken[0], _parts(taken[1])
             connection.execute("DELETE FROM checkpoint")
             connection.execute("DELETE FROM checkpoint_rest")
-            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (number, now, first))
+            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?)", (number, now, first, seal(*taken)))
             rest = [(number, part) for part in parts]
             connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", rest)
         held = self._bytes + sum(row[4] for row in rows)
@@ -306,7 +375,7 @@ class Store:
             held, oldest = self._trim(connection, batch[-1][0].needed, now, held)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'bytes'", (held,))
         connection.execute("COMMIT")
-        self._bytes = held
+        self._bytes, self._end = held, Seen(self.line, rows[-1][0], total)
         self._oldest = max(self._oldest, oldest)
 
     def _trim(self, connection: sqlite3.Connection, needed: int, now: int, held: int) -> tuple[int, int]:
@@ -362,8 +431,13 @@ def _code(error: BaseException) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
+def _may_pass(error: BaseException) -> bool:
+    """Whether a machine may get over it."""
+    return error.errno in _PASSING if isinstance(error, OSError) else _code(error) in _TRANSIENT
+
+
 def _advice(error: BaseException) -> str:
-    return _ADVICE_FOR_NOW if _code(error) in _TRANSIENT else _ADVICE
+    return _ADVICE_FOR_NOW if _may_pass(error) or isinstance(error, OSError) else ADVICE
 
 
 def _parts(data: bytes) -> list[memoryview]:
@@ -375,8 +449,8 @@ def _parts(data: bytes) -> list[memoryview]:
 def _locked(file: Path) -> IO[bytes]:
     """Keep other processes away from the file, for as long as the one returned is open. Raises StateError."""
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = file.with_suffix(".lock").open("wb")
+        private_folder(file.parent)
+        lock = os.fdopen(open_private(file.with_suffix(".lock"), os.O_WRONLY), "wb")
     except OSError as error:
         raise StateError(f"the state folder {file.parent} cannot be used: {error.strerror}") from None
     try:
