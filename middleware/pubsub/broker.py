@@ -98,6 +98,7 @@ class Broker:
         self._ingress = Ingress(self._types, self._codec, self.drops)
         self._epoch, self._now, self._born, self._settled_at = epoch, now, now, now
         self._excused = False
+        self._wall: int | None = None
         self._peers: dict[PeerKey, Peer] = {}
         self._channels: dict[Channel, Peer] = {}
         self._table: RoutingTable[Peer] = RoutingTable()
@@ -150,12 +151,20 @@ class Broker:
         if self._closing is not None and peer.role == "publisher" and type(frame) is Data:
             return  # not acknowledged, so the publisher knows that it was not taken
         payload = peer.link.receive(frame, parts[1:], now)
+        if type(frame) is Hello and frame.wall and peer.role != "subscriber" and peer.link.peer is frame:
+            self._gate.sources.told_wall(peer.key, frame.wall, now)
         if payload is not None:
             self._received(peer, payload)
 
     def wall_is(self, wall: int, now: int) -> None:
         """Unix time at ``now``, to tell what lies in the future; to be told again from time to time, as it may be set."""
         self._gate.sources.wall_is(wall, now)
+        self._wall = wall - now
+
+    @property
+    def behind(self) -> int:
+        """How far the clocks of all others are ahead of this node's, where it goes by theirs (ns); 0 if it is not alone."""
+        return self._gate.sources.behind
 
     def disconnected(self, channel: Channel, now: int) -> None:
         """The runtime has noticed that a channel broke."""
@@ -215,7 +224,7 @@ class Broker:
             if (dialling := self._peers.get(key)) is not None:
                 self._forget(dialling)
         link = Link(self.name, "node", self._next_epoch(), self._now, dials=False)
-        link.held = hello.role == "publisher" and bool(self._missing)
+        link.held, link.wall = hello.role == "publisher" and bool(self._missing), self._wall
         peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
         if peer.role == "publisher":
@@ -471,6 +480,7 @@ class Broker:
             self._leave(key)
         interest = self._current_interest()
         for peer in list(self._peers.values()):
+            peer.link.wall = self._wall
             self._post(peer, interest, now)
             peer.link.consume()
             peer.link.tick(now)
@@ -564,7 +574,9 @@ class Broker:
         peers, sources = self._peers, self._gate.sources
         slow = [f"{peer.role} {peer.name}" for peer in peers.values() if peer.slow]
         streams = status_of(self.name, self._books.everywhere, peers, sources, self._lost, self._now)
-        return NodeStatus(self.name, self._books.clock, streams, units, self.gathering, sorted(self._pressure.paused), slow)
+        return NodeStatus(
+            self.name, self._books.clock, streams, units, self.gathering, sorted(self._pressure.paused), slow, self.behind
+        )
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""
