@@ -76,6 +76,8 @@ class Sources:
 
     ``behind``
         how far the clocks of the others are ahead of this node's, if it goes by theirs (ns); else 0.
+    ``own_wall``
+        Unix time less the running clock, by the node's own clock; None until it has told.
     """
 
     def __init__(self, policy: SourcePolicy, now: int) -> None:
@@ -85,7 +87,7 @@ class Sources:
         self.is_quiet = False
         """Whether the node promises in the place of all of them at the moment."""
         self.behind = 0
-        self._own: int | None = None
+        self.own_wall: int | None = None
         self._wall: int | None = None
         self._walls: dict[Hashable, int] = {}
         self._known: dict[Hashable, Source] = {}
@@ -96,8 +98,8 @@ class Sources:
     def wall_is(self, wall: int, now: int) -> None:
         """Unix time at ``now``: whoever keeps the wall clock may correct it, and the other may stand still while asleep."""
         own = wall - now
-        if self._own is None or abs(own - self._own) > SECOND:  # it was set, or has drifted: not at every step
-            self._own = own
+        if self.own_wall is None or abs(own - self.own_wall) > SECOND:  # it was set, or has drifted: not at every step
+            self.own_wall = own
             self._agree()
 
     def told_wall(self, key: Hashable, wall: int, now: int) -> None:
@@ -106,9 +108,9 @@ class Sources:
         self._agree()
 
     def _agree(self) -> None:
-        if self._own is not None:
-            self._wall = agreed_wall(self._own, self._walls.values(), self.policy.ahead)
-            self.behind = self._wall - self._own
+        if self.own_wall is not None:
+            self._wall = agreed_wall(self.own_wall, self._walls.values(), self.policy.ahead)
+            self.behind = self._wall - self.own_wall
 
     def __getitem__(self, key: Hashable) -> Source:
         return self._known[key]

@@ -291,10 +291,10 @@ def test_a_node_whose_own_clock_is_hours_behind_that_of_all_others_takes_what_th
     simulation.run(SECOND)
     assert [(turned.reason, turned.ts) for turned in node.turned] == [("ahead", WALL + 2 * AHEAD)], "and still bounds them"
     assert node.hierarchy.units[0].received == 2
-    assert 0 <= 3 * AHEAD - node.broker.behind < SECOND, "by the least of theirs, as long as that took to arrive"
-    assert node.broker.waiting([]).behind == node.broker.behind
+    assert 0 <= 3 * AHEAD - node.broker.sources.behind < SECOND, "by the least of theirs, as long as that took to arrive"
+    assert node.broker.waiting([]).behind == node.broker.sources.behind
     node.broker.wall_is(WALL, simulation.now)
-    assert node.broker.behind == 0, "it has been set"
+    assert node.broker.sources.behind == 0, "it has been set"
 
 
 def test_a_single_publisher_is_not_believed_against_the_node() -> None:
@@ -304,7 +304,7 @@ def test_a_single_publisher_is_not_believed_against_the_node() -> None:
     (alone,) = at_wall(simulation, {"alone": WALL + 3 * AHEAD}, [node])
     alone.publish([ping(WALL + 3 * AHEAD, "alone")])
     simulation.run(SECOND)
-    assert [turned.reason for turned in node.turned] == ["ahead"] and node.broker.behind == 0
+    assert [turned.reason for turned in node.turned] == ["ahead"] and node.broker.sources.behind == 0
 
 
 def test_publishers_that_are_wrong_together_are_not_believed_where_another_node_has_the_same_time() -> None:
@@ -316,7 +316,7 @@ def test_publishers_that_are_wrong_together_are_not_believed_where_another_node_
     one.publish([ping(WALL + 3 * AHEAD, "one")])
     other.publish([ping(WALL + 3 * AHEAD, "other")])
     simulation.run(SECOND)
-    assert [turned.reason for turned in here.turned] == ["ahead", "ahead"] and here.broker.behind == 0
+    assert [turned.reason for turned in here.turned] == ["ahead", "ahead"] and here.broker.sources.behind == 0
 
 
 def test_a_node_that_is_behind_another_node_and_a_publisher_goes_by_theirs() -> None:
@@ -327,7 +327,7 @@ def test_a_node_that_is_behind_another_node_and_a_publisher_goes_by_theirs() -> 
     (one,) = at_wall(simulation, {"one": WALL}, [here, there])
     one.publish([ping(WALL, "one")])
     simulation.run(SECOND)
-    assert not here.turned and 0 <= 3 * AHEAD - here.broker.behind < SECOND and there.broker.behind == 0
+    assert not here.turned and 0 <= 3 * AHEAD - here.broker.sources.behind < SECOND and there.broker.sources.behind == 0
 
 
 def test_a_block_that_denies_its_times_does_not_get_them_past_anyone() -> None:
