@@ -165,14 +165,14 @@ def composed(deltas: Sequence[Delta]) -> Delta:
     changes: list[Change] = []
     for delta in deltas:
         moves = [IDENTITY(event) in touched for event in delta.inserts]
-        standing.append(_only(delta, map(not_, moves)))
+        standing.append(some_inserts(delta, map(not_, moves)))
         changes += Delta(revises=delta.revises, retracts=delta.retracts).changes()
-        changes += _only(delta, moves).changes()
+        changes += some_inserts(delta, moves).changes()
     return combined([*standing, consolidate(changes)])
 
 
-def _only(delta: Delta, chosen: Iterable[bool]) -> Delta:
-    """Some of the insertions of a delta."""
+def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
+    """The insertions of a delta that are chosen, each with its K+."""
     chosen = list(chosen)
     k_plus = None if delta.k_plus is None else list(compress(delta.k_plus, chosen))
     return Delta(list(compress(delta.inserts, chosen)), k_plus=k_plus)

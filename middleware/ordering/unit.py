@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.change import Delta, composed
+from middleware.change import Delta, composed, some_inserts
 from middleware.detector import Detector, constants
 from middleware.errors import LateEventError
 from middleware.event import END, IDENTITY, NEVER, TS, Event, Identity, type_name
@@ -27,6 +27,7 @@ from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import lanes_for, migrated_lanes
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, Retraction
+from middleware.ordering.robust import RobustSlack
 
 _PURGE_EVERY = 1024
 """How many events an unkeyed unit emits between two purges."""
@@ -49,7 +50,8 @@ class Policies(msgspec.Struct, frozen=True):
     ``alpha``
         where speculation starts: 1 is plain buffering, 0 full speculation. Adaptation takes it from there.
     ``slack``
-        makes the K policy; None for the paper's maximum. A quantile forgets bursts; a fixed K serves comparisons.
+        makes the K policy. None: learnt from what is in time, and from no source alone. ``MaxSlack`` is the paper's maximum,
+        moved by every outlier; a quantile forgets bursts; a fixed K serves comparisons.
     ``horizon``
         how long results may change; raise its floor for sources that may be silent or late for longer.
     ``retraction``
@@ -140,7 +142,8 @@ class Unit:
         self.detector = detector
         self.policies = policies if policies is not None else Policies()
         self.alpha = self.policies.alpha
-        self.clock = LocalClock(self.policies.slack() if self.policies.slack else None)
+        slack = self.policies.slack
+        self.clock = LocalClock(slack() if slack is not None else RobustSlack(self.policies.horizon))
         self.final = NEVER
         self.emitted = NEVER
         self.ledger: list[Late] = []
@@ -160,6 +163,7 @@ class Unit:
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
         self._waiting: list[Event] = []
+        self._reached, self._horizon = 0, self.policies.horizon.of(0)  # the horizon is worked out when the reach has changed
         self._failures, self._failing = 0, END  # counted so far, and until when some of them are not final
         self._refused: dict[Identity, int] = {}  # whose last revision came too late, and its time: further ones rest on that
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = 0
@@ -169,6 +173,11 @@ class Unit:
     def progress(self) -> int:
         """No further change of what this unit publishes will have ts <= this."""
         return self.final if self.final in (NEVER, END) else self.final - self.detector.backdate
+
+    @property
+    def horizon(self) -> int:
+        """How far behind clk results may still change where an input is open, ns."""
+        return self.policies.horizon.of(self.clock.policy.reach)
 
     @property
     def received(self) -> int:
@@ -241,18 +250,27 @@ class Unit:
         ahead, behind = split(inserts, self._top)
         if ahead:
             self._top = ahead[-1].ts
-        foretold = mark is not None and ahead and ahead[-1].ts > mark and ahead[-1].level > 0
-        if delta.k_plus is None and self._ticking is None and not foretold:
-            self._measure(inserts, ahead, behind, more)
-        else:
-            self._measure_singly(delta, mark, more)
         earliest = ahead[0].ts if ahead else self._top
         if behind:
             earliest = min(earliest, min(behind, key=TS).ts)
+        late: list[Event] = []
         if earliest <= self.final:
-            self._list_late([event for event in inserts if event.ts <= self.final], "insert")
+            late = [event for event in inserts if event.ts <= self.final]
+        measured, early, behind_clock = delta, ahead, behind
+        if late:
             ahead = [event for event in ahead if event.ts > self.final]
             behind = [event for event in behind if event.ts > self.final]
+            if not self.clock.policy.counts_late:
+                self.clock.miss(late, inserts)
+                measured = some_inserts(delta, [event.ts > self.final for event in inserts])
+                early, behind_clock = ahead, behind
+        foretold = mark is not None and early and early[-1].ts > mark and early[-1].level > 0
+        if measured.k_plus is None and self._ticking is None and not foretold:
+            self._measure(measured.inserts, early, behind_clock, more)
+        else:
+            self._measure_singly(measured, mark, more)
+        if late:
+            self._list_late(late, "insert")
         return Ready(ahead, behind)
 
     def _measure(self, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
@@ -261,14 +279,14 @@ class Unit:
         delayed = [event.ts for event in behind]
         if ahead and ahead[0].ts < clock.clk:  # clock marks were faster
             delayed += [event.ts for event in ahead if event.ts < clock.clk]
-        clock.arrive(delayed, len(inserts))
+        clock.arrive(delayed, inserts)
         if not ahead or ahead[-1].ts <= clock.clk:
             clock.pend(delayed)
             return
         clock.tick(next(event.ts for event in ahead if event.ts > clock.clk), ahead[-1].ts, hold)
         if behind and inserts[-1] is not ahead[-1]:
             after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
-            clock.arrive(after, 0)  # they came in the batch of the tick: it has measured them, the next one need not
+            clock.arrive(after, ())  # they came in the batch of the tick: it has measured them, the next one need not
 
     def _measure_singly(self, delta: Delta, mark: int | None, hold: bool) -> None:
         """Delays and clock where events carry a K+, or only some types move the clock.
@@ -280,7 +298,7 @@ class Unit:
         clock, ticking = self.clock, self._ticking
         early = delta.k_plus or repeat(0)
         delayed = [event.ts - ahead for event, ahead in zip(delta.inserts, early, strict=False)]
-        clock.arrive(delayed, len(delayed))
+        clock.arrive(delayed, delta.inserts)
         ticks = [
             (event.ts, place)
             for place, event in enumerate(delta.inserts)
@@ -291,17 +309,22 @@ class Unit:
         if ticks:
             last, place = max(ticks)
             clock.tick(min(ticks)[0], last, hold)
-            clock.arrive(delayed[place + 1 :], 0)
+            clock.arrive(delayed[place + 1 :], ())
         else:
             clock.pend(delayed)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` to where the promises and the horizon allow; never back."""
         if is_open:
-            clock, k, horizon = self.clock, self.clock.k, self.policies.horizon
-            if clock.clk != NEVER and (k or horizon.floor):
-                self.final = max(self.final, min(promised, clock.clk - horizon.of(k)))
+            clock = self.clock
+            if clock.policy.reach != self._reached:
+                self._reached = clock.policy.reach
+                self._horizon = self.horizon
+            if clock.clk != NEVER and self._horizon:
+                self.final = max(self.final, min(promised, clock.clk - self._horizon))
+                clock.within = self._horizon
         else:
+            self.clock.within = END
             self.final = max(self.final, promised)
 
     def _reach(self) -> None:

@@ -6,8 +6,12 @@ from collections.abc import Collection
 
 import msgspec
 
+from middleware.pubsub.codec import Interest
+from middleware.pubsub.journal import Journal
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.wire import VERSION, Hello
+
+_RESUME_ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
 
 MOST_PEERS = 4_096
 """Peers that one node has at a time; more are turned away until some leave."""
@@ -61,3 +65,10 @@ def objection(
     if known is None and count >= MOST_PEERS:
         return Objection(f"node {node} has {MOST_PEERS} peers, which is all it takes", False, "one peer too many")
     return None
+
+
+def objection_to_name(journal: Journal | None, peer: Peer, interest: Interest) -> str | None:
+    """Why a subscriber cannot have its name at a node with this journal, if so."""
+    if journal is not None:
+        return journal.objection(peer.key, interest, peer.owner)
+    return f"it keeps no log, so nobody can go on there under a name: {_RESUME_ADVICE}" if interest.resumes else None

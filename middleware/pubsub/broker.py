@@ -18,7 +18,7 @@ from middleware.change import Batch, Delta
 from middleware.clock import SECOND
 from middleware.errors import EventError, WireError
 from middleware.event import EventTypes
-from middleware.pubsub.admission import objection
+from middleware.pubsub.admission import objection, objection_to_name
 from middleware.pubsub.books import Books
 from middleware.pubsub.codec import (
     LARGEST_BLOCK,
@@ -66,8 +66,6 @@ One with a log waits as long as it takes, and once in its life: what is final wi
 ABSENCE = 2 * SECOND
 """A broker that was not called for longer was away itself."""
 
-_RESUME_ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
-
 
 class Broker:
     """See the module.
@@ -107,11 +105,10 @@ class Broker:
         self._table: RoutingTable[Peer] = RoutingTable()
         self._books = Books(self.publications)
         self._gate = Gate(self._types, self._books.publishers, sources, now)
+        self.sources = self._gate.sources
         self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress)
-        self._effects = Effects()
-        self._interest = Interest(0)
-        self._interest_stale = True
-        self._pressure = Pressure()
+        self._effects, self._pressure = Effects(), Pressure()
+        self._interest, self._interest_stale = Interest(0), True
         self._closing: str | None = None
         self.journal = journal
         self._awaited: dict[PeerKey, int] = {}
@@ -154,6 +151,8 @@ class Broker:
         if self._closing is not None and peer.role == "publisher" and type(frame) is Data:
             return  # not acknowledged, so the publisher knows that it was not taken
         payload = peer.link.receive(frame, parts[1:], now)
+        if type(frame) is Hello and frame.wall and peer.role != "subscriber" and peer.link.peer is frame:
+            self._gate.sources.told_wall(peer.key, frame.wall, now)
         if payload is not None:
             self._received(peer, payload)
 
@@ -226,7 +225,7 @@ class Broker:
             if (dialling := self._peers.get(key)) is not None:
                 self._forget(dialling)
         link = Link(self.name, "node", self._next_epoch(), self._now, dials=False)
-        link.held = hello.role == "publisher" and bool(self._missing)
+        link.held, link.wall = hello.role == "publisher" and bool(self._missing), self._gate.sources.own_wall
         peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
         if peer.role == "publisher":
@@ -307,7 +306,7 @@ class Broker:
             patterns = frozenset(map(check_pattern, interest.subscriptions))
         except Exception as error:
             raise WireError(f"malformed subscription: {error}") from None
-        against = self._objection(peer, interest) if peer.role == "subscriber" else None
+        against = objection_to_name(self.journal, peer, interest) if peer.role == "subscriber" else None
         if against is not None:
             peer.link.refuse(f"node {self.name}: {against}")
             raise WireError("a name that cannot be had")
@@ -347,12 +346,6 @@ class Broker:
         if begin(peer, self.journal, interest):
             self.drops["gap for a reader"] += 1
         return is_back
-
-    def _objection(self, peer: Peer, interest: Interest) -> str | None:
-        """Why a subscriber cannot have its name here, if so."""
-        if self.journal is not None:
-            return self.journal.objection(peer.key, interest, peer.owner)
-        return f"it keeps no log, so nobody can go on there under a name: {_RESUME_ADVICE}" if interest.resumes else None
 
     def _gathered(self) -> None:
         """No peer is missing any more."""
@@ -490,6 +483,7 @@ class Broker:
         self._dial_due()
         interest = self._current_interest()
         for peer in list(self._peers.values()):
+            peer.link.wall = self._gate.sources.own_wall
             self._post(peer, interest, now)
             peer.link.consume()
             peer.link.tick(now)
@@ -582,10 +576,10 @@ class Broker:
 
     def waiting(self, units: list[UnitStatus]) -> NodeStatus:
         """What streams wait for at this node, with what its units say of themselves. O(types * origins)."""
-        peers, sources = self._peers, self._gate.sources
+        peers, sources, paused = self._peers, self.sources, sorted(self._pressure.paused)
         slow = [f"{peer.role} {peer.name}" for peer in peers.values() if peer.slow]
         streams = status_of(self.name, self._books.everywhere, peers, sources, self._lost, self._now)
-        return NodeStatus(self.name, self._books.clock, streams, units, self.gathering, sorted(self._pressure.paused), slow)
+        return NodeStatus(self.name, self._books.clock, streams, units, self.gathering, paused, slow, sources.behind)
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""

@@ -75,6 +75,8 @@ class Link:
         """While set, no further credit is granted."""
         self.greeting: Parts | None = None
         """The first payload of each life, if any."""
+        self.wall: int | None = None
+        """Unix time less the running clock, if the peer is to be told it."""
         self.name, self.role, self.epoch, self.dials, self.lasting = name, role, epoch, dials, lasting
         self.restarts = 0
         """How often this end has begun a new life."""
@@ -330,7 +332,8 @@ class Link:
     def say_hello(self, now: int) -> None:
         """Open or resume the link."""
         self._told_at = now
-        hello = Hello(VERSION, self.name, self.role, self.epoch, self._peer_epoch, self._received, self._granted())
+        wall = max(0, self.wall + now) if self.wall is not None else 0
+        hello = Hello(VERSION, self.name, self.role, self.epoch, self._peer_epoch, self._received, self._granted(), wall)
         self.outbox.append([encode_frame(hello)])
 
     def hello_received(self, hello: Hello, now: int) -> None:

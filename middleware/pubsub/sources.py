@@ -10,11 +10,14 @@ Who comes back goes on as if nothing had been, but for events at or below what w
 results become final by the clock (some raw type comes without promises), no event may lie further ahead than ``ahead``
 beyond what the most advanced *other* publisher had reached, plus the time that has passed since; and none, ever, further
 ahead than that beyond the wall clock. What does is turned away. A publisher that is alone is believed.
+
+**The wall clock.** The node's own may be wrong. So all who attach say what theirs shows: if the others agree with each other,
+and none with the node, the node goes by theirs (``agreed_wall``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 
 import msgspec
 
@@ -53,8 +56,29 @@ class Source(msgspec.Struct):
     stood_in: int | None = None
 
 
+def agreed_wall(own: int, others: Iterable[int], within: int) -> int:
+    """The clock to go by: ``own``, unless it is behind those of all others, and most of these agree; then the least of those.
+
+    Clocks agree if they are at most ``within`` apart. It takes two others, so that no single one is believed against the node,
+    and one that agrees with the node is enough for the node to be right. A clock that is ahead turns nothing away: it stays.
+    O(n log n).
+    """
+    told = sorted(others)
+    if len(told) < 2 or told[0] - own <= within:
+        return own
+    middle = told[len(told) // 2]
+    agreeing = [each for each in told if abs(each - middle) <= within]
+    return agreeing[0] if len(agreeing) >= 2 and len(agreeing) * 2 > len(told) else own
+
+
 class Sources:
-    """The publishers of one node, by key. What lies in the future is known once ``wall_is`` has told."""
+    """The publishers of one node, by key. What lies in the future is known once ``wall_is`` has told.
+
+    ``behind``
+        how far the clocks of the others are ahead of this node's, if it goes by theirs (ns); else 0.
+    ``own_wall``
+        Unix time less the running clock, by the node's own clock; None until it has told.
+    """
 
     def __init__(self, policy: SourcePolicy, now: int) -> None:
         self.policy = policy
@@ -62,7 +86,10 @@ class Sources:
         """Raw types that publishers of this node have offered, ever."""
         self.is_quiet = False
         """Whether the node promises in the place of all of them at the moment."""
+        self.behind = 0
+        self.own_wall: int | None = None
         self._wall: int | None = None
+        self._walls: dict[Hashable, int] = {}
         self._known: dict[Hashable, Source] = {}
         self._clock: int | None = None
         self._stirred_at = now
@@ -70,7 +97,20 @@ class Sources:
 
     def wall_is(self, wall: int, now: int) -> None:
         """Unix time at ``now``: whoever keeps the wall clock may correct it, and the other may stand still while asleep."""
-        self._wall = wall - now
+        own = wall - now
+        if self.own_wall is None or abs(own - self.own_wall) > SECOND:  # it was set, or has drifted: not at every step
+            self.own_wall = own
+            self._agree()
+
+    def told_wall(self, key: Hashable, wall: int, now: int) -> None:
+        """A node or a publisher has said what its clock shows."""
+        self._walls[key] = wall - now
+        self._agree()
+
+    def _agree(self) -> None:
+        if self.own_wall is not None:
+            self._wall = agreed_wall(self.own_wall, self._walls.values(), self.policy.ahead)
+            self.behind = self._wall - self.own_wall
 
     def __getitem__(self, key: Hashable) -> Source:
         return self._known[key]
@@ -86,6 +126,8 @@ class Sources:
     def leave(self, key: Hashable) -> None:
         """It is gone."""
         self._known.pop(key, None)
+        if self._walls.pop(key, None) is not None:
+            self._agree()
         self._leaders = None
 
     def heard(self, key: Hashable, now: int) -> None:

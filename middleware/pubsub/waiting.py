@@ -68,7 +68,11 @@ class UnitStatus(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """A node at a moment: its streams by type, its units, and who it still waits for."""
+    """A node at a moment: its streams by type, its units, and who it still waits for.
+
+    ``behind``
+        how far the clocks of all others are ahead of the node's own, where it goes by theirs, ns.
+    """
 
     node: str
     clock: int | None
@@ -77,6 +81,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     missing: list[str] = []
     paused: list[str] = []
     slow: list[str] = []
+    behind: int = 0
 
 
 class Explanation:
@@ -190,7 +195,12 @@ def explain(nodes: Sequence[NodeStatus], name: str) -> list[str]:
     """The chain of reasons, as lines with indentation, why the stream of a type is final as far as it is and no further."""
     explanation = Explanation(nodes)
     explanation.of(name)
-    return explanation.lines
+    wrong = [
+        f"node {node.node}: its clock is {spoken_duration(node.behind)} behind those of all others, by which it goes: set it"
+        for node in nodes
+        if node.behind
+    ]
+    return wrong + explanation.lines
 
 
 def final_by_type(nodes: Sequence[NodeStatus]) -> Mapping[str, int]:

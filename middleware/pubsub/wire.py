@@ -28,7 +28,8 @@ Reason = Annotated[str, msgspec.Meta(max_length=4_096)]
 class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     """Opens or resumes a link. ``peer_epoch``: the life of the other end this one knows, or 0.
 
-    ``received``: the number of the last frame received in order in that life. ``limit``: see Data.
+    ``received``: the number of the last frame received in order in that life. ``limit``: see Data. ``wall``: Unix time by the
+    clock of who says Hello, in ns; 0 if it does not tell.
     """
 
     version: Count
@@ -38,6 +39,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     peer_epoch: Count
     received: Count
     limit: Count
+    wall: Count = 0
 
 
 class Data(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):

@@ -109,6 +109,7 @@ class Connection:
                 self._receive(parts, now)
         now = time.monotonic_ns()
         restarts = link.restarts
+        link.wall = time.time_ns() - now
         link.tick(now)
         link.settle(now)
         if link.up:

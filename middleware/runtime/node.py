@@ -24,6 +24,7 @@ from middleware.pubsub.journal import Journal
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.waiting import UnitStatus
+from middleware.quantities import format_duration
 from middleware.runtime.keeper import Keeper
 from middleware.runtime.keys import Keys
 from middleware.runtime.ledger import Ledger
@@ -113,6 +114,7 @@ class Node:
         self.name = name
         self._ledger = ledger if ledger is not None else Ledger(name)
         self._warned: set[str] = set()
+        self._is_clock_wrong = False
         self._processor = processor
         self._store = store
         self._stop, self._relist = threading.Event(), threading.Event()
@@ -230,6 +232,7 @@ class Node:
             self._broker.answer(self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else []))
         self._settle()
         self._tell_of_nodes()
+        self._tell_of_clock()
         if self._keeper is not None:
             self._keeper.worked += time.monotonic_ns() - start
 
@@ -320,6 +323,20 @@ class Node:
         if gathering and now >= self._tell_at:
             self._tell_at = now + _TELL_EVERY
             _log.warning("waiting for nodes of the configuration; nothing is taken from publishers before", missing=gathering)
+
+    def _tell_of_clock(self) -> None:
+        """Log when this node has found its own clock wrong, and when it is right again."""
+        is_wrong = self._broker.sources.behind != 0
+        if is_wrong is not self._is_clock_wrong:
+            self._is_clock_wrong = is_wrong
+            if is_wrong:
+                _log.warning(
+                    "this node's clock is wrong: all others agree on another time, which it goes by; set the clock",
+                    node=self.name,
+                    behind=format_duration(self._broker.sources.behind),
+                )
+            else:
+                _log.info("this node goes by its own clock again", node=self.name)
 
     def _drain(self) -> None:
         self._process()

@@ -203,7 +203,7 @@ class Reporter:
             clk=unit.clock.clk,
             k=unit.clock.k,
             alpha=unit.alpha,
-            horizon=unit.policies.horizon.of(unit.clock.k),
+            horizon=unit.horizon,
             waiting=unit.statistics().waiting,
             first=told,
         )

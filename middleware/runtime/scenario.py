@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from middleware.operator import Operator
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.retraction import Retraction
+from middleware.ordering.robust import RobustSlack
 from middleware.ordering.unit import Policies
 from middleware.pubsub.sources import SourcePolicy
 from middleware.quantities import parse_duration
@@ -69,7 +71,10 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         "adaptive" (each unit by Algorithm 3 of the paper), "weighted" (one budget, spent where it shortens what people
         subscribe to), or a fixed number from 0 (full speculation) to 1 (plain buffering).
     ``slack``
-        "max" as in the paper, a quantile such as "99.9%", or a fixed duration.
+        "robust": learnt from what is in time, and from no source alone; "max" as in the paper, a quantile such as "99.9%",
+        or a fixed duration.
+    ``most``
+        the most that K may become, but for "max" and a fixed one.
     ``spacing``
         events between snapshots, or "auto": what is cheapest, as measured.
     ``horizon``
@@ -77,7 +82,8 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """
 
     alpha: str | float = "adaptive"
-    slack: str = "max"
+    slack: str = "robust"
+    most: str = "10min"
     horizon: str = "1s"
     retraction: Retraction = Retraction.ON_DEMAND
     spacing: int | Literal["auto"] = "auto"
@@ -87,8 +93,8 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def policies(self, alpha: float | None = None) -> Policies:
         """The policies that this stands for; ``alpha`` overrides."""
         start = alpha if alpha is not None else 1.0 if self.alpha in _ADAPTATIONS else self._alpha()
-        slack = _slack(self.slack)
         horizon = Horizon(floor=parse_duration(self.horizon))
+        slack = _slack(self.slack, horizon, parse_duration(self.most))
         spacing = None if self.spacing == "auto" else self.spacing
         return Policies(start, slack, horizon, self.retraction, spacing, self.late, self.failing)
 
@@ -439,21 +445,22 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
     return places
 
 
-def _slack(text: str) -> type[SlackPolicy] | Any:
-    if text == "max":
-        return MaxSlack
+def _slack(text: str, horizon: Horizon, most: int) -> Callable[[], SlackPolicy]:
     try:
-        if text.endswith("%"):
-            share = float(text[:-1]) / 100
-            QuantileSlack(share)
-            return lambda: QuantileSlack(share)
-        k = parse_duration(text)
-        FixedSlack(k)
-        return lambda: FixedSlack(k)
+        if text == "max":
+            slack: Callable[[], SlackPolicy] = MaxSlack
+        elif text == "robust":
+            slack = partial(RobustSlack, horizon, most)
+        elif text.endswith("%"):
+            slack = partial(QuantileSlack, float(text[:-1]) / 100, most=most)
+        else:
+            slack = partial(FixedSlack, parse_duration(text))
+        slack()
     except (ValueError, SlacklineError) as error:
         raise ScenarioError(
-            f'slack is "max", a quantile such as "99.9%" or a duration such as "50ms", not {text!r}: {error}'
+            f'slack is "robust", "max", a quantile such as "99.9%" or a duration such as "50ms", not {text!r}: {error}'
         ) from None
+    return slack
 
 
 def find_file(folder: Path, file: str) -> Path:

@@ -6,7 +6,7 @@ The papers' setting is horizon = K and a clock set by A alone. One unit of the f
 from middleware.change import Delta
 from middleware.detector import Detector
 from middleware.event import Event
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Horizon, MaxSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit
 
@@ -77,7 +77,7 @@ class Figure:
 
     def __init__(self, alpha, retraction=Retraction.ON_DEMAND, horizon=PAPER):
         self.given = []
-        self.unit = Unit("Hits", Traced(self.given), 1, Policies(alpha, None, horizon, retraction, spacing=1))
+        self.unit = Unit("Hits", Traced(self.given), 1, Policies(alpha, MaxSlack, horizon, retraction, spacing=1))
         self.number = 0
 
     def receive(self, event_type, ts):
@@ -193,7 +193,7 @@ def test_k_plus_lets_an_upper_unit_measure_the_delay_of_plain_buffering():
     arrivals = [(A, 10), (A, 20), (B, 14), (A, 30), (A, 40), (C, 41), (A, 42), (A, 50), (A, 60), (A, 70), (A, 80)]
     k = {}
     for name, figure in (("early", early), ("plain", plain)):
-        upper = Unit("Upper", Upper(), 2, Policies(alpha=1))
+        upper = Unit("Upper", Upper(), 2, Policies(alpha=1, slack=MaxSlack))
         for kind, ts in arrivals:
             figure.receive(kind, ts)
             for delta in figure.out or [Delta()]:

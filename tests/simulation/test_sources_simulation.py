@@ -268,6 +268,68 @@ def test_nothing_comes_from_beyond_the_wall_clock() -> None:
     assert node.hierarchy.clock == wall
 
 
+def at_wall(simulation: Simulation, clocks: dict[str, int], nodes: Iterable[Node]) -> list[SimulatedPublisher]:
+    """Publishers whose clocks show that time, which attach to the first node."""
+    first = next(iter(nodes))
+    publishers = [SimulatedPublisher(simulation, name, first.name, [Ping]) for name in clocks]
+    for publisher in publishers:
+        publisher.link.wall = clocks[publisher.name] - simulation.now
+    simulation.run(SECOND)
+    return publishers
+
+
+WALL = 1_800_000_000 * SECOND
+
+
+def test_a_node_whose_own_clock_is_hours_behind_that_of_all_others_takes_what_they_send_and_says_so() -> None:
+    simulation = Simulation(11)
+    node = Node(simulation)
+    node.broker.wall_is(WALL - 3 * AHEAD, simulation.now)
+    one, other = at_wall(simulation, {"one": WALL, "other": WALL + SECOND}, [node])
+    one.publish([ping(WALL, "one")])
+    other.publish([ping(WALL + 2 * SECOND, "other"), ping(WALL + 2 * AHEAD, "other")])
+    simulation.run(SECOND)
+    assert [(turned.reason, turned.ts) for turned in node.turned] == [("ahead", WALL + 2 * AHEAD)], "and still bounds them"
+    assert node.hierarchy.units[0].received == 2
+    assert 0 <= 3 * AHEAD - node.broker.sources.behind < SECOND, "by the least of theirs, as long as that took to arrive"
+    assert node.broker.waiting([]).behind == node.broker.sources.behind
+    node.broker.wall_is(WALL, simulation.now)
+    assert node.broker.sources.behind == 0, "it has been set"
+
+
+def test_a_single_publisher_is_not_believed_against_the_node() -> None:
+    simulation = Simulation(12)
+    node = Node(simulation)
+    node.broker.wall_is(WALL, simulation.now)
+    (alone,) = at_wall(simulation, {"alone": WALL + 3 * AHEAD}, [node])
+    alone.publish([ping(WALL + 3 * AHEAD, "alone")])
+    simulation.run(SECOND)
+    assert [turned.reason for turned in node.turned] == ["ahead"] and node.broker.sources.behind == 0
+
+
+def test_publishers_that_are_wrong_together_are_not_believed_where_another_node_has_the_same_time() -> None:
+    simulation = Simulation(13)
+    here, there = Node(simulation, "a", "ab"), Node(simulation, "b", "ab", here=False)
+    for node in (here, there):
+        node.broker.wall_is(WALL, simulation.now)
+    one, other = at_wall(simulation, {"one": WALL + 3 * AHEAD, "other": WALL + 3 * AHEAD}, [here, there])
+    one.publish([ping(WALL + 3 * AHEAD, "one")])
+    other.publish([ping(WALL + 3 * AHEAD, "other")])
+    simulation.run(SECOND)
+    assert [turned.reason for turned in here.turned] == ["ahead", "ahead"] and here.broker.sources.behind == 0
+
+
+def test_a_node_that_is_behind_another_node_and_a_publisher_goes_by_theirs() -> None:
+    simulation = Simulation(14)
+    here, there = Node(simulation, "a", "ab"), Node(simulation, "b", "ab", here=False)
+    here.broker.wall_is(WALL - 3 * AHEAD, simulation.now)
+    there.broker.wall_is(WALL, simulation.now)
+    (one,) = at_wall(simulation, {"one": WALL}, [here, there])
+    one.publish([ping(WALL, "one")])
+    simulation.run(SECOND)
+    assert not here.turned and 0 <= 3 * AHEAD - here.broker.sources.behind < SECOND and there.broker.sources.behind == 0
+
+
 def test_a_block_that_denies_its_times_does_not_get_them_past_anyone() -> None:
     simulation = Simulation(7)
     node = Node(simulation)

@@ -3,28 +3,30 @@ import pickle
 import pytest
 
 from middleware.clock import SECOND
-from middleware.event import NEVER
+from middleware.event import NEVER, Event
 from middleware.ordering.kslack import FixedSlack, Horizon, LocalClock, MaxSlack, QuantileSlack
+
+EVENTS = [Event(ts=number, id=number, source="a") for number in range(100)]
 
 
 def test_the_first_events_have_met_no_clock():
-    clock = LocalClock()
-    clock.arrive([1, 5], 2)
+    clock = LocalClock(MaxSlack())
+    clock.arrive([1, 5], EVENTS[:2])
     assert clock.k == 0 and clock.clk == NEVER
 
 
 def test_k_is_the_largest_delay_on_arrival():
-    clock = LocalClock()
+    clock = LocalClock(MaxSlack())
     clock.tick(10, 10)
-    clock.arrive([7], 3)
-    clock.arrive([9], 1)
+    clock.arrive([7], EVENTS[:3])
+    clock.arrive([9], EVENTS[:1])
     assert clock.k == 3
 
 
 def test_a_delay_is_measured_again_when_the_clock_moves():
-    clock = LocalClock()
+    clock = LocalClock(MaxSlack())
     clock.tick(2, 2)
-    clock.arrive([1], 1)
+    clock.arrive([1], EVENTS[:1])
     clock.pend([1])
     assert clock.k == 1
     clock.tick(4, 9)
@@ -32,7 +34,7 @@ def test_a_delay_is_measured_again_when_the_clock_moves():
 
 
 def test_clock_marks_spare_the_second_measurement():
-    clock = LocalClock()
+    clock = LocalClock(MaxSlack())
     clock.tick(2, 2)
     clock.pend([1])
     clock.mark(50)
@@ -44,19 +46,19 @@ def test_clock_marks_spare_the_second_measurement():
 
 def test_quantile_forgets_a_burst_and_leaves_out_the_rare():
     slack = QuantileSlack(0.9, window=100)
-    slack.observe(1000, [0] * 50, 100)
+    slack.observe(1000, [0] * 50, EVENTS)
     assert slack.k == 1000
-    slack.observe(1000, [993, 500], 100)
+    slack.observe(1000, [993, 500], EVENTS)
     assert slack.k == 0
-    slack.observe(1000, [993] * 20, 100)
+    slack.observe(1000, [993] * 20, EVENTS)
     assert slack.k == 7
 
 
 def test_fixed_and_max():
     fixed, largest = FixedSlack(5), MaxSlack()
     for slack in (fixed, largest):
-        slack.observe(100, [], 3)
-        slack.observe(100, [60, 90], 3)
+        slack.observe(100, [], EVENTS[:3])
+        slack.observe(100, [60, 90], EVENTS[:3])
     assert (fixed.k, largest.k) == (5, 40)
 
 
@@ -77,11 +79,11 @@ def test_horizon_is_never_below_the_slack():
 def test_what_was_learnt_outlasts_a_restart_and_what_is_configured_does_not():
     before = LocalClock(QuantileSlack(0.9, 32))
     before.tick(100, 100)
-    before.arrive([90, 95], 10)
+    before.arrive([90, 95], EVENTS[:10])
     after = LocalClock(QuantileSlack(0.5, 16))
     after.restore(pickle.loads(pickle.dumps(before.state())))
     assert (after.clk, after.k) == (100, before.k) and after.k > 0
-    after.arrive([], 100)
+    after.arrive([], EVENTS)
     assert after.k == 0 and len(after.policy._delays) == 16, "by its own share and window"
     fixed = LocalClock(FixedSlack(6))
     fixed.restore(LocalClock(FixedSlack(5_000)).state())

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from middleware.clock import SECOND
 from middleware.event import MAX_TS, NEVER
-from middleware.pubsub.sources import SourcePolicy, Sources
+from middleware.pubsub.sources import SourcePolicy, Sources, agreed_wall
 
 IDLE, AHEAD = 100, 1_000
 NAMES = ["a", "b", "c", "d"]
@@ -65,3 +66,49 @@ def test_nobody_lies_beyond_the_wall_clock() -> None:
 def test_a_policy_needs_times(idle: int, ahead: int) -> None:
     with pytest.raises(ValueError, match="times > 0"):
         SourcePolicy(idle, ahead)
+
+
+HOURS = 3 * AHEAD
+
+
+@pytest.mark.parametrize(
+    ("others", "agreed"),
+    [
+        ([], 0),
+        ([HOURS], 0),  # one against one: nobody knows, and a source with a wrong clock is the commoner fault
+        ([HOURS, HOURS + AHEAD], HOURS),
+        ([HOURS + AHEAD, HOURS, HOURS + 5], HOURS),
+        ([HOURS, 3 * HOURS], 0),  # they do not agree
+        ([HOURS, HOURS, 30 * HOURS], HOURS),  # most do
+        ([HOURS, HOURS, HOURS, AHEAD], 0),  # one agrees with the node
+        ([-HOURS, -HOURS], 0),  # a clock that is ahead turns nothing away
+        ([AHEAD, AHEAD], 0),
+    ],
+)
+def test_a_node_doubts_its_clock_only_where_it_is_alone(others: list[int], agreed: int) -> None:
+    assert agreed_wall(0, others, AHEAD) == agreed
+
+
+@given(st.lists(st.integers(-5 * AHEAD, 5 * AHEAD), max_size=8), st.integers(-(10**6), 10**6))
+def test_the_clock_gone_by_is_one_that_somebody_has_and_no_single_liar_moves_it_far(others: list[int], shift: int) -> None:
+    wall = agreed_wall(0, others, AHEAD)
+    assert wall in (0, *others) and wall >= 0
+    assert agreed_wall(shift, [each + shift for each in others], AHEAD) == wall + shift, "only differences count"
+    honest = [0] * max(1, len(others))
+    assert agreed_wall(0, [*honest, *others], AHEAD) == 0
+    for liar in (-(10**9), 10**9):
+        assert agreed_wall(0, [HOURS, HOURS, HOURS, liar], AHEAD) in (0, HOURS)
+
+
+def test_the_clock_is_believed_again_when_it_is_set_or_the_others_leave() -> None:
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    sources.wall_is(10 * SECOND, 0)
+    for name in "ab":
+        sources.told_wall(name, 10 * SECOND + HOURS, 0)
+    assert sources.behind == HOURS and sources.limit("a", 0, by_clock=False) == 10 * SECOND + HOURS + AHEAD
+    sources.wall_is(20 * SECOND, 0)
+    assert sources.behind == 0
+    sources.wall_is(10 * SECOND, 0)
+    assert sources.behind == HOURS
+    sources.leave("b")
+    assert sources.behind == 0 and sources.limit("a", 0, by_clock=False) == 10 * SECOND + AHEAD

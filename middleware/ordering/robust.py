@@ -1,0 +1,136 @@
+"""The slack that is learnt by default: from what can be in time, in the last minute, and from no source alone (decision 028).
+
+Two figures come of it, both of a window that is made of spans. ``k`` steers emission: the largest delay that was reached in two
+spans at least, so that what happens once is left to speculation. ``reach`` is what the horizon rests on: the largest delay of
+an event in time.
+
+What comes too late teaches nothing by its delay, which may be anything. But if delays grow for good, all that is late is so
+from then on; so late events have a vote: once many sources are late, the horizon is doubled, and they vote afresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from middleware.clock import SECOND
+from middleware.event import END, NEVER, TS, Event
+from middleware.ordering.kslack import MOST, Horizon, SlackPolicy
+
+SPANS = 12
+"""The window is so many spans, each of at least SPAN and LEAST_SPAN events: a minute, or 1,000 events if they are rarer."""
+
+SPAN = 5 * SECOND
+LEAST_SPAN = 84
+
+JURY, JURY_ALONE = 20, 200
+"""So many events are looked at before late ones are believed; or before the source of them is believed to be alone."""
+
+LEAST_MISSED, LEAST_MISSED_ALONE = 3, 10
+"""So few late events, or fewer than 1 in 100, are outliers, whoever sent them."""
+
+_SOURCE = attrgetter("source")
+
+_MOST_SOURCES = 4096
+"""So many sources are told apart: enough to count shares of them."""
+
+_Span = tuple[int, int, int]
+"""Of a span that is over: largest delay in time, what votes gave, the reach at its end."""
+
+
+class RobustSlack(SlackPolicy):
+    """See the module. O(1) a batch that is in time.
+
+    ``horizon``
+        that of the unit: in a window the reach grows at most to what the horizon was at its beginning, unless by votes.
+    ``most``
+        neither K nor the reach grows beyond, ns.
+    """
+
+    def __init__(self, horizon: Horizon | None = None, most: int = MOST) -> None:
+        if most <= 0:
+            raise ValueError(f"the most that K may become is a time > 0, not {most} ns")
+        self._horizon = horizon if horizon is not None else Horizon()
+        self._most = most
+        self.k = self.reach = 0
+        self._spans: list[_Span] = []
+        self._ends = NEVER
+        self._count = self._worst = self._given = 0  # of this span: events, largest delay in time, what votes gave
+        self._first = self._second = 0  # largest delays of the spans that are over
+        self._limit = self._horizon.of(0) or END  # without a floor nothing is final before a delay was seen
+        self._nearest = END
+        self._sources: dict[str, None] = {}
+        self._acquit()
+        self.learnt = tuple(name for name in vars(self) if name not in ("_horizon", "_most"))
+
+    def observe(self, clk: int, delayed: list[int], events: Sequence[Event]) -> None:
+        self._count += len(events)
+        if delayed and (worst := clk - min(delayed)) > self._worst:
+            self._worst = worst
+            self.k = min(max(self._second, min(self._first, worst)) if self._spans else worst, self._most)
+            self._stretch(min(worst, self._limit))
+            self._hear(events[-1:])
+        if self._voters:
+            self._heard += len(events)
+            self._hear(events)
+        if clk >= self._ends:
+            if self._ends == NEVER:
+                self._ends = clk + SPAN
+            elif self._count >= LEAST_SPAN:
+                self._turn(clk, events)
+
+    def waited(self, clk: int, ts: int) -> None:
+        """A silence is no delay: what came in time before it says nothing about what is to come beyond the horizon."""
+        if clk - ts <= self._horizon.of(self.reach):
+            self.observe(clk, [ts], ())
+
+    def missed(self, clk: int, events: Sequence[Event], arrived: Sequence[Event]) -> None:
+        self._count += len(events)
+        self._heard += len(events)
+        if len(self._voters) < _MOST_SOURCES:
+            self._voters.update(dict.fromkeys(map(_SOURCE, events)))
+        self._hear(arrived)
+        self._missed += len(events)
+        self._nearest = min(self._nearest, clk - max(events, key=TS).ts)
+        sources, voters = len(self._sources), len(self._voters)
+        jury, least = (JURY, LEAST_MISSED) if sources > 1 else (JURY_ALONE, LEAST_MISSED_ALONE)
+        if self._missed < max(least, self._heard // 100) or self._heard < jury:
+            return
+        if voters * 3 > sources and (voters > 1 or sources == 1):
+            self._given = self._nearest
+            self._limit = max(self._limit, self._horizon.of(self._given))
+            self._stretch(self._given)
+            self._acquit()
+
+    def _stretch(self, reach: int) -> None:
+        self.reach = min(max(self.reach, reach), self._most)
+
+    def _hear(self, events: Sequence[Event]) -> None:
+        """Note the sources of all that comes while some are late, to know what share of them that is."""
+        if len(self._sources) < _MOST_SOURCES:
+            self._sources.update(dict.fromkeys(map(_SOURCE, events)))
+
+    def _acquit(self) -> None:
+        """Begin to count votes afresh."""
+        self._voters: dict[str, None] = {}
+        self._missed = self._heard = self._turns = 0
+        self._nearest = END
+
+    def _turn(self, clk: int, events: Sequence[Event]) -> None:
+        """A span is over, and the oldest is forgotten."""
+        self._spans.append((self._worst, self._given, self.reach))
+        if len(self._spans) > SPANS:
+            del self._spans[0]
+        self._ends, self._count, self._worst, self._given = clk + SPAN, 0, 0, 0
+        self._second, self._first = sorted([0, *(span[0] for span in self._spans)])[-2:]
+        self.k = min(self._second if len(self._spans) > 1 else self._first, self._most)
+        given = max(span[1] for span in self._spans)
+        before = self._spans[0][2] if len(self._spans) == SPANS else 0
+        self._limit = max(self._horizon.of(before) or END, self._horizon.of(given))
+        self.reach = min(max(min(self._first, self._limit), given), self._most)
+        self._turns += 1
+        if self._turns >= SPANS:
+            self._sources.clear()
+            self._acquit()
+        if events and len(self._sources) < _MOST_SOURCES:
+            self._sources[events[-1].source] = None  # it moved the clock
