@@ -278,11 +278,15 @@ class Broker:
         if not missing:
             return
         self.drops["gap in what a node sends"] += 1
+        self._missing_from(key, sorted(missing), sorted(here))
+
+    def _missing_from(self, key: PeerKey, names: list[str], here: list[str]) -> None:
+        """Tell readers that changes are missing of types from a peer, and of those made here; of these alone if they stopped."""
         place = (0, 0)
         if self.journal is not None:
-            self.journal.broken(key, sorted(missing), sorted(here))
+            self.journal.broken(key, names, here)
             place = (self.journal.line, self.journal.position)
-        pass_on(missing, here, self._peers.values(), place, self._now)
+        pass_on(names, here, self._peers.values(), place, self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:
         try:
@@ -438,6 +442,8 @@ class Broker:
                             self._early.append((head, block))
                     else:
                         self.drops["oversized event"] += head.count
+        if batch.stopped:
+            self._missing_from(("node", self.name), [], batch.stopped)
         self._books.promised_here(batch.progress)
 
     def _encoded(self, name: str, delta: Delta) -> list[tuple[BlockHead, bytes]]:

@@ -31,6 +31,8 @@ class Run(msgspec.Struct):
         how many arrivals repeated an earlier (source, id).
     ``published``, ``corrected``
         events published early, and how many of those publications were revised or withdrawn later.
+    ``halted``
+        by detector of which nothing more came, why: its finals are right, but none is later than when it stopped.
     """
 
     finals: dict[str, list[Event]]
@@ -40,6 +42,7 @@ class Run(msgspec.Struct):
     duplicates: int = 0
     published: int = 0
     corrected: int = 0
+    halted: dict[str, str] = {}
 
     def late_identities(self) -> dict[str, set[Identity]]:
         """The ledgers as the oracle wants them: by detector, which raw events are excused."""
@@ -96,6 +99,7 @@ def run(
         raise AssertionError(f"final results were changed, which must never happen: {dict(barrier.violations)}")
     result.late = {unit.name: unit.ledger for unit in hierarchy.units}
     result.statistics = hierarchy.statistics()
+    result.halted = hierarchy.halted
     return result
 
 

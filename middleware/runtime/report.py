@@ -93,6 +93,7 @@ class Reporter:
         self._failures: dict[str, list[str]] = {unit.name: [] for unit in hierarchy.units}
         self.adaptation: list[Adaptation] = []
         self._intervals, self._spacing = 0, 1
+        self._halted: set[str] = set()
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
         self.derivations = hierarchy.derivations
@@ -104,6 +105,16 @@ class Reporter:
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         results = self.hierarchy.process(batch, finals)
         self._drain()
+        for name in [] if not results or not results[-1].stopped else sorted(self.hierarchy.halted.keys() - self._halted):
+            self._halted.add(name)
+            why = self.hierarchy.halted[name]
+            _log.error(
+                "a detector has stopped: what was not final of it is withdrawn, and what it is given is listed "
+                "('slackline late list')",
+                detector=name,
+                why=last_line(why).partition(":")[0],
+                at=_last_place(why),
+            )
         return results
 
     def _drain(self) -> None:
@@ -196,6 +207,7 @@ class Reporter:
             horizon=unit.policies.horizon.of(unit.clock.k),
             waiting=unit.statistics().waiting,
             first=told,
+            halted=last_line(unit.halted),
         )
 
     def report(self, node: str, broker: BrokerStatistics) -> NodeReport:
