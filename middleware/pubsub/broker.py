@@ -281,7 +281,7 @@ class Broker:
         self._missing_from(key, sorted(missing), sorted(here))
 
     def _missing_from(self, key: PeerKey, names: list[str], here: list[str]) -> None:
-        """Tell readers that changes are missing of types from a peer, and of those made here; of these alone if they stopped."""
+        """Tell readers that changes are missing of types from a peer, and of those made here: these alone, if they stopped."""
         place = (0, 0)
         if self.journal is not None:
             self.journal.broken(key, names, here)
