@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from middleware.change import Delta
-from middleware.event import IDENTITY, NEVER, TS, Event, Identity
+from middleware.event import NEVER, TS, Event
 from middleware.operator import Operator
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
@@ -23,35 +25,34 @@ class Ready(NamedTuple):
 
 
 _MUCH = 4_096
-"""Changes of results noted before it is worth while to net them."""
+"""Results kept before it is worth while to look which of them are final."""
+
+_ID = attrgetter("id")
 
 
 class Standing:
-    """The results that have been published and are not final: noted as they go out, netted when there are many or on demand."""
+    """The results of one operation that have been published and are not final, by id."""
 
-    def __init__(self, results: list[Event] | None = None) -> None:
-        self._net = results or []
-        self._changes: list[Delta] = []
-        self._size = 0
+    def __init__(self, results: Iterable[Event] = ()) -> None:
+        self._results = {event.id: event for event in results}
+        self._due = _MUCH
 
     def note(self, out: Delta, final: int) -> None:
         """Changes go out. Amortised O(1) each."""
-        self._changes.append(Delta(out.inserts.copy(), out.revises.copy(), out.retracts.copy()))
-        self._size += len(out)
-        if self._size > _MUCH + len(self._net):
-            self.above(final)
+        results = self._results
+        for event in out.retracts:
+            results.pop(event.id, None)
+        if out.revises:
+            results.update([(new.id, new) for _, new in out.revises])
+        if out.inserts:
+            results.update(zip(map(_ID, out.inserts), out.inserts, strict=True))
+        if len(results) > self._due:
+            self._due = 2 * len(self.above(final)) + _MUCH
 
     def above(self, final: int) -> list[Event]:
         """Those later than ``final``; the others are forgotten. O(results)."""
-        standing: dict[Identity, Event] = {IDENTITY(event): event for event in self._net}
-        for changes in self._changes:
-            for event in changes.retracts:
-                standing.pop(IDENTITY(event), None)
-            standing.update((IDENTITY(new), new) for _, new in changes.revises)
-            standing.update((IDENTITY(event), event) for event in changes.inserts)
-        self._net = [event for event in standing.values() if event.ts > final]
-        self._changes, self._size = [], 0
-        return self._net
+        self._results = {number: event for number, event in self._results.items() if event.ts > final}
+        return list(self._results.values())
 
 
 class OperatorLane:
