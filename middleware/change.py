@@ -129,11 +129,14 @@ class Batch(msgspec.Struct):
         by event type name: no further change of that type with ts <= this will come from where the batch comes from.
     ``clock``
         largest raw occurrence time known where the batch comes from (a clock mark), or None.
+    ``stopped``
+        event types of which, from here on, changes are missing: what makes them has stopped, and withdrawn what was not final.
     """
 
     deltas: dict[str, Delta] = {}
     progress: dict[str, int] = {}
     clock: int | None = None
+    stopped: list[str] = []
 
 
 def combined(deltas: Sequence[Delta]) -> Delta:

@@ -9,31 +9,20 @@ from typing import Any
 from lark import Lark, Token
 
 from detectors.cql import statements as s
+from detectors.cql.foreign import check_foreign
 from detectors.expressions import grammar
 from detectors.expressions.builder import ExpressionBuilder, parse, plain, span_of, text_of, whole_number
-from detectors.expressions.errors import QueryError, Span, listed, nearest
+from detectors.expressions.errors import QueryError, Span, nearest
 from detectors.expressions.tree import Name, Node
-from middleware.clock import MILLISECOND, SECOND
+from middleware.quantities import NANOSECONDS, UNITS, nanoseconds_of
 
 DEEPEST = 20
 """How deep sub-selects may be nested."""
 
-_UNITS = {
-    1: ("ns", "nanosecond"),
-    1_000: ("us", "microsecond"),
-    MILLISECOND: ("ms", "msec", "millisecond"),
-    SECOND: ("s", "sec", "second"),
-    60 * SECOND: ("min", "minute"),
-    3_600 * SECOND: ("h", "hour"),
-    86_400 * SECOND: ("day",),
-    604_800 * SECOND: ("week",),
-}
-UNITS = {name: size for size, names in _UNITS.items() for each in names for name in (each, f"{each}s")}
-"""Nanoseconds in each time unit, by its names."""
-
 
 def parse_statements(text: str) -> list[s.Statement]:
     """The statements of a text. Raises QueryError with line, column and what was expected."""
+    check_foreign(text)
     found: list[s.Statement] = parse(_parser(), text)
     try:
         for statement in found:
@@ -229,13 +218,11 @@ class StatementBuilder(ExpressionBuilder):
 
     def spec_time(self, parts: list[Any]) -> s.Spec:
         amount, unit = parts
-        name = plain(unit).lower()
-        if name not in UNITS:
-            known = [each for names in _UNITS.values() for each in names]
-            raise QueryError(
-                f"unknown time unit {plain(unit)!r}{nearest(name, UNITS)}; units: {listed(known, 20)}", span_of(unit)
-            )
-        return s.Spec(s.Axis.SYSTEM, _amount(amount, UNITS[name]), span=_span(*parts))
+        size = nanoseconds_of(plain(unit))
+        if size is None:
+            hint = nearest(plain(unit).lower(), NANOSECONDS)
+            raise QueryError(f"unknown time unit {plain(unit)!r}{hint}; units: {UNITS}", span_of(unit))
+        return s.Spec(s.Axis.SYSTEM, _amount(amount, size), span=_span(*parts))
 
     def spec_count(self, parts: list[Any]) -> s.Spec:
         return s.Spec(s.Axis.COUNT, _amount(parts[0]), span=_span(parts[0]))

@@ -14,7 +14,7 @@ from detectors.cql.windows import Measure, Shape, WindowPlan, plan_window
 from detectors.expressions.analysis import analyse, condition
 from detectors.expressions.code import Code, Frame, converted
 from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.tree import Call, Name, Node
+from detectors.expressions.tree import Call, Name, Node, names
 from detectors.expressions.types import NUMBERS, Kind, Type, converts
 from middleware.operator import result_fields
 
@@ -179,6 +179,7 @@ class Planner:
         scope = StreamScope([source], BLOCKING)
         for each in select.group_by:  # sub-streams by key: the same tuples (Vu 2015, GROUP BY)
             scope.resolve(each)
+        _check_grouped(select)
         columns = self._columns(select.targets, scope, [source], frame)
         where = _condition(select.where, [source], frame)
         target = target or (self._into(select.into) if select.into else None)
@@ -252,6 +253,7 @@ class Planner:
     ) -> tuple[Columns, tuple[tuple[Aggregate, tuple[Code, ...]], ...]]:
         expressions = [each.expression for each in select.targets if each.expression is not None]
         if not any(aggregates_of(each) for each in expressions):
+            _check_grouped(select)
             return self._columns(select.targets, StreamScope([source], BLOCKING), [source], frame), ()
         for each in select.targets:
             if each.expression is None:
@@ -411,3 +413,19 @@ def is_pushed_down(plan: WindowPlan) -> bool:
     """Whether WHERE may be decided before tuples enter the window: where it changes neither bounds nor what is reported."""
     timed = plan.is_timed and (plan.size is None or plan.size.measure is Measure.TS)
     return timed and plan.model is s.Model.TUPLE and plan.shape in (Shape.SIZE, Shape.FIXED)
+
+
+def _check_grouped(select: s.Select) -> None:
+    """Where nothing is aggregated, refuse what is not grouped by: of a group it has many values."""
+    if not select.group_by:
+        return
+    partition = select.source.window.partition if select.source.window is not None else ()
+    grouped = {each.name.lower() for each in (*select.group_by, *partition)}
+    for target in select.targets:
+        for name in names(target.expression) if target.expression is not None else ():
+            if name.name.lower() not in grouped:
+                raise QueryError(
+                    f"{name.name!r} has many values in a group: aggregate it (max({name.name})), GROUP BY {name.name} as "
+                    "well, or leave GROUP BY out",
+                    name.span,
+                )

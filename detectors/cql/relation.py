@@ -66,13 +66,16 @@ def _aggregation(plan: Windowed, more: dict[str, Any]) -> Callable[..., Any]:
 
 
 def values_code(arguments: tuple[Code, ...]) -> str:
-    """Code for the list of what an aggregate takes from ``events``: NULLs left out, pairs of two arguments."""
-    if len(arguments) == 1:
-        code = arguments[0]
-        known = f"[{code.value} for e in events]"
-        return f"[x for x in {known} if x is not None]" if code.nullable else known
-    pair = ", ".join(code.value for code in arguments)
-    return f"[x for x in [({pair}) for e in events] if x[0] is not None and x[1] is not None]"
+    """Code for the list of what an aggregate takes from ``events``: NULLs left out, pairs of two arguments.
+
+    Arguments may assign names on the way, which Python allows in a comprehension's condition and not in what it goes through.
+    """
+    if len(arguments) == 1 and not arguments[0].nullable:
+        return f"[{arguments[0].value} for e in events]"
+    names = [f"x{place}" for place in range(len(arguments))]
+    known = " and ".join(f"({name} := {code.value}) is not None" for name, code in zip(names, arguments, strict=True))
+    shown = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    return f"[{shown} for e in events if {known}]"
 
 
 def key_code(codes: Sequence[Code]) -> str:

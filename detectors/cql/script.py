@@ -84,6 +84,8 @@ class Script:
         try:
             written = self._planner.statement(statement)
             made = [operator_of(plan) for plan in self._planner.plans[len(self.operators) :]]
+            for operator in made:
+                _check_start(operator, statement)
         except QueryError as error:
             self._planner.reset(before)
             raise error.located(text) from None
@@ -100,6 +102,15 @@ class Script:
             raise error.located(text) from None
         finally:
             self._planner.reset(before)
+
+
+def _check_start(operator: Operator, statement: s.Statement) -> None:
+    """What is accepted runs: a query that cannot be started is refused where it stands, not where it is deployed."""
+    try:
+        operator.start(operator.name, 1)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise QueryError(f"this cannot be run ({why}): please report it; simpler expressions may do", statement.span) from error
 
 
 def operator_of(plan: Plan) -> Operator:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol
 
-from detectors.expressions import tree, values
+from detectors.expressions import patterns, tree, values
 from detectors.expressions.builder import check_depth
 from detectors.expressions.code import Code, Frame, constant_value, converted, literal, number_of
 from detectors.expressions.errors import QueryError, Span, listed, nearest
@@ -258,21 +257,23 @@ class Analysis:
         pattern = self._argument(self.visit(node.pattern), node.pattern, Type.STRING, node.operator)
         if isinstance(node.pattern, tree.Literal) and isinstance(node.pattern.value, str):
             name = self.frame.constant(self._compiled(node.operator, node.pattern.value, node.pattern.span))
-            value = self.frame.strict([text], lambda a: f"{name}({a}) is not None")
+            value = self.frame.strict([text], lambda a: f"{name}({a})")
             return Code(value, Kind(Type.BOOLEAN, text.nullable))
         helper = "matches_like" if node.operator == "LIKE" else "matches_regex"
         value = self.frame.strict([text, pattern], lambda a, b: f"{helper}({a}, {b})")
-        nullable = text.nullable or pattern.nullable or node.operator == "REGEX"
-        return Code(value, Kind(Type.BOOLEAN, nullable))
+        return Code(value, Kind(Type.BOOLEAN, True))  # a pattern that comes with the data may be none
 
     @staticmethod
-    def _compiled(operator: str, pattern: str, span: Span) -> Callable[[str], Any]:
+    def _compiled(operator: str, pattern: str, span: Span) -> patterns.Matches:
         if operator == "LIKE":
-            return values.like(pattern)
+            return patterns.like(pattern)
         try:
-            return re.compile(pattern).search
-        except (re.error, OverflowError, RecursionError) as error:
-            raise QueryError(f"this is no regular expression: {error}", span) from None
+            return patterns.regex(pattern)
+        except patterns.PatternError as error:
+            raise QueryError(
+                f"this is no regular expression: {error}; the syntax is RE2's, which has no back-references and no look-around",
+                span,
+            ) from None
 
     # functions, conversions, CASE
 
@@ -430,7 +431,8 @@ def _right_shift(value: int, count: int) -> int:
 
 
 _HELPERS: dict[str, Any] = {
-    **{each.__name__: each for each in (values.both, values.either, values.is_in, values.matches_like, values.matches_regex)},
+    **{each.__name__: each for each in (values.both, values.either, values.is_in)},
+    **{each.__name__: each for each in (patterns.matches_like, patterns.matches_regex)},
     **{each.__name__: each for each in (values.integer_quotient, values.integer_rest, values.quotient, values.rest)},
     "left_shift": _left_shift,
     "right_shift": _right_shift,

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,39 +81,6 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         return finite(result) if type(result) is float else result if type(result) is not complex else None
 
     return call
-
-
-def like(pattern: str) -> Callable[[str], Any]:
-    """A function that tells whether a whole text matches a LIKE pattern: % any characters, _ one, \\ makes them plain.
-
-    >>> bool(like("I%M")("IBM")), bool(like("a\\\\_b")("axb"))
-    (True, False)
-    """
-    parts = re.findall(r"\\(.)|(%)|(_)|(.)", pattern, re.DOTALL)
-    regex = "".join(".*" if many else "." if one else re.escape(escaped or plain) for escaped, many, one, plain in parts)
-    return re.compile(regex, re.DOTALL).fullmatch
-
-
-_like = lru_cache(256)(like)
-
-
-def matches_like(text: str, pattern: str) -> bool:
-    """LIKE with a pattern that is itself computed."""
-    return _like(pattern)(text) is not None
-
-
-@lru_cache(256)
-def _regex(pattern: str) -> re.Pattern[str] | None:
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return None
-
-
-def matches_regex(text: str, pattern: str) -> bool | None:
-    """REGEX with a pattern that is itself computed; NULL if it is none."""
-    found = _regex(pattern)
-    return None if found is None else found.search(text) is not None
 
 
 def is_in(value: Any, items: tuple[Any, ...]) -> bool | None:

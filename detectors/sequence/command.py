@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.runtime.scenario import Scenario
+
+_SOURCES_TOLD = 8
+"""Sources that a message names."""
 
 _ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
 
@@ -298,13 +301,27 @@ class _Lines:
             self._json.close()
 
 
+def _named(events: Iterable[Event]) -> str:
+    """The sources of events with their ids, as --why-not takes them."""
+    ids: dict[str, list[int]] = {}
+    for event in events:
+        least, most = ids.setdefault(event.source, [event.id, event.id])
+        ids[event.source][:] = min(least, event.id), max(most, event.id)
+    told = [
+        f"{source}:{least} to {source}:{most}" if least < most else f"{source}:{least}" for source, (least, most) in ids.items()
+    ]
+    more = f" and {len(told) - _SOURCES_TOLD:,} more sources" if len(told) > _SOURCES_TOLD else ""
+    return (", ".join(sorted(told)[:_SOURCES_TOLD]) or "none") + more
+
+
 def _explain_event(plan: SequenceQuery, place: Source, named: str, screen: Console) -> None:
     """Why an event of a trace is in no match."""
     if place.trace is None:
         raise SlacklineError("--why-not looks back: it needs a trace or a scenario, not a node")
     source, colon, number = named.rpartition(":")
     if not colon or not number.lstrip("-").isdigit():
-        raise SlacklineError(f"{named!r} names no event: write SOURCE:ID, such as reader-3:117")
+        of = _named(event for part in _events(place) for event in part if event.__class__ in plan.subscribes)
+        raise SlacklineError(f"{named!r} names no event: write SOURCE:ID; the query reads {of}")
     from middleware.runtime.engine import run
 
     recorded = [event for part in _events(place) for event in part]
@@ -315,7 +332,9 @@ def _explain_event(plan: SequenceQuery, place: Source, named: str, screen: Conso
     }
     event = there.get((source, int(number)))
     if event is None:
-        raise SlacklineError(f"there is no event {named} among the {len(there):,} that the query reads")
+        raise SlacklineError(
+            f"there is no event {named} among the {len(there):,} that the query reads: {_named(there.values())}"
+        )
     screen.print(repr(event), markup=False)
     for line in why_not(plan.plan, there.values(), event):
         screen.print(f"  {line}", markup=False, soft_wrap=True)

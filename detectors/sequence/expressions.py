@@ -7,12 +7,12 @@ NULL, and so does what cannot be computed at all. ``/`` is division of real numb
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from detectors.expressions.patterns import like
 from detectors.sequence.errors import QueryError
 from detectors.sequence.functions import AGGREGATES, ANYTHING, FUNCTIONS, NUMBER, Kind, aggregated
 from detectors.sequence.schema import Column
@@ -326,11 +326,10 @@ class _One:
         value = self.code(node.value)
         if value.kind is not Kind.TEXT:
             raise self.wrong(f"LIKE is for texts, but {node.value} is {_a(value.kind)}", "", node)
-        parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in node.pattern)
-        name = self._constant(re.compile("".join(parts), re.DOTALL).fullmatch)
+        name = self._constant(like(node.pattern, escapes=False))
         if value.nullable:
-            return Code(f"call_known(lambda text: {name}(text) is not None, {value.source})", Kind.BOOL, True)
-        return Code(f"({name}({value.source}) is not None)", Kind.BOOL, False)
+            return Code(f"call_known({name}, {value.source})", Kind.BOOL, True)
+        return Code(f"{name}({value.source})", Kind.BOOL, False)
 
     def _isnull(self, node: IsNull) -> Code:
         return Code(f"({self.code(node.value).source} is None)", Kind.BOOL, False)

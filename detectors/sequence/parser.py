@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,9 @@ from lark.exceptions import VisitError
 from detectors.sequence.errors import QueryError
 from detectors.sequence.syntax import Query, Strategy
 from detectors.sequence.tree import TreeBuilder
+from middleware.quantities import UNITS
+
+_NO_UNIT = re.compile(r"\bWITHIN\s+(\d+(?:\.\d+)?)(?:\s*|\s+(?:RETURN|WHERE|USING)\s+)$", re.IGNORECASE)
 
 _KEYWORDS = (
     "EVENT",
@@ -89,9 +93,18 @@ def _syntax_error(text: str, error: UnexpectedInput) -> QueryError:
             f"{error.char!r} makes no sense here", hint=hint, text=text, line=error.line, column=max(error.column, 1)
         )
     token: Any = getattr(error, "token", None)
+    is_end = isinstance(error, UnexpectedEOF) or token is None or token.type == "$END"
+    before = text if is_end else text[: token.start_pos]
+    if bare := _NO_UNIT.search(before):
+        line, column = before[: bare.start(1)].count("\n") + 1, bare.start(1) - before.rfind("\n", 0, bare.start(1))
+        hint = f"write {bare[1]} min, say (units: {UNITS})"
+        return QueryError("a time needs a unit", hint=hint, text=text, line=line, column=column, length=len(bare[1]))
+    if text.split(maxsplit=1)[0].upper() in ("SELECT", "CREATE", "INSERT", "WITH"):
+        hint = "a sequence query begins with EVENT SEQ(...); 'slackline sql' takes SQL"
+        return QueryError("this is SQL, and no sequence query", hint=hint, text=text, line=1, column=1)
     terminals: Any = getattr(error, "accepts", None) or getattr(error, "expected", ())
     expected = set(map(_readable, terminals))
-    if isinstance(error, UnexpectedEOF) or token is None or token.type == "$END":
+    if is_end:
         lines = text.rstrip().splitlines()
         place = {"line": len(lines), "column": len(lines[-1]) + 1}
         return QueryError("the query ends too soon", hint=_expectation(expected), text=text, **place)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import Any
 
 from lark import Token, Transformer, v_args
@@ -38,23 +37,7 @@ from detectors.sequence.syntax import (
     joined,
 )
 from middleware.event import MAX_TS
-from middleware.quantities import NANOSECONDS
-
-_LONG_UNITS = {
-    "ns": ("nanosecond", "nanoseconds"),
-    "us": ("microsecond", "microseconds"),
-    "ms": ("millisecond", "milliseconds"),
-    "s": ("sec", "secs", "second", "seconds"),
-    "min": ("mins", "minute", "minutes"),
-}
-UNITS = (
-    NANOSECONDS
-    | {long: NANOSECONDS[short] for short, many in _LONG_UNITS.items() for long in many}
-    | dict.fromkeys(("h", "hour", "hours"), 3_600_000_000_000)
-    | dict.fromkeys(("d", "day", "days"), 86_400_000_000_000)
-    | dict.fromkeys(("week", "weeks"), 7 * 86_400_000_000_000)
-)
-"""Nanoseconds in each unit of time that a query may use."""
+from middleware.quantities import UNITS, nanoseconds_of, nearest_unit
 
 
 def place_of(meta: Meta | Token) -> Place:
@@ -67,10 +50,10 @@ def place_of(meta: Meta | Token) -> Place:
 
 def duration(number: str, unit: Token, text: str) -> int:
     """Nanoseconds of a number and a unit of time."""
-    known = UNITS.get(unit.lower())
+    known = nanoseconds_of(unit)
     if known is None:
-        close = get_close_matches(unit.lower(), UNITS, 1)
-        hint = f"did you mean {close[0]}?" if close else "units: ns, us, ms, s, min, hour, day, week"
+        close = nearest_unit(unit)
+        hint = f"{f'did you mean {close}? ' if close else ''}units: {UNITS}"
         raise _wrong(f"{str(unit)!r} is no unit of time", hint, text, unit)
     nanoseconds = Decimal(number) * known
     if nanoseconds >= MAX_TS:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from detectors.window.columns import aligned, bounds
 from detectors.window.monoid import Monoid
 from middleware.errors import WindowError
+
+T = TypeVar("T")
 
 
 class Node:
@@ -49,8 +51,7 @@ class PlainFiba:
         self.min_arity = min_arity
         self.ordered = ordered
         self._work = {"combines": 0, "visits": 0}
-        self._can_fail = monoid.native is None
-        self._notes: list[tuple[Any, ...]] = []
+        self._notes: list[tuple[Any, ...]] | None = None
         self.clear()
 
     def clear(self) -> None:
@@ -131,38 +132,41 @@ class PlainFiba:
         return before - self._size
 
     def round(self, evict_upto: Any, ts: Any, value: Any) -> Any:
+        return self._whole(lambda: self._round(evict_upto, ts, value))
+
+    def rounds(self, evict_upto: Iterable[Any], times: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        columns = aligned(evict_upto, times, values)
+        return self._whole(lambda: [self._round(*one) for one in zip(*columns, strict=True)])
+
+    def _round(self, evict_upto: Any, ts: Any, value: Any) -> Any:
         self.bulk_evict(evict_upto)
         self.insert(ts, value)
         return self.query()
 
-    def rounds(self, evict_upto: Iterable[Any], times: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-        return [self.round(*one) for one in zip(*aligned(evict_upto, times, values), strict=True)]
-
     # All or nothing: an operator that raises leaves the tree as it was.
 
-    def _whole(self, operation: Callable[[], None]) -> None:
-        if not self._can_fail:
-            operation()
-            return
+    def _whole(self, operation: Callable[[], T]) -> T:
+        if self._notes is not None:  # part of an operation
+            return operation()
         head = (self._root, self._left, self._right, self._size)
-        self._notes.clear()
+        notes = self._notes = []
         try:
-            operation()
+            return operation()
         except BaseException:
-            for node, parent, left, right, times, values, children, agg in reversed(self._notes):
+            for node, parent, left, right, times, values, children, agg in reversed(notes):
                 node.parent, node.left, node.right, node.agg = parent, left, right, agg
                 node.times, node.values, node.children = times, values, children
             self._root, self._left, self._right, self._size = head
             raise
         finally:
-            self._notes.clear()
+            self._notes = None
 
     def _note(self, *nodes: Node) -> None:
         """These nodes are about to change."""
-        if self._can_fail:
-            for node in nodes:
-                state = (node.times.copy(), node.values.copy(), node.children.copy(), node.agg)
-                self._notes.append((node, node.parent, node.left, node.right, *state))
+        assert self._notes is not None, "changes are made within _whole"
+        for node in nodes:
+            state = (node.times.copy(), node.values.copy(), node.children.copy(), node.agg)
+            self._notes.append((node, node.parent, node.left, node.right, *state))
 
     # Search: from the nearer finger up, and down again.
 

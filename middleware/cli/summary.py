@@ -221,7 +221,8 @@ def _units(plan: Scenario, report: NodeReport) -> list[UnitSummary]:
             failed=len(errors := report.failures.get(unit.detector, [])),
             errors=dict(Counter(errors).most_common(_ERRORS)),
             first=report.first_failed.get(unit.detector, ""),
-            stopped=bool(errors) and (policies.get(unit.detector) or policies[""]).failing == "stop",
+            stopped=unit.halted is not None
+            or (bool(errors) and (policies.get(unit.detector) or policies[""]).failing == "stop"),
         )
         for unit in report.units
     ]
@@ -279,7 +280,8 @@ def show(result: Summary, screen: Console) -> None:
     stopped = {unit.detector for one in result.runs.values() for unit in one.units if unit.stopped}
     if stopped and not result.oracle_equal:
         screen.print(
-            f"{', '.join(sorted(stopped))} stopped where it raised; the oracle goes on without the event at which it did"
+            f"{', '.join(sorted(stopped))} stopped where it raised, or what it rests on did; the oracle goes on without the "
+            "event at which it did"
         )
 
 
@@ -309,10 +311,10 @@ def _show_left_out(mode: str, one: RunSummary, screen: Console) -> None:
 def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
     """Which detectors raised, at how many events, and what; nothing if none did."""
     for unit in sorted(one.units, key=lambda unit: -unit.failed):
-        if not unit.failed:
+        if not unit.failed and not unit.stopped:
             continue
         count = f"{unit.failed:,}{' or more' if unit.failed >= MOST_FAILURES else ''} event{'s' if unit.failed > 1 else ''}"
-        ended = "raised, and has stopped" if unit.stopped else f"failed at {count}, and went on without"
+        ended = f"has stopped; {count} left out" if unit.stopped else f"failed at {count}, and went on without"
         screen.print(f"{mode}: {unit.detector} on node {unit.node} {ended}:", style="bold red", markup=False)
         for message, times in list(unit.errors.items())[:_ERRORS_SHOWN]:
             screen.print(f"  {times:,} x {message}", markup=False, soft_wrap=True)

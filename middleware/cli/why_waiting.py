@@ -137,7 +137,7 @@ class Mesh(msgspec.Struct):
 
     def _explained(self, name: str, final: int | None) -> list[str]:
         clock = max((node.clock for node in self.nodes if node.clock is not None), default=None)
-        waiting = any(unit.waiting for node in self.nodes for unit in node.units)
+        waiting = any(unit.waiting or unit.halted for node in self.nodes for unit in node.units)
         if final is not None and final != END and clock is not None and final >= clock and not waiting and not self.silent:
             return [_TIME.sub(_as_utc, f"{name}: nothing waits: all that has come is final, up to {final}")]
         lines = [_ALPHA.sub(_rounded, _TIME.sub(_as_utc, line)) for line in explain(self.nodes, name)]

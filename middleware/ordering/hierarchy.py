@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 from middleware.change import Batch, Delta, combined
 from middleware.derivation import levels, named
 from middleware.detector import Detector, code_of
-from middleware.errors import DetectorError, SlacklineError
+from middleware.errors import DetectorError, SlacklineError, last_line
 from middleware.event import END, NEVER, TS, type_name
 from middleware.operator import Operator, described
 from middleware.ordering.alpha import Alpha
@@ -83,6 +83,7 @@ class Hierarchy:
         self.budget = Budget()
         self.clock: int | None = None
         self._outside: dict[str, int] = {}
+        self._stopped = 0  # types of which nothing more comes, as was told
         self._placed = [
             Placed.of(name, everything[name], level[name], _policy(policies, name), timer)
             for name in sorted(everything, key=lambda name: (level[name], name))
@@ -127,15 +128,36 @@ class Hierarchy:
             self.clock = batch.clock if self.clock is None else max(self.clock, batch.clock)
         arrived: list[Parts] = [{name: [delta] for name, delta in batch.deltas.items()}]
         published: list[Parts] = []
+        halted: dict[str, str] = {}  # by type, why nothing more comes of it
         for placed in self._placed:
             final = None if finals is None else finals.get(placed.unit.name, placed.unit.final)
-            for index, delta in enumerate(self._step(placed, arrived, batch.progress, final)):
+            withdrawn = self._halt(placed, halted)
+            for index, delta in enumerate(withdrawn + self._step(placed, arrived, batch.progress, final)):
                 parts = _by_time(delta).by_type()
                 for rounds in (arrived, published):
                     rounds += [{} for _ in range(index + 1 - len(rounds))]
                     for name, part in parts.items():
                         rounds[index].setdefault(name, []).append(part)
-        return self._published(published)
+            if placed.unit.halted is not None:
+                halted |= dict.fromkeys(placed.publishes, f"{placed.unit.name} has stopped: {last_line(placed.unit.halted)}")
+        out = self._published(published)
+        if len(halted) > self._stopped:
+            self._stopped = len(halted)
+            promised = out[-1].progress if out else {}
+            if out:
+                out[-1].progress = {}  # nothing is promised before readers know
+            out.append(Batch({}, promised, self.clock, sorted(halted)))
+        return out
+
+    def _halt(self, placed: Placed, halted: Mapping[str, str]) -> list[Delta]:
+        """Halt a unit if what it reads has halted: what came of that, while part of it is missing, would be wrong for ever."""
+        why = next((halted[name] for name in placed.reads if name in halted), None)
+        return placed.unit.halt(why) if why is not None and placed.unit.halted is None else []
+
+    @property
+    def halted(self) -> dict[str, str]:
+        """By the name of a unit of which nothing more comes, why: the traceback of an operator, or what has halted below it."""
+        return {placed.unit.name: placed.unit.halted for placed in self._placed if placed.unit.halted is not None}
 
     def _step(self, placed: Placed, arrived: list[Parts], outside: dict[str, int], final: int | None) -> list[Delta]:
         """Run one unit: round by round, so that what was withdrawn and published again comes in that sequence."""
@@ -268,6 +290,7 @@ class Hierarchy:
             placed.adaptation = Alpha(*adaptation)
             if self.adaptation is Adaptation.NONE:  # it is as configured, now
                 unit.alpha = unit.policies.alpha
+        self._stopped = len({name for placed in self._placed if placed.unit.halted is not None for name in placed.publishes})
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
 
     def _check_names(self, stored: Collection[str]) -> None:

@@ -50,6 +50,15 @@ def migrated_lanes(state: tuple[Any, ...], detector: Detector, version: int) -> 
     return LanesState(lanes, *state[1:])
 
 
+def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane, promised: int) -> list[Delta]:
+    """The change that takes back all results later than what was promised. O(what is kept)."""
+    if isinstance(lanes, OperatorLane):
+        return lanes.withdraw(promised)
+    published = [each for _, kept in lanes.state()[0] for each in LaneState(*kept).published]
+    gone = [event for _, events, _ in published for event in events if event.ts > promised]
+    return [Delta(retracts=gone)] if gone else []
+
+
 def lanes_for(
     name: str, detector: Detector, level: int, settings: Settings
 ) -> SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane:

@@ -24,7 +24,7 @@ from middleware.ordering.buffer import arranged, count_until, merge, position_of
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
-from middleware.ordering.lanes import lanes_for, migrated_lanes
+from middleware.ordering.lanes import lanes_for, migrated_lanes, withdrawal
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
@@ -40,7 +40,7 @@ _NOTHING = Ready([], [])
 Revision = tuple[Event, Event]
 """Old and new content of an event."""
 
-_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "_top", "_waiting", "_refused")
+_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "halted", "_top", "_waiting", "_refused")
 """What a unit is made of besides its clock and lanes; counts and measured costs are of one life only."""
 
 
@@ -97,6 +97,7 @@ class UnitStatistics(msgspec.Struct, frozen=True):
     """What a unit has done. ``executed`` counts detector calls, so ``executed - emitted`` were replays.
 
     ``waiting``, ``held``: events in its buffers now: not emitted yet; emitted, and kept because they may yet be disturbed.
+    ``halted``: why nothing more comes of it, if so.
     """
 
     detector: str
@@ -125,6 +126,7 @@ class UnitStatistics(msgspec.Struct, frozen=True):
     inserted: int
     revised: int
     retracted: int
+    halted: str | None = None
 
 
 class Unit:
@@ -132,6 +134,9 @@ class Unit:
 
     ``push`` takes whatever has arrived; nothing else moves it. It reads no clock and does no I/O.
     ``final`` is its progress: what it derived from events at or below it never changes again.
+    ``halted`` is why nothing more comes of it, None while it runs: its operator raised, or what it reads has halted. What was
+    not final then is withdrawn; what it is given from then on, and in the batch at which its operator raised, is listed as
+    failed once it is final. ``final`` goes on: there is nothing left that could become wrong.
     """
 
     def __init__(
@@ -148,6 +153,7 @@ class Unit:
         self.emitted = NEVER
         self.ledger: list[Late] = []
         self.quarantine: list[Published] = []
+        self.halted: str | None = None
         self._top = NEVER
         self._ticking = frozenset(detector.clock) or None
         self.costs = Costs(timer)
@@ -166,7 +172,7 @@ class Unit:
         self._reached, self._horizon = 0, self.policies.horizon.of(0)  # the horizon is worked out when the reach has changed
         self._failures, self._failing = 0, END  # counted so far, and until when some of them are not final
         self._refused: dict[Identity, int] = {}  # whose last revision came too late, and its time: further ones rest on that
-        self._late = self._received = self._emitted = self._unpurged = self._duplicates = 0
+        self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
         self._inserted = self._revised = self._retracted = 0
 
     @property
@@ -225,7 +231,7 @@ class Unit:
 
     def _is_due(self) -> bool:
         """Tell an operator how far time is; whether it has yet to act on that. Detectors know no time."""
-        if self._operator is None:
+        if self._operator is None or self.halted is not None:
             return False
         self._reach()
         self._operator.advance(self.emitted, self.final)
@@ -329,7 +335,7 @@ class Unit:
 
     def _reach(self) -> None:
         """Move the AEP to where e.ts + alpha * K <= clk, and at least to what is final."""
-        if self.clock.clk != NEVER:
+        if self.clock.clk != NEVER and self.halted is None:
             self.emitted = max(self.emitted, self.clock.clk - math.ceil(self.alpha * self.clock.k))
         self.emitted = max(self.emitted, self.final)
 
@@ -341,7 +347,9 @@ class Unit:
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
-        if self._prompt and self.alpha == 0:  # whatever has come, has come: the clock need not know of it
+        if (
+            self._prompt and self.alpha == 0 and self.halted is None
+        ):  # whatever has come, has come: the clock need not know of it
             self.emitted = max(self.emitted, self._top)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and self._top <= self.emitted:
@@ -363,6 +371,9 @@ class Unit:
         emitted = len(ready.ahead) + len(ready.behind)
         self._emitted += emitted
         self._unpurged += emitted
+        if self.halted is not None:
+            self._leave_out(ready)
+            return []
         timer, counts, settings = self.costs.timer, self._lanes.counts, self._settings
         if self._choice is not None and settings.retraction is not (mode := self._choice.choose()):
             settings.retraction = mode
@@ -377,6 +388,8 @@ class Unit:
             deltas = [composed(deltas)]
         if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
             self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
+        if self._operator is not None and self._operator.stopped is not None:
+            self._halt(self._operator.stopped, ready)
         corrected = self._count(deltas) if deltas else 0
         if spent is None and counts.rollbacks == rollbacks:
             self.costs.calm(emitted)
@@ -392,6 +405,26 @@ class Unit:
         self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)
         if self._operator is None:
             self._constants.check(self.name)
+
+    def halt(self, why: str) -> list[Delta]:
+        """Nothing more may come of this unit, as something is missing in what it reads; returns what takes back its results."""
+        self._halt(why, _NOTHING)
+        deltas = withdrawal(self._lanes, self.progress)
+        self._count(deltas)
+        return deltas
+
+    def _halt(self, why: str, ready: Ready) -> None:
+        """From now on events wait till they are final, and are listed then; those withdrawn before were never there."""
+        self.halted, self.emitted = why, self.final
+        events = ready.behind + ready.ahead
+        merge(self._waiting, arranged([event for event in events if event.ts > self.final])[0])
+        self._leave_out(Ready([event for event in events if event.ts <= self.final], []))
+
+    def _leave_out(self, ready: Ready) -> None:
+        """List events of which nothing comes."""
+        left_out = [Published(event, [], self.halted) for event in ready.behind + ready.ahead]
+        self.quarantine += left_out
+        self._unused += len(left_out)
 
     def _count(self, deltas: list[Delta]) -> int:
         """Count what goes out; returns how much of it corrects what went out before."""
@@ -463,11 +496,6 @@ class Unit:
         """The first event in the buffer, which waits to be given to the detector."""
         return self._waiting[0] if self._waiting else None
 
-    @property
-    def stopped(self) -> str | None:
-        """The traceback of an operator that raised out of ``apply``: nothing more comes of it. None while it runs."""
-        return self._operator.stopped if self._operator is not None else None
-
     def take_late(self) -> list[Late]:
         """What has been listed as late since the last time; the ledger is empty then, ``statistics`` still counts it."""
         taken, self.ledger = self.ledger, []
@@ -521,12 +549,13 @@ class Unit:
             rollbacks=counts.rollbacks,
             early_stops=counts.stops,
             snapshots=counts.snapshots,
-            failures=counts.failures,
+            failures=counts.failures + self._unused,
             spacing=self._settings.spacing,
             retraction=self._settings.retraction if self._choice is None else self._choice.mode,
             switches=self._choice.switches if self._choice else 0,
             spent=self.costs.total,
             corrections=self.costs.correction,
+            halted=self.halted,
         )
 
     def state(self) -> dict[str, Any]:

@@ -295,7 +295,8 @@ class Broker:
         self.drops["gap in what a node sends"] += 1
         self._lack(key, missing, here)
 
-    def _lack(self, key: PeerKey, missing: set[str], here: set[str]) -> None:
+    def _lack(self, key: PeerKey, missing: Collection[str], here: Collection[str]) -> None:
+        """Tell readers that changes are missing of types from a peer, and of those made here: these alone, if they stopped."""
         if (journal := self.journal) is not None:
             journal.broken(key, sorted(missing), sorted(here))
         place = (journal.line, journal.position) if journal is not None else (0, 0)
@@ -454,6 +455,8 @@ class Broker:
                             self._early.append((head, block))
                     else:
                         self.drops["oversized event"] += head.count
+        if batch.stopped:
+            self._lack(("node", self.name), (), batch.stopped)
         self._books.promised_here(batch.progress)
 
     # -- the end of a step --------------------------------------------------------------------------------------------

@@ -125,11 +125,16 @@ class Resumed(msgspec.Struct, array_like=True, tag=7):
 
 
 class Gap(msgspec.Struct, array_like=True, tag=4):
-    """Changes are missing behind the place that the receiver had reached: of these types, or of all that the sender has."""
+    """Changes are missing behind the place that the receiver had reached: of these types, or of all that the sender has.
+
+    ``stopped``
+        what made these types has stopped, and withdrawn what was not final: all that was sent before stands.
+    """
 
     line: Count
     position: Count
     types: list[str] = []
+    stopped: bool = False
 
 
 class Question(msgspec.Struct, array_like=True, tag=5):

@@ -67,7 +67,10 @@ class Met(msgspec.Struct, array_like=True, tag=5, gc=False):
 
 
 class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
-    """Changes of these types from a peer are missing from here on, and so of those made ``here`` of them."""
+    """Changes of these types from a peer are missing from here on, and so of those made ``here`` of them.
+
+    Without ``names``, what makes those here has stopped.
+    """
 
     peer: PeerKey
     names: list[str]

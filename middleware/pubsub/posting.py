@@ -37,9 +37,10 @@ def begin(peer: Peer, journal: Journal | None, interest: Interest) -> bool:
     return is_gap
 
 
-def pass_on(names: Iterable[str], here: Iterable[str], peers: Iterable[Peer], place: Place, now: int) -> None:
+def pass_on(names: Collection[str], here: Iterable[str], peers: Iterable[Peer], place: Place, now: int) -> None:
     """Changes of these types are missing, and of those made ``here`` of them: tell those who read them, behind all that came
-    before. Other nodes hear from whom the changes came by themselves, and here of the rest.
+    before. Other nodes hear from whom the changes came by themselves, and here of the rest. Without ``names``, what makes them
+    here has stopped.
 
     ``place``: of the break in this node's log; those that are served from there come to it in their time.
     """
@@ -48,12 +49,12 @@ def pass_on(names: Iterable[str], here: Iterable[str], peers: Iterable[Peer], pl
             _tell(peer, names, here, place, now)
 
 
-def _tell(peer: Peer, names: Iterable[str], here: Iterable[str], place: Place, now: int) -> None:
+def _tell(peer: Peer, names: Collection[str], here: Iterable[str], place: Place, now: int) -> None:
     missing = {*here} if peer.role == "node" else {*names, *here}
     types = sorted(name for name in missing if wanted(peer.patterns, name))
     if types:
         peer.post(None, -1, NEVER, now, (place[0], max(place[1] - 1, 0)))  # who has only that is to be told again
-        peer.link.send([encode(Gap(*place, types))])
+        peer.link.send([encode(Gap(*place, types, not names))])
 
 
 def post_news(

@@ -54,10 +54,13 @@ class Interruption(msgspec.Struct, frozen=True):
         how many events were held back, and can never be called final, as one of the missing changes may withdraw them.
     ``committed``
         if that is why: finals up to this mark were taken under the name before, more than this reader says that it has.
+    ``stopped``
+        types of which nothing more comes, if that is why: a detector that makes them, or what it rests on, has stopped.
     """
 
     given_up: int
     committed: Mark | None = None
+    stopped: tuple[str, ...] = ()
 
 
 class Subscription:
@@ -182,7 +185,10 @@ class Subscription:
         return arrived, size
 
     def _heed(self, payload: Payload) -> None:
-        if type(payload) is Gap:
+        if type(payload) is Gap and payload.stopped:
+            self.drops["interruption"] += 1
+            self.interruptions.append(Interruption(0, stopped=tuple(payload.types)))
+        elif type(payload) is Gap:
             self._interrupted()
         elif type(payload) is Resumed and payload.mark is not None:
             after, cursor = self._interest.after, self._cursor

@@ -52,6 +52,8 @@ class UnitStatus(msgspec.Struct, frozen=True):
         how far behind clk results may still change where an input is open, ns.
     ``first``
         (ts, type, source, key) of the first event that waits to be given to the detector.
+    ``halted``
+        why nothing more comes of it, in one line, if so.
     """
 
     detector: str
@@ -65,6 +67,7 @@ class UnitStatus(msgspec.Struct, frozen=True):
     horizon: int
     waiting: int
     first: tuple[int, str, str, str] | None = None
+    halted: str = ""
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -116,7 +119,9 @@ class Explanation:
 
     def _unit(self, node: NodeStatus, unit: UnitStatus, name: str, depth: int) -> None:
         self._say(depth, f"{name}: final {self._upto(unit.progress)}, made by {unit.detector} on node {node.node}")
-        if unit.progress == END:
+        if unit.halted:
+            self._say(depth + 1, f"it has stopped, and nothing more comes of it: {unit.halted}")
+        if unit.progress == END or unit.halted:
             return
         if unit.first is not None:
             ts, kind, source, key = unit.first

@@ -40,8 +40,8 @@ class Run(msgspec.Struct):
         events published early, and how many of those publications were revised or withdrawn later.
     ``failures``
         by detector name, the events at which it failed, and which it is run without; none without ``failing="skip"``.
-    ``stopped``
-        the tracebacks of operators that raised, by name: nothing came of them from there on.
+    ``halted``
+        by detector of which nothing more came, why: its finals are right, but none is later than when it stopped.
     """
 
     finals: dict[str, list[Event]]
@@ -52,7 +52,7 @@ class Run(msgspec.Struct):
     published: int = 0
     corrected: int = 0
     failures: dict[str, list[Failure]] = {}
-    stopped: dict[str, str] = {}
+    halted: dict[str, str] = {}
 
     def __repr__(self) -> str:
         finals = {name: len(events) for name, events in self.finals.items()}
@@ -65,7 +65,7 @@ class Run(msgspec.Struct):
             f"{sum(counts.values()):,} {what}{_counted(counts)}" for what, counts in left_out.items() if any(counts.values())
         ]
         parts += [f"{self.duplicates:,} repeats"] * bool(self.duplicates)
-        parts += [f"{name} stopped" for name in self.stopped]
+        parts += [f"{name} stopped" for name in self.halted]
         return f"<Run: {'; '.join(parts)}>"
 
     def late_identities(self) -> dict[str, set[Identity]]:
@@ -141,10 +141,9 @@ def run(
     for unit in hierarchy.units:
         if unit.quarantine:
             result.failures[unit.name] = _failures(unit)
-        if unit.stopped is not None:
-            result.stopped[unit.name] = unit.stopped
     result.late = {unit.name: unit.ledger for unit in hierarchy.units}
     result.statistics = hierarchy.statistics()
+    result.halted = hierarchy.halted
     return result
 
 
@@ -176,8 +175,8 @@ def _raise_failure(hierarchy: Hierarchy) -> None:
     for unit in hierarchy.units:
         if unit.quarantine:
             raise DetectorFailedError(_failures(unit)[0])
-        if unit.stopped is not None:
-            raise DetectorError(f"{unit.name} raised, and nothing more comes of it\n\n{unit.stopped}")
+        if unit.halted is not None:
+            raise DetectorError(f"{unit.name} raised, and nothing more comes of it\n\n{unit.halted}")
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -29,6 +29,7 @@ from middleware.runtime.keeper import Keeper
 from middleware.runtime.keys import Keys
 from middleware.runtime.ledger import Ledger
 from middleware.runtime.store import Store
+from middleware.runtime.watchdog import Watchdog
 from middleware.runtime.zeromq import Transport
 
 _IDLE_POLL = 20 * MILLISECOND
@@ -115,6 +116,7 @@ class Node:
         self._ledger = ledger if ledger is not None else Ledger(name)
         self._warned: set[str] = set()
         self._is_clock_wrong = False
+        self._watchdog = Watchdog(name)
         self._processor = processor
         self._store = store
         self._stop, self._relist = threading.Event(), threading.Event()
@@ -167,6 +169,7 @@ class Node:
         SIGHUP has the allow-list read again; without keys there is none, and it ends the node, too.
         """
         handlers = self._catch_signals()
+        self._watchdog.start()
         _log.info("node runs", node=self.name, address=self.address)
         try:
             while not self._stop.is_set():
@@ -185,6 +188,7 @@ class Node:
                 stack.callback(self._store.close)
             stack.callback(self._ledger.close)
             stack.callback(self._transport.close)
+            self._watchdog.close()
 
     def read_allow_list_again(self) -> None:
         """Have it read before the next step; may be called from any thread. Who is no longer listed is turned out."""
@@ -276,8 +280,10 @@ class Node:
         start = time.monotonic_ns()
         batch = self._broker.take(start)
         if batch is not None:
+            self._watchdog.begin(start)
             results = processor.process(batch)
             end = time.monotonic_ns()
+            self._watchdog.end(end)
             self._busy_ns += end - start
             for result in results:
                 self._broker.publish(result, end)

@@ -14,8 +14,9 @@ import psutil
 import structlog
 
 from middleware.change import Batch
+from middleware.errors import last_line
 from middleware.event import IDENTITY, Identity, type_name
-from middleware.failures import Failure, failure_of
+from middleware.failures import Failure, failure_of, place_of
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Unit, UnitStatistics
 from middleware.pubsub.effects import BrokerStatistics
@@ -96,6 +97,7 @@ class Reporter:
         self._first_failed: dict[str, str] = {}
         self.adaptation: list[Adaptation] = []
         self._intervals, self._spacing = 0, 1
+        self._halted: set[str] = set()
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
         self.derivations = hierarchy.derivations
@@ -107,7 +109,22 @@ class Reporter:
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         results = self.hierarchy.process(batch, finals)
         self._drain()
+        if results and results[-1].stopped:
+            self._tell_halted()
         return results
+
+    def _tell_halted(self) -> None:
+        """Log each detector that has stopped, once."""
+        for unit in self.hierarchy.units:
+            if unit.halted is not None and unit.name not in self._halted:
+                self._halted.add(unit.name)
+                _log.error(
+                    "a detector has stopped: what was not final of it is withdrawn, and what it is given is listed "
+                    "('slackline late list')",
+                    detector=unit.name,
+                    why=last_line(unit.halted).partition(":")[0],
+                    at=place_of(unit.halted, unit.detector),
+                )
 
     def _drain(self) -> None:
         """Move what units have listed into the ledger and the diary, both of which are bounded."""
@@ -206,6 +223,7 @@ class Reporter:
             horizon=unit.horizon,
             waiting=unit.statistics().waiting,
             first=told,
+            halted=last_line(unit.halted),
         )
 
     def report(self, node: str, broker: BrokerStatistics) -> NodeReport:

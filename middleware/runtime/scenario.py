@@ -328,9 +328,14 @@ def load_scenario(where: str | Path) -> Scenario:
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at `$")
         raise ScenarioError(f"{path}: {at.strip('`.') or 'top level'}: {what}") from None
-    except msgspec.DecodeError as error:
-        raise ScenarioError(f"{path} is no TOML: {error}") from None
-    except UnicodeDecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if path.suffix.lower() != ".toml":
+            raise ScenarioError(
+                f"{path} is no scenario: if it is a recording, write a nodes.toml that names it (docs/guide/recordings.md) and "
+                "give that, or make a trace of it with 'slackline trace prepare' and give the trace's folder"
+            ) from None
+        if not isinstance(error, UnicodeDecodeError):
+            raise ScenarioError(f"{path} is no TOML: {error}") from None
         raise ScenarioError(f"{path} is no TOML: it is not UTF-8, from byte {error.start} on; save it as UTF-8") from None
     try:
         return Scenario(plan, path)

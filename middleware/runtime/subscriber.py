@@ -200,6 +200,14 @@ class Subscriber(Connection):
             if each.committed is not None:
                 has, committed = self._after, each.committed
                 _log.error("this sink has less than was committed under its name", name=self.name, has=has, committed=committed)
+            if each.stopped:
+                _log.error(
+                    "a detector has stopped: nothing more comes of these types; its node's log says why",
+                    address=self.address,
+                    name=self.name,
+                    types=each.stopped,
+                )
+                continue
             _log.warning(
                 "subscription interrupted: changes are missing", address=self.address, name=self.name, given_up=each.given_up
             )

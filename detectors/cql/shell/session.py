@@ -151,11 +151,11 @@ class _Failed:
                 failed, unit.quarantine = unit.quarantine, []
                 self._counts[unit.name] += len(failed)
                 self._last[unit.name] = last_line(failed[-1].failure)
-        return any(unit.stopped for unit in self._units)
+        return any(unit.halted for unit in self._units)
 
     def told(self) -> list[str]:
         """A sentence for each that has failed."""
-        stopped = {unit.name: last_line(unit.stopped) for unit in self._units if unit.stopped}
+        stopped = {unit.name: last_line(unit.halted) for unit in self._units if unit.halted}
         lost = "is missing in the results: please report it, with the statement and the tuples"
         sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]
         left_out = {name: count for name, count in self._counts.items() if name not in stopped}

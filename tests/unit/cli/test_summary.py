@@ -47,8 +47,8 @@ def test_detectors_that_raised_are_named_with_what_they_raised() -> None:
 
 def test_a_detector_that_has_stopped_is_said_to_have() -> None:
     text = told(units=[replace(UNIT, failed=1, errors={"ValueError: 13": 1}, stopped=True)], oracle_equal=False)
-    assert "Stops on node gate raised, and has stopped:\n  1 x ValueError: 13\n" in text
-    assert "oracle: no (40 events)\nStops stopped where it raised" in text
+    assert "Stops on node gate has stopped; 1 event left out:\n  1 x ValueError: 13\n" in text
+    assert "oracle: no (40 events)\nStops stopped where it raised, or what it rests on did" in text
 
 
 LEFT = LeftOut("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gate": 40}, 28_700_000_000, 140, "out/left/gate")

@@ -1,5 +1,6 @@
-"""An operator that raises out of ``apply`` stops; every event of the batch at which it did is listed, once."""
+"""An operator that raises out of ``apply`` stops; every event of the batch at which it did, and later, is listed, once."""
 
+import copy
 import math
 
 import pytest
@@ -46,12 +47,13 @@ def test_all_events_of_the_batch_are_listed():
     unit.push(Delta(items(1)), mark=1, promised=1, is_open=False)
     unit.push(Delta(items(2, 3, 4)), mark=4, promised=2, is_open=False)
     again = Unit("Fragile", Fragile(), 1, Policies(alpha=0.0))
-    again.restore(unit.state())
+    again.restore(copy.deepcopy(unit.state()))
     for each in (unit, again):
-        each.push(Delta(items(5)), mark=5, promised=END, is_open=False)
-        assert [failure.cause.id for failure in each.quarantine] == [2, 3, 4]
+        each.push(Delta(items(5, 6)), mark=6, promised=4, is_open=False)
+        each.push(Delta(retracts=items(6)), mark=6, promised=END, is_open=False)
+        assert [failure.cause.id for failure in each.quarantine] == [2, 3, 4, 5], "what is withdrawn was never there"
         assert all("the third" in failure.failure for failure in each.quarantine)
-    assert unit.statistics().failures == 3
+    assert unit.statistics().failures == 4
 
 
 @pytest.mark.parametrize("key", [2**63, -(2**63), 2**64, 10**20, -(10**20), 2**1023, True, 0, -1])

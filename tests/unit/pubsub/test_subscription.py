@@ -280,3 +280,11 @@ def test_whatever_a_node_says_the_reader_lives_and_owes_no_credit(words: list[by
         reader.changes(arrived)
         given_back += size
     assert given_back == sum(map(payload_size, sent))
+
+
+def test_what_has_stopped_is_told_and_what_came_before_stands() -> None:
+    reader = subscription()
+    for parts in (payload([tick(1), tick(4)]), [encode(Gap(0, 0, ["Low"], True))], payload(until=3)):
+        reader.receive(parts)
+    assert finals(reader) == [1], "it was withdrawn by name, so the rest is still good"
+    assert reader.interruptions == [Interruption(0, stopped=("Low",))]

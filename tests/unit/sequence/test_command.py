@@ -106,12 +106,16 @@ def test_why_not_shows_the_values_of_a_condition(trace: Path) -> None:
         (["EVENT Shelf s", "nowhere"], "there is no scenario 'nowhere'"),
         (["EVENT Shelf s", "tcp://127.0.0.1:1"], "--types-from"),
         (["@missing.sase", "TRACE"], "cannot read the query"),
-        (["EVENT Shelf s", "TRACE", "--why-not", "7"], "SOURCE:ID"),
+        (["EVENT Shelf s", "TRACE", "--why-not", "7"], "SOURCE:ID; the query reads shop.shelf:1 to shop.shelf:3"),
         (["EVENT Shelf s", "TRACE", "--why-not", "shop.shelf:99"], "no event shop.shelf:99"),
+        (["EVENT Shelf s", "TRACE", "--why-not", "shelf:1"], "that the query reads: shop.shelf:1 to shop.shelf:3"),
+        (["EVENT Shelf s", "TABLE"], "is no scenario: if it is a recording, write a nodes.toml"),
     ],
 )
 def test_mistakes(trace: Path, arguments: list[str], complaint: str) -> None:
-    filled = [str(trace) if argument == "TRACE" else argument for argument in arguments]
+    table = trace / "a.csv"
+    table.write_text("time,tag\n1,2\n", encoding="utf-8")
+    filled = [{"TRACE": str(trace), "TABLE": str(table)}.get(argument, argument) for argument in arguments]
     result = CliRunner().invoke(application(COMMANDS), ["query", *filled])
     assert result.exit_code == 2
     assert complaint in " ".join(result.output.split())

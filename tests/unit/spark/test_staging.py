@@ -31,6 +31,11 @@ def test_durations() -> None:
     for text, number in (("5ms", 5_000_000), (" 1.5 s", 1_500_000_000), ("2min", 120 * 10**9), ("7ns", 7), ("250us", 250_000)):
         assert parse_duration(text) == number
         assert parse_duration(format_duration(number)) == number
+    hour = 3_600 * 10**9
+    for text, number in {"1h": hour, "2 days": 48 * hour, "1.5 Weeks": 252 * hour, "3 msecs": 3_000_000}.items():
+        assert parse_duration(text) == number
+    with pytest.raises(QuantityError, match=r"\(ns, us, ms, s, min, h, d, week\), such as 5ms; did you mean 3 hours\?"):
+        parse_duration("3 huors")
     with pytest.raises(QuantityError, match="no duration"):
         parse_duration("5")
 

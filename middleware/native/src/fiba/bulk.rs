@@ -1,9 +1,15 @@
 //! Runs: one search, and one repair, for many entries (after Tangwongsan, Hirzel and Schneider, VLDB 2023).
 
+use std::mem::take;
+
 use pyo3::PyResult;
 
+use super::journal::Undo;
 use super::monoid::Monoid;
 use super::tree::{NIL, Node, Side, Time, Tree};
+
+/// Entries evicted one by one before it is worth while to cut off a run.
+const FEW: usize = 4;
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Insert a run whose times do not decrease. What is at a time already comes first, or is replaced.
@@ -101,11 +107,28 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(before - self.len)
     }
 
+    /// Take out all that is not after `last`: one by one if it is little, as a run if it is not.
+    #[inline]
+    pub fn advance(&mut self, last: K) -> PyResult<()> {
+        for _ in 0..FEW {
+            if self.oldest().is_none_or(|oldest| oldest > last) {
+                return Ok(());
+            }
+            self.evict_oldest()?;
+        }
+        self.bulk_evict(last).map(drop)
+    }
+
     /// Take out everything.
     pub fn clear(&mut self) -> usize {
         let count = self.len;
         for level in &mut self.dirty {
             level.clear();
+        }
+        if M::FALLIBLE && self.journal.is_open() {
+            let (nodes, aggs, times) = (take(&mut self.nodes), take(&mut self.aggs), take(&mut self.times));
+            let (slots, kids, free) = (take(&mut self.slots), take(&mut self.kids), take(&mut self.free));
+            self.journal.note(Undo::Emptied(Box::new((nodes, aggs, times, slots, kids, free))));
         }
         self.nodes.clear();
         self.aggs.clear();

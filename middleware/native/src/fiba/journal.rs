@@ -8,6 +8,9 @@ use std::mem::take;
 use super::monoid::Monoid;
 use super::tree::{Node, Time, Tree};
 
+/// All nodes of a tree, the columns they are in, and which of them are free.
+pub type Arena<K, M> = (Vec<Node>, Vec<<M as Monoid>::Agg>, Vec<K>, Vec<<M as Monoid>::Slot>, Vec<u32>, Vec<u32>);
+
 pub enum Undo<K, M: Monoid> {
     /// A node as it was before it changed.
     Node { x: u32, node: Node, agg: M::Agg, times: Vec<K>, slots: Vec<M::Slot>, kids: Vec<u32> },
@@ -19,17 +22,21 @@ pub enum Undo<K, M: Monoid> {
     Freed,
     /// The arena grew by a node.
     Grown,
+    /// The tree was emptied, and this was in it.
+    Emptied(Box<Arena<K, M>>),
 }
 
 pub struct Journal<K: Time, M: Monoid> {
     notes: Vec<Undo<K, M>>,
     /// Root, left and right finger, and size.
     head: (u32, u32, u32, usize),
+    /// Whether an operation is under way: those within it are part of it.
+    open: bool,
 }
 
 impl<K: Time, M: Monoid> Default for Journal<K, M> {
     fn default() -> Self {
-        Self { notes: Vec::new(), head: (0, 0, 0, 0) }
+        Self { notes: Vec::new(), head: (0, 0, 0, 0), open: false }
     }
 }
 
@@ -37,15 +44,20 @@ impl<K: Time, M: Monoid> Journal<K, M> {
     pub fn note(&mut self, undo: Undo<K, M>) {
         self.notes.push(undo);
     }
+
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
 }
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Run an operation as a whole or not at all.
     #[inline]
     pub fn atomic<T, E>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
-        if !M::FALLIBLE {
+        if !M::FALLIBLE || self.journal.open {
             return operation(self);
         }
+        self.journal.open = true;
         self.journal.notes.clear();
         self.journal.head = (self.root, self.left, self.right, self.len);
         let outcome = operation(self);
@@ -53,6 +65,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             self.undo();
         }
         self.journal.notes.clear();
+        self.journal.open = false;
         outcome
     }
 
@@ -90,6 +103,9 @@ impl<K: Time, M: Monoid> Tree<K, M> {
                 Undo::Reused(x) => self.free.push(x),
                 Undo::Freed => drop(self.free.pop()),
                 Undo::Grown => self.shrink(),
+                Undo::Emptied(arena) => {
+                    (self.nodes, self.aggs, self.times, self.slots, self.kids, self.free) = *arena;
+                }
             }
         }
         (self.root, self.left, self.right, self.len) = self.journal.head;

@@ -27,8 +27,9 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     pub fn repair(&mut self) -> PyResult<()> {
         let (mut left, mut right) = (NIL, NIL);
         for height in 0..=self.height(self.root) as usize {
-            let mut level = take(&mut self.dirty[height]);
-            for x in level.drain(..) {
+            let mut at = 0; // nodes stay listed until their level is done: where an operator raises, `undo` finds them there
+            while let Some(&x) = self.dirty[height].get(at) {
+                at += 1;
                 if self.height(x) as usize != height || !take(&mut self.nodes[x as usize].dirty) {
                     continue; // freed since
                 }
@@ -43,7 +44,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
                     Side::Right => right = x,
                 }
             }
-            self.dirty[height] = level;
+            self.dirty[height].clear();
         }
         self.refresh_left(left)?;
         self.refresh_right(right)

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use super::times::Stamps;
-use super::tree::Tree;
+use super::tree::{Time, Tree};
 use super::values::Values;
 
 pub type Object<'py> = Bound<'py, PyAny>;
@@ -30,9 +30,6 @@ pub trait Window: Send + Sync {
     fn check(&self) -> PyResult<()>;
 }
 
-/// Entries evicted one by one before it is worth while to cut off a run.
-const FEW: usize = 4;
-
 pub struct Typed<S: Stamps, M: Values> {
     pub stamps: S,
     pub tree: Tree<S::Time, M>,
@@ -42,18 +39,15 @@ impl<S: Stamps, M: Values> Typed<S, M> {
     pub fn boxed(stamps: S, monoid: M, min: usize) -> Box<dyn Window> {
         Box::new(Self { stamps, tree: Tree::new(monoid, min) })
     }
+}
 
-    /// Evict what is not after `last`.
-    #[inline]
-    fn advance(&mut self, last: S::Time) -> PyResult<()> {
-        for _ in 0..FEW {
-            if self.tree.oldest().is_none_or(|oldest| oldest > last) {
-                return Ok(());
-            }
-            self.tree.evict_oldest()?;
-        }
-        self.tree.bulk_evict(last).map(drop)
-    }
+/// Evict, insert, query.
+#[inline]
+fn one_round<K: Time, M: Values>(tree: &mut Tree<K, M>, last: K, time: K, slot: M::Slot) -> PyResult<M::Out> {
+    tree.advance(last)?;
+    tree.insert(time, slot, false)?;
+    let agg = tree.query()?;
+    tree.monoid.lower(agg.as_ref())
 }
 
 impl<S: Stamps, M: Values> Window for Typed<S, M> {
@@ -119,9 +113,8 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
         }
         let last = self.stamps.high(last, &mut self.tree)?;
         let time = self.stamps.take(time, &mut self.tree)?;
-        self.advance(last)?;
-        self.tree.insert(time, slot, false)?;
-        self.query(value.py())
+        let out = self.tree.atomic(|tree| one_round(tree, last, time, slot))?;
+        self.tree.monoid.give(value.py(), out)
     }
 
     fn rounds<'py>(&mut self, lasts: &Object<'py>, times: &Object<'py>, values: &Object<'py>) -> PyResult<Object<'py>> {
@@ -133,13 +126,10 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
         let times = self.stamps.column(times, &mut self.tree)?;
         super::errors::same_length(lasts.len(), slots.len())?;
         super::errors::same_length(times.len(), slots.len())?;
-        let mut outs = Vec::with_capacity(slots.len());
-        for ((last, time), slot) in lasts.into_iter().zip(times).zip(slots) {
-            self.advance(last)?;
-            self.tree.insert(time, slot, false)?;
-            let agg = self.tree.query()?;
-            outs.push(self.tree.monoid.lower(agg.as_ref())?);
-        }
+        let rounds = lasts.into_iter().zip(times).zip(slots);
+        let outs = self.tree.atomic(|tree| {
+            rounds.map(|((last, time), slot)| one_round(tree, last, time, slot)).collect::<PyResult<Vec<_>>>()
+        })?;
         self.tree.monoid.pack(values.py(), outs)
     }
 

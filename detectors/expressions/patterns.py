@@ -1,0 +1,142 @@
+"""Patterns of texts: LIKE by segments, REGEX by RE2. Neither ever goes back, whatever pattern and text are.
+
+Python's ``re`` tries every way in which a text may be divided among the parts of a pattern: exponentially many for some
+(``(a+)+b``), and n^k for k times ``%`` in a LIKE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+Matches = Callable[[str], bool]
+"""Whether a text matches."""
+
+LONGEST = 4_096
+"""Characters of a pattern that comes with the data."""
+
+_KEPT = 64
+"""Patterns that come with the data and are kept ready, of each kind."""
+
+_MEMORY, _MEMORY_OF_DATA = 8 << 20, 1 << 20
+"""Bytes that RE2 may use for a pattern: of a query, and of those that come with the data."""
+
+_PARTS = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL)
+_PLAIN_PARTS = re.compile(r"()(%)|(_)|(.)", re.DOTALL)
+
+
+class PatternError(ValueError):
+    """What is wrong with a regular expression."""
+
+
+def like(pattern: str, escapes: bool = True) -> Matches:
+    r"""A function that tells whether a whole text matches a LIKE pattern: % any characters, _ one; \ makes them plain.
+
+    The text between two % is looked for where it comes first behind what was found before: if any way matches, that does.
+    O(text) for segments without _, O(text * segment) for others.
+
+    >>> like("I%M")("IBM"), like(r"a\_b")("axb"), like("%a_c%")("xxabc"), like("ab%ba")("aba")
+    (True, False, True, False)
+    """
+    segments: list[list[str | None]] = [[]]  # None: any one character
+    for escaped, many, one, plain in (_PARTS if escapes else _PLAIN_PARTS).findall(pattern):
+        if many:
+            segments.append([])
+        else:
+            segments[-1].append(None if one else escaped or plain)
+    first, *others = segments
+    if not others:
+        return _alone(first)
+    *middle, last = others
+    starts, ends = _alone(first), _alone(last)
+    head, tail = len(first), len(last)
+    finders = [_finder(segment) for segment in middle if segment]
+
+    def matches(text: str) -> bool:
+        end = len(text) - tail
+        if end < head or not starts(text[:head]) or not ends(text[end:]):
+            return False
+        at = head
+        for find in finders:
+            at = find(text, at, end)
+            if at < 0:
+                return False
+        return True
+
+    return matches
+
+
+def _alone(segment: list[str | None]) -> Matches:
+    """Whether a text is a segment."""
+    if None not in segment:
+        return "".join(filter(None, segment)).__eq__
+    fixed = [(place, char) for place, char in enumerate(segment) if char is not None]
+    return lambda text: len(text) == len(segment) and all(text[place] == char for place, char in fixed)
+
+
+def _finder(segment: list[str | None]) -> Callable[[str, int, int], int]:
+    """What finds where a segment ends that comes first between two places of a text; -1 if it does not come."""
+    size = len(segment)
+    if None not in segment:
+        wanted = "".join(filter(None, segment))
+
+        def find(text: str, start: int, end: int) -> int:
+            at = text.find(wanted, start, end)
+            return at + size if at >= 0 else -1
+
+        return find
+    search = re.compile("".join("." if char is None else re.escape(char) for char in segment), re.DOTALL).search
+
+    def find_open(text: str, start: int, end: int) -> int:  # a pattern of one length: nothing to go back to
+        found = search(text, start, end)
+        return found.end() if found is not None else -1
+
+    return find_open
+
+
+def regex(pattern: str, memory: int = _MEMORY) -> Matches:
+    """A function that searches a text for a regular expression in the syntax of RE2. O(text). Raises PatternError.
+
+    >>> regex("^a.c$")("abc"), regex("(a+)+$")("a" * 100_000 + "b")
+    (True, False)
+    """
+    import re2  # few queries need it
+
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, memory
+    try:
+        search = re2.compile(pattern, options).search
+    except (re2.error, UnicodeError) as error:
+        why = error.args[0] if error.args else error
+        raise PatternError(why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)) from None
+
+    def matches(text: str) -> bool:
+        try:
+            return search(text) is not None
+        except UnicodeEncodeError:  # half a surrogate pair, which is no character
+            return search(text.encode("utf-8", "replace").decode("utf-8")) is not None
+
+    return matches
+
+
+_like_of_data = lru_cache(_KEPT)(like)
+
+
+@lru_cache(_KEPT)
+def _regex_of_data(pattern: str) -> Matches | None:
+    try:
+        return regex(pattern, _MEMORY_OF_DATA)
+    except PatternError:
+        return None
+
+
+def matches_like(text: str, pattern: str) -> bool | None:
+    """LIKE with a pattern that is itself computed; NULL if it is too long."""
+    return _like_of_data(pattern)(text) if len(pattern) <= LONGEST else None
+
+
+def matches_regex(text: str, pattern: str) -> bool | None:
+    """REGEX with a pattern that is itself computed; NULL if it is none, or too long."""
+    found = _regex_of_data(pattern) if len(pattern) <= LONGEST else None
+    return None if found is None else found(text)
