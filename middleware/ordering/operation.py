@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
-from operator import attrgetter
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from middleware.change import Delta
-from middleware.event import NEVER, TS, Event
+from middleware.event import END, NEVER, TS, Event
 from middleware.operator import Operator
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
@@ -24,35 +24,36 @@ class Ready(NamedTuple):
     behind: list[Event]
 
 
-_MUCH = 4_096
-"""Results kept before it is worth while to look which of them are final."""
-
-_ID = attrgetter("id")
+_MANY = 64
+"""Changes kept before it is worth while to look which of them are final."""
 
 
 class Standing:
-    """The results of one operation that have been published and are not final, by id."""
+    """What an operation has published and is not final: changes are kept as they go out, and netted when that is asked."""
 
-    def __init__(self, results: Iterable[Event] = ()) -> None:
-        self._results = {event.id: event for event in results}
-        self._due = _MUCH
+    def __init__(self, results: Sequence[Event] = ()) -> None:
+        self._changes = [(END, Delta(list(results)))] if results else []
+        self._due = _MANY
 
     def note(self, out: Delta, final: int) -> None:
         """Changes go out. Amortised O(1) each."""
-        results = self._results
-        for event in out.retracts:
-            results.pop(event.id, None)
-        if out.revises:
-            results.update([(new.id, new) for _, new in out.revises])
-        if out.inserts:
-            results.update(zip(map(_ID, out.inserts), out.inserts, strict=True))
-        if len(results) > self._due:
-            self._due = 2 * len(self.above(final)) + _MUCH
+        events = [*out.inserts, *out.retracts, *chain.from_iterable(out.revises)]
+        self._changes.append((max(map(TS, events)), Delta(out.inserts.copy(), out.revises.copy(), out.retracts.copy())))
+        if len(self._changes) > self._due:
+            self._changes = [each for each in self._changes if each[0] > final]
+            self._due = 2 * len(self._changes) + _MANY
 
     def above(self, final: int) -> list[Event]:
-        """Those later than ``final``; the others are forgotten. O(results)."""
-        self._results = {number: event for number, event in self._results.items() if event.ts > final}
-        return list(self._results.values())
+        """The results later than ``final``; the others are forgotten. O(changes)."""
+        results: dict[int, Event] = {}
+        for _, changes in self._changes:
+            for event in changes.retracts:
+                results.pop(event.id, None)
+            results.update((new.id, new) for _, new in changes.revises)
+            results.update((event.id, event) for event in changes.inserts)
+        standing = [event for event in results.values() if event.ts > final]
+        self._changes = [(max(map(TS, standing), default=final), Delta(standing))]
+        return standing
 
 
 class OperatorLane:
