@@ -1,6 +1,7 @@
 """The attributes of an instance: in its ``__dict__``, in slots over the whole MRO, or what its ``__getstate__`` says they are.
 
-What is saved of an instance is what ``copy`` and ``pickle`` would save, as a dict by name that ``state`` can copy.
+What is saved of an instance is what ``copy`` and ``pickle`` would save, as a dict by name that ``state`` can copy; but for what
+its class names as ``unchanging``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ def slots(kind: type) -> tuple[str, ...]:
 
 
 @cache
+def unchanging(kind: type) -> tuple[str, ...]:
+    """The names of the attributes that are no part of the state: they are as the instance was made with."""
+    return tuple(getattr(kind, "unchanging", ()))
+
+
+@cache
+def _saved_slots(kind: type) -> tuple[str, ...]:
+    return tuple(name for name in slots(kind) if name not in unchanging(kind))
+
+
+@cache
 def gives_state(kind: type) -> bool:
     """Whether a class says itself what its state is, with ``__getstate__`` or ``__setstate__``."""
     return any(name in vars(owner) for owner in kind.__mro__[:-1] for name in (_GIVEN, "__setstate__"))
@@ -29,25 +41,28 @@ def gives_state(kind: type) -> bool:
 
 @cache
 def has_dict_only(kind: type) -> bool:
-    """Whether all there is of an instance of this class is its ``__dict__``."""
-    return not slots(kind) and not gives_state(kind)
+    """Whether all there is to save of an instance of this class is its ``__dict__``."""
+    return not _saved_slots(kind) and not gives_state(kind) and set(unchanging(kind)) <= set(slots(kind))
 
 
 def attributes(instance: Any) -> dict[str, Any]:
-    """All that makes up an instance, by name. Shares what it holds with the instance, and may be its very ``__dict__``."""
+    """All that is to be saved of an instance, by name. Shares what it holds with it, and may be its very ``__dict__``."""
     kind: type = type(instance)
     own: dict[str, Any] = vars(instance)
     if has_dict_only(kind):
         return own
     if gives_state(kind):
         return {_GIVEN: instance.__getstate__()}
-    return own | _filled_slots(instance)
+    fixed = unchanging(kind)
+    return {name: value for name, value in own.items() if name not in fixed} | _filled_slots(instance)
 
 
 def set_attributes(instance: Any, values: dict[str, Any]) -> None:
-    """Have an instance be made up of ``values``, as ``attributes`` gives them, and of nothing else."""
-    own = vars(instance)
-    own.clear()
+    """Have an instance be made up of ``values``, as ``attributes`` gives them, and of what is unchanging."""
+    kind: type = type(instance)
+    own, fixed = vars(instance), unchanging(kind)
+    for name in [name for name in own if name not in fixed]:
+        del own[name]
     for name in _filled_slots(instance):
         object.__delattr__(instance, name)
     if _GIVEN not in values:
@@ -88,7 +103,7 @@ def _add(instance: Any, values: dict[str, Any]) -> None:
 def _filled_slots(instance: Any) -> dict[str, Any]:
     kind: type = type(instance)
     filled = {}
-    for name in slots(kind):
+    for name in _saved_slots(kind):
         try:
             filled[name] = object.__getattribute__(instance, name)
         except AttributeError:  # never set, or deleted: it is to be so again

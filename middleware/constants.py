@@ -7,7 +7,7 @@ comparison (``Constants``), and an error.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from middleware.errors import DetectorError
@@ -119,21 +119,23 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class Constants:
-    """What the class of a detector holds, as it was when this was made."""
+    """What the class of a detector holds, and what its instances hold for good, as it was when this was made."""
 
-    def __init__(self, kind: type, base: type) -> None:
+    def __init__(self, kind: type, base: type, unchanging: Mapping[str, Any]) -> None:
         self._kind = kind
         self._base = base
+        self._unchanging: dict[Name, Any] = {(kind, name): value for name, value in unchanging.items()}
         self._were = self._pictures()
 
     def changing(self) -> list[str]:
         """The names of what changes whenever it is used, and of which that cannot be seen: generators, running hashes."""
-        held = held_by(self._kind, self._base)
+        held = held_by(self._kind, self._base) | self._unchanging
         moving = [name for name, value in held.items() if isinstance(value, Iterator) or hasattr(value, "hexdigest")]
         return [spoken(name) for name in moving if isinstance(reduction(held[name]), str)]
 
     def _pictures(self) -> dict[Name, Any]:
-        return {name: picture(value) for name, value in held_by(self._kind, self._base).items()}
+        held = held_by(self._kind, self._base) | self._unchanging
+        return {name: picture(value) for name, value in held.items()}
 
     def changed(self) -> list[str]:
         """The names of what is not as it was. O(size of what the class holds)."""

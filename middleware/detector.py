@@ -10,7 +10,16 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from middleware.attributes import as_given, attributes, given, gives_state, has_dict_only, set_attributes, slots
+from middleware.attributes import (
+    as_given,
+    attributes,
+    given,
+    gives_state,
+    has_dict_only,
+    set_attributes,
+    slots,
+    unchanging,
+)
 from middleware.constants import Constants, reduction
 from middleware.errors import DetectorError
 from middleware.event import Event, EventType, check_event_type, type_name
@@ -34,6 +43,8 @@ class Detector:
         how much earlier (ns) than its cause it may stamp a result.
     ``version``
         of its state: raise it with any change after which a stored state means something else, and give it ``migrate``.
+    ``unchanging``
+        names of attributes that stay as they were made (a setup, a table, a model): no part of the state, shared by all keys.
     ``identity``
         what makes a result the same one in the next replay: "cause", that the same event leads to it; "time", that it
         occurs at the same time. Declare "time" where any of several events may be the one that brings a result out
@@ -64,6 +75,7 @@ class Detector:
     backdate: int = 0
     identity: ClassVar[Literal["cause", "time"]] = "cause"
     version: ClassVar[int] = 1
+    unchanging: ClassVar[tuple[str, ...]] = ()
 
     def on_event(self, event: Any) -> Result:
         """Take the next event in order; return None, an event, or an iterable of events."""
@@ -237,13 +249,20 @@ def fresh(detector: Detector) -> Detector:
     """
     kind = type(detector)
     other = object.__new__(kind) if leaves_state(kind) else copy.copy(detector)
+    for name, value in _fixed(detector).items():
+        object.__setattr__(other, name, value)
     other.restore(detector.snapshot())
     return other
 
 
 def constants(detector: Detector) -> Constants:
-    """What the class of a detector holds: it is to stay as it is while instances run."""
-    return Constants(type(detector), Detector)
+    """What the class of a detector holds, and what is unchanging: it is to stay as it is while instances run."""
+    return Constants(type(detector), Detector, _fixed(detector))
+
+
+def _fixed(detector: Detector) -> dict[str, Any]:
+    kind: type = type(detector)
+    return {name: getattr(detector, name) for name in unchanging(kind) if hasattr(detector, name)}
 
 
 def check_state(detector: Detector, name: str) -> None:
@@ -292,6 +311,8 @@ def check_declaration(detector: Detector) -> None:
         raise DetectorError(f"{name} subscribes to nothing: set subscribes = (SomeEvent,)")
     if stray := set(detector.clock) - set(detector.subscribes):
         raise DetectorError(f"{name}.clock names types it does not read: {', '.join(sorted(map(type_name, stray)))}")
+    if not isinstance(detector.unchanging, tuple) or not all(isinstance(each, str) for each in detector.unchanging):
+        raise DetectorError(f"{name}.unchanging must be a tuple of names of attributes, not {detector.unchanging!r}")
     if not isinstance(detector.backdate, int) or detector.backdate < 0:
         raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, not {detector.backdate!r}")
     if detector.identity not in ("cause", "time"):

@@ -32,7 +32,7 @@ class BallHits(Detector):
     15 ms below (so that noise upon one peak makes no second hit), at once, without waiting for the top of the peak.
     """
 
-    __slots__ = ("_balls",)
+    __slots__ = unchanging = ("_balls",)
     subscribes, publishes, key = (Position,), (BallHit,), "sensor"
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -68,7 +68,7 @@ class BallsInPlay(Detector):
     Reads BallMotion; publishes BallInPlay and BallOutOfPlay in turn. Other balls on the pitch are ignored meanwhile.
     """
 
-    __slots__ = ("_bounds",)
+    __slots__ = unchanging = ("_bounds",)
     subscribes, publishes = (BallMotion,), (BallInPlay, BallOutOfPlay)
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -103,7 +103,7 @@ class LineCrossings(Detector):
     velocity, the ball crossed the line last passed between the posts (to the ball's radius) and under the bar, or not.
     """
 
-    __slots__ = ("_goals", "_pitch")
+    __slots__ = unchanging = ("_goals", "_pitch")
     subscribes, publishes = (BallOutOfPlay,), (BallInGoal, BallOverGoalLine, BallOverTouchLine)
 
     def __init__(self, setup: Setting = "generated") -> None:

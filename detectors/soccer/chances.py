@@ -115,7 +115,7 @@ class Rebounds(Detector):
 class Scores(Detector):
     """Level 6. Reads Goal; publishes a Score for each team. O(1) an event."""
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (Goal,), (Score,)
 
     def __init__(self, setup: Setting = "generated") -> None:

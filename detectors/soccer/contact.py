@@ -44,7 +44,7 @@ class NearBall(Detector):
     every motion of the ball concerns every player. What it publishes is keyed by player.
     """
 
-    __slots__ = ("_slots", "_wearers")
+    __slots__ = unchanging = ("_slots", "_wearers")
     subscribes, publishes = (PlayerMotion, BallMotion, BallInPlay, BallOutOfPlay), (Near, NotNear, Nearest)
 
     def __init__(self, setup: Setting = "generated") -> None:

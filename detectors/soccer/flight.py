@@ -92,7 +92,7 @@ class Bounces(Detector):
 class Woodworks(Detector):
     """Level 2. Reads BallHit; publishes Woodwork for a hit within 0.4 m of a post or of the bar. Stateless, O(goals)."""
 
-    __slots__ = ("_goals",)
+    __slots__ = unchanging = ("_goals",)
     subscribes, publishes = (BallHit,), (Woodwork,)
 
     REACH = 0.4

@@ -57,7 +57,7 @@ class BlockHeight(SoccerEvent, frozen=True):
 class _Squad(Detector):
     """The last known place of each player of one team."""
 
-    __slots__ = ("_field", "_keepers")
+    __slots__ = unchanging = ("_field", "_keepers")
     subscribes, key = (PlayerPlace,), "team"
 
     KEEPER = False
@@ -193,7 +193,7 @@ class BlockHeights(Detector):
     its mean depth passes 0.38 or 0.55 of the field, with 2 m of slack. O(1) an event.
     """
 
-    __slots__ = ("_limits",)
+    __slots__ = unchanging = ("_limits",)
     subscribes, publishes, key = (TeamShape,), (BlockHeight,), "team"
 
     HEIGHTS = ("low", "middle", "high")

@@ -72,7 +72,7 @@ class Clearances(Detector):
     that goes at 16 m/s or more, towards the opponents. Stateless, O(1).
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (Kick,), (Clearance,)
 
     DEPTH = 25.0
@@ -101,7 +101,7 @@ class Crosses(Detector):
     goal line, at 8 m/s or more, that would come to the middle of the penalty area within 3 s. Stateless, O(1).
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (Kick,), (Cross,)
 
     WIDE = 12.0

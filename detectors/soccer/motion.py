@@ -1,7 +1,7 @@
 """Levels 1 and 2, motion: thins the stream of raw positions to what the upper levels need.
 
-Detectors here and elsewhere in this package keep what never changes in ``__slots__`` and their state in plain
-attributes, so that a snapshot copies the state alone.
+Detectors here and elsewhere in this package name what never changes as ``unchanging``, and keep it in slots: a snapshot copies
+the state alone, as plainly as it can.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Motions(Detector):
     one with a value that is no finite number altogether. Rounded to cm and 0.1 m/s.
     """
 
-    __slots__ = ("_balls", "_phases", "_wearers")
+    __slots__ = unchanging = ("_balls", "_phases", "_wearers")
     subscribes, publishes, key = (Position,), (LimbMotion, BallMotion), "sensor"
     backdate, identity = LIMB_WINDOW, "time"
 

@@ -59,7 +59,7 @@ class LineBreaks(Detector):
     nearer to the goal line than the last line of the team that defends it, and BallBeforeLine when it is not any more. O(1).
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (BallPlace, DefensiveLine), (BallBehindLine, BallBeforeLine)
 
     BY = 1.0
@@ -97,7 +97,7 @@ class OffsidePositions(Detector):
     OnsideAgain when he is not any more. Judged when he is heard of (twice a second). O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PlayerPlace, BallPlace, DefensiveLine), (OffsidePosition, OnsideAgain)
 
     BY = 0.5

@@ -102,7 +102,7 @@ class PassPaths(Detector):
     the touches at its two ends. O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PlayerHitsBall, Pass), (PassPath,)
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -160,7 +160,7 @@ class LongPasses(Detector):
 class SwitchesOfPlay(Detector):
     """Level 9. Reads PassPath; publishes SwitchOfPlay for one that went 25 m across and over the middle. Stateless, O(1)."""
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath,), (SwitchOfPlay,)
 
     ACROSS = 25.0
@@ -185,7 +185,7 @@ class ProgressivePasses(Detector):
     quarter, and by 10 m at least. Stateless, O(1).
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath,), (ProgressivePass,)
 
     LEAST = 10.0
@@ -208,7 +208,7 @@ class ProgressivePasses(Detector):
 class PassesIntoBox(Detector):
     """Level 9. Reads PassPath; publishes PassIntoBox for one from outside the opponents' penalty area into it. O(1)."""
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath,), (PassIntoBox,)
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -232,7 +232,7 @@ class ThroughPasses(Detector):
     back, so that the line at its end says nothing). O(1) an event, O(changes of the line in 5 s) a pass.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath, DefensiveLine), (ThroughPass,)
 
     BY = 1.0

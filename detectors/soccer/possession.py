@@ -64,7 +64,7 @@ class DeadBalls(Detector):
     the laws of the game give (by who touched it last), then Restart.
     """
 
-    __slots__ = ("_opponent",)
+    __slots__ = unchanging = ("_opponent",)
     subscribes = (BallInGoal, BallOverGoalLine, BallOverTouchLine, PlayerHitsBall)
     publishes = (DeadBall, Restart)
 

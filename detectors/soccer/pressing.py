@@ -142,7 +142,7 @@ class Counterpresses(Detector):
     when the team that lost the ball puts an opponent under pressure within five seconds; once a loss. O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (TeamPossession, UnderPressure), (Counterpress,)
 
     WITHIN = 5 * SECOND
@@ -174,7 +174,7 @@ class PressingPhases(Detector):
     fifteen seconds, and at each further one. O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (UnderPressure,), (Pressing,)
 
     WITHIN = 15 * SECOND

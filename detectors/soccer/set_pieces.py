@@ -144,7 +144,7 @@ class PenaltyKicks(Detector):
     Stateless, O(1).
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (FreeKick,), (PenaltyKick,)
 
     OFF = 0.7

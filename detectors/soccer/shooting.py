@@ -34,7 +34,7 @@ class Shots(Detector):
     above the bar.
     """
 
-    __slots__ = ("_goals",)
+    __slots__ = unchanging = ("_goals",)
     subscribes, publishes = (Kick,), (ShotOnGoal,)
 
     SPEED = 15.0
@@ -102,7 +102,7 @@ class ShotOutcomes(Detector):
     touch by an opponent, or when the ball goes out, within 4 s of the shot. A team-mate's touch ends the shot unheard.
     """
 
-    __slots__ = ("_keepers",)
+    __slots__ = unchanging = ("_keepers",)
     subscribes = (ShotOnGoal, PlayerHitsBall, BallInGoal, BallOverGoalLine, BallOverTouchLine)
     publishes = (BlockedShot, Save, MissedShot)
 
@@ -139,7 +139,7 @@ class Goals(Detector):
     last player to touch the ball in the five seconds before, or the defender who put it in (``own_goal``).
     """
 
-    __slots__ = ("_opponent",)
+    __slots__ = unchanging = ("_opponent",)
     subscribes, publishes = (BallInGoal, PlayerHitsBall), (Goal,)
 
     RECENT = 5 * SECOND

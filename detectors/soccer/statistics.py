@@ -79,7 +79,7 @@ class PossessionShares(Detector):
     over. A team has the ball from its first touch to the other's; stops of play count for who touched it last. O(1).
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (TeamPossession,), (PossessionShare,)
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -210,7 +210,7 @@ class MatchFigures(Detector):
     its events in each minute but the first (what came before it is counted). O(1) an event.
     """
 
-    __slots__ = ("_teams",)
+    __slots__ = unchanging = ("_teams",)
     subscribes = (Pass, FailedPass, ShotOnGoal, CornerKick, Score, PossessionShare, AttackStatistics, MatchPhase)
     publishes = (MatchStatistics,)
 

@@ -129,7 +129,7 @@ class PlayerZones(Detector):
     another one (and at first). O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes, key = (PlayerPlace,), (PlayerZone,), "player"
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -150,7 +150,7 @@ class BallZones(Detector):
     team when it is another one. O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (BallPlace,), (BallZone,)
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -172,7 +172,7 @@ class BallBoxes(Detector):
     for the team that attacks there. O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (BallPlace, BallOutOfPlay), (BallInBox, BallOutOfBox)
 
     def __init__(self, setup: Setting = "generated") -> None:
@@ -203,7 +203,7 @@ class BoxRuns(Detector):
     RunOutOfBox in turn. O(1) an event.
     """
 
-    __slots__ = ("_field",)
+    __slots__ = unchanging = ("_field",)
     subscribes, publishes, key = (PlayerPlace,), (RunIntoBox, RunOutOfBox), "player"
 
     def __init__(self, setup: Setting = "generated") -> None:

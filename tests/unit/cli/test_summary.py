@@ -13,8 +13,8 @@ from middleware.cli.summary import Latency, RunSummary, Summary, UnitSummary, sh
 
 UNIT = UnitSummary("Stops", "gate", 1, 2.5, 0.5, 1_000, 0, 3, 40, 2, 0)
 RUN = RunSummary(
-    events=1_000, seconds=1.0, duplicates=0, late=0, early=42, corrected=2, finals=40, violations={}, oracle_equal=True,
-    latency_by_type={}, units=[UNIT], cpu={"gate": 0.5}, busy={"gate": 0.25}, memory={"gate": 1},
+    events=1_000, seconds=1.0, duplicates=0, clashes=0, late=0, early=42, corrected=2, finals=40, violations={},
+    oracle_equal=True, latency_by_type={}, units=[UNIT], cpu={"gate": 0.5}, busy={"gate": 0.25}, memory={"gate": 1},
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from detectors.soccer.events import Position
 from middleware.errors import TraceError
 from middleware.runtime.scenario import load_scenario
 from middleware.spark import prepared
@@ -26,7 +27,10 @@ mapping = "cellar.toml"
 name = "here"
 detectors = ["*"]
 """
-MAPPING = 'type = "T"\nts = { column = "t", unit = "s" }\nsource = { column = "s" }\n[fields]\n'
+MAPPING = 'type = "soccer.Position"\nts = { column = "t", unit = "s" }\nsource = { column = "s" }\n[fields]\n' + "".join(
+    f'{name} = {{ column = "t", type = "{"int" if name == "sensor" else "float"}" }}\n'
+    for name in Position.__struct_fields__[:-4]
+)
 
 
 @pytest.fixture

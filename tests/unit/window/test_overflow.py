@@ -63,5 +63,5 @@ def test_a_run_lists_them_once_they_are_final_and_goes_on(kind):
     values = [BIG, BIG, 1, BIG, 7]
     times = [1, 2, 21, 3, 41]
     events = [Amount(1, value, ts=ts, id=n) for n, (value, ts) in enumerate(zip(values, times, strict=True))]
-    found = engine.run(events, [Windows(Amount, kind, {"total": (SUM, "value")}, name="Totals")], batch=1)
+    found = engine.run(events, [Windows(Amount, kind, {"total": (SUM, "value")}, name="Totals")], batch=1, failing="skip")
     assert [each.total for each in found.finals["Totals"]] == [1, 7]
