@@ -96,8 +96,8 @@ class OperatorLane:
         self.counts.failures += len(failures)
         return failures
 
-    def state(self) -> tuple[Any, ...]:
-        """All that the operation needs to go on in another process."""
+    def state(self, final: int) -> tuple[Any, ...]:
+        """All that the operation needs to go on in another process. To be encoded before it runs on."""
         failed = self._operation.failures
         return (
             None if self.stopped else self._operation.snapshot(),
@@ -114,6 +114,13 @@ class OperatorLane:
         if self.stopped is None:
             self._operation.restore(operation)
         self._operation.failures = failed
+
+    def part(self, count: int) -> list[Any]:
+        """``state`` has it all."""
+        return []
+
+    def restore_part(self, part: list[Any]) -> None:
+        """There are no parts."""
 
     def _check(self) -> None:
         """Operations check themselves in tests of their own."""

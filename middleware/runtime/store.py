@@ -16,18 +16,21 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import msgspec
 import structlog
 
 from middleware.clock import SECOND
+from middleware.durability.checkpoint import Piece
 from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.journal import Record, decode_record, encode_record
+from middleware.runtime import pieces
+from middleware.runtime.pieces import Pieces, rows_of
 
-FORMAT = 2
-"""Of the file; another one is refused."""
+FORMAT = 3
+"""Of the file; the one before it is brought to this, another one is refused."""
 
 _RETRY = 1.0
 _TRANSIENT = frozenset(
@@ -35,8 +38,8 @@ _TRANSIENT = frozenset(
 )
 """What a machine may get over (no room, memory or file descriptors): tried again. Anything else would come back for ever."""
 
-_PART = 512 * 2**10
-"""Bytes of a record or a checkpoint in one row: SQLite takes no more than 10^9 in one, and either may have more."""
+_TRIMMED = 32
+"""Records that are forgotten in one transaction at the most."""
 
 _running = time.monotonic_ns
 _META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
@@ -47,8 +50,6 @@ CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, first INTEGER NOT NU
 CREATE INDEX IF NOT EXISTS log_last ON log (last);
 CREATE TABLE IF NOT EXISTS log_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS log_rest_number ON log_rest (number);
-CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS checkpoint_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 """
 
 _ADVICE = (
@@ -92,7 +93,9 @@ class Store:
             undo.callback(self._read.close)
             undo.pop_all()
         self._failure: StateError | None = None
-        self._queue: deque[tuple[Write, bytes | None]] = deque()
+        self._queue: deque[Write | Piece] = deque()
+        self._pieces = Pieces()
+        self._needed, self._trimming = 0, False
         self._done: deque[int] = deque()
         self._work = threading.Condition()
         self._closing = False
@@ -116,11 +119,13 @@ class Store:
 
     def _open(self, name: str) -> None:
         self._read.execute(_META)
-        if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
+        if (found := self._meta("format", lambda before: before or FORMAT)) == FORMAT - 1:
+            pieces.upgrade(self._read)
+        elif found != FORMAT:
             raise StateError(
                 f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it, or another state folder"
             )
-        self._read.executescript(_SCHEMA)
+        self._read.executescript(_SCHEMA + pieces.SCHEMA)
         self._claim(name)
         self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
         self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
@@ -143,11 +148,12 @@ class Store:
         first = "SELECT coalesce((SELECT min(number) FROM log), (SELECT max(number) + 1 FROM checkpoint), 1)"
         return all(number == 1 for (number,) in self._rows(first))
 
-    def checkpoint(self) -> bytes | None:
-        """The last checkpoint."""
-        for number, data in self._rows("SELECT number, data FROM checkpoint ORDER BY number DESC LIMIT 1"):
-            rest = self._rows("SELECT data FROM checkpoint_rest WHERE number = ? ORDER BY part", number)
-            return b"".join([data, *(part for (part,) in rest)])
+    def checkpoint(self) -> Iterator[bytes] | None:
+        """The pieces of the last checkpoint that is complete, in order."""
+        for (number,) in self._rows("SELECT max(number) FROM checkpoint"):
+            if number is not None:
+                rows = self._rows("SELECT part, data FROM piece WHERE number = ? ORDER BY id", number)
+                return pieces.joined(cast("Iterator[tuple[int, bytes]]", rows))
         return None
 
     def behind_checkpoint(self) -> Iterator[Record]:
@@ -176,7 +182,7 @@ class Store:
 
     def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
         try:
-            yield from self._read.execute(query, values)
+            yield from iter(self._read.execute(query, values).fetchone, None)
         except sqlite3.Error as error:
             raise StateError(f"{self.file} cannot be read: {error}; {_advice(error)}") from None
 
@@ -188,17 +194,12 @@ class Store:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, write: Write) -> int:
-        """Begin to store; returns the size of the checkpoint in it, or 0. The checkpoint is taken before this returns.
-
-        Raises StateError if nothing can be stored any more.
-        """
+    def write(self, item: Write | Piece) -> None:
+        """Begin to store. Raises StateError if nothing can be stored any more."""
         self._check_writer()
-        checkpoint = write.checkpoint() if write.checkpoint is not None else None
         with self._work:
-            self._queue.append((write, checkpoint))
+            self._queue.append(item)
             self._work.notify()
-        return len(checkpoint) if checkpoint is not None else 0
 
     def stored(self) -> int | None:
         """The number of the last record stored, if that has changed since the last time.
@@ -242,17 +243,27 @@ class Store:
                 while batch := self._next_batch():
                     if not self._is_stored(connection, batch):
                         break
+                    self._tidy(connection)
         except BaseException as error:
             self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error)}")
             self._tell()
 
-    def _next_batch(self) -> list[tuple[Write, bytes | None]]:
+    def _next_batch(self) -> list[Write | Piece]:
         """What is to be stored next; nothing if the store is closed."""
         with self._work:
             self._work.wait_for(lambda: self._queue or self._closing)
             return list(self._queue)
 
-    def _is_stored(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> bool:
+    def _tidy(self, connection: sqlite3.Connection) -> None:
+        """While nothing waits, forget what has served, a little at a time."""
+        try:
+            while (self._trimming or self._pieces.stale) and not self._queue and not self._closing:
+                self._commit(connection, [])
+        except sqlite3.Error:  # the next record will meet it, too, and say so
+            with suppress(sqlite3.Error):
+                connection.rollback()
+
+    def _is_stored(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> bool:
         """Store a batch, however long the disk will not have it; False if the store is closed meanwhile."""
         while True:
             try:
@@ -270,7 +281,7 @@ class Store:
         with self._work:
             for _ in batch:
                 self._queue.popleft()
-            self._done.append(batch[-1][0].record.number)
+            self._done += [item.record.number for item in batch if isinstance(item, Write)][-1:]
         self._tell()
         return True
 
@@ -279,44 +290,45 @@ class Store:
         with suppress(BlockingIOError):  # full: it has not heeded what was told before
             os.write(self._wake, b"!")
 
-    def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> None:
+    def _commit(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> None:
         now = self._aged + _running()
+        writes = [item for item in batch if isinstance(item, Write)]
         rows = []
         rest: list[tuple[int, memoryview]] = []
-        for write, _ in batch:
-            record = write.record
-            first, *parts = _parts(encode_record(record))
+        for record in (write.record for write in writes):
+            first, *parts = rows_of(encode_record(record))
             last = record.first + sum(1 for _ in record.blocks())
             rows.append((record.number, record.first, last, now, len(first) + sum(map(len, parts)), first))
             rest += [(record.number, part) for part in parts]
+        came = [piece for item in batch for piece in (item.pieces if isinstance(item, Write) else (item,))]
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
         connection.executemany("INSERT INTO log_rest (number, data) VALUES (?, ?)", rest)
-        taken = next(((write.record.number, data) for write, data in reversed(batch) if data is not None), None)
-        if taken is not None:
-            number, (first, *parts) = taken[0], _parts(taken[1])
-            connection.execute("DELETE FROM checkpoint")
-            connection.execute("DELETE FROM checkpoint_rest")
-            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (number, now, first))
-            rest = [(number, part) for part in parts]
-            connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", rest)
+        if writes:
+            self._needed = writes[-1].needed
+        self._trimming |= self._pieces.keep(connection, came, now)
+        self._pieces.forget_some(connection)
         held = self._bytes + sum(row[4] for row in rows)
         oldest = 0
-        if taken is not None:
-            held, oldest = self._trim(connection, batch[-1][0].needed, now, held)
+        if self._trimming:
+            held, oldest = self._trim(connection, now, held)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'bytes'", (held,))
         connection.execute("COMMIT")
         self._bytes = held
         self._oldest = max(self._oldest, oldest)
 
-    def _trim(self, connection: sqlite3.Connection, needed: int, now: int, held: int) -> tuple[int, int]:
-        """Forget what lies below the checkpoint and has been kept long enough; the bytes left, and where the log begins."""
+    def _trim(self, connection: sqlite3.Connection, now: int, held: int) -> tuple[int, int]:
+        """Forget some of what lies below the checkpoint and has been kept long enough; the bytes left, and where the log
+        begins."""
         oldest, at_least, keep = 0, 0, self._retention
         below = "number < (SELECT max(number) FROM checkpoint)"
-        rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number")
-        for number, last, at, size in rows:
-            patience = 1 if last <= needed else 4
+        rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number LIMIT ?", (_TRIMMED,))
+        found = rows.fetchall()
+        self._trimming = len(found) == _TRIMMED
+        for number, last, at, size in found:
+            patience = 1 if last <= self._needed else 4
             if now - at <= keep.age * patience and held <= keep.size * patience:
+                self._trimming = False
                 break
             at_least, held, oldest = number, held - size, last
         if at_least:
@@ -364,12 +376,6 @@ def _code(error: BaseException) -> int:
 
 def _advice(error: BaseException) -> str:
     return _ADVICE_FOR_NOW if _code(error) in _TRANSIENT else _ADVICE
-
-
-def _parts(data: bytes) -> list[memoryview]:
-    """What goes into one row each; at least one."""
-    view = memoryview(data)
-    return [view[start : start + _PART] for start in range(0, len(data) or 1, _PART)]
 
 
 def _locked(file: Path) -> IO[bytes]:
