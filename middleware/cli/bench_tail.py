@@ -34,6 +34,7 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub.journal import Journal
 from middleware.pubsub.lasting import LastingBroker
 from middleware.runtime import keeper
+from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.keeper import Keeper
 from middleware.runtime.node import Node
@@ -235,7 +236,8 @@ def _serve(pipe: Connection, folder: Path | None) -> None:
     pipe.send(node.address)
     asked = threading.Thread(target=_answer, args=(pipe, node), daemon=True)
     asked.start()
-    node.run()
+    with calm():
+        node.run()
 
 
 def _answer(pipe: Connection, node: Node) -> None:

@@ -34,6 +34,10 @@ class Piece(msgspec.Struct):
     data: bytes
 
     @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @property
     def is_last(self) -> bool:
         """Whether the checkpoint is complete with it."""
         return self.data[_SUM : _SUM + 1] == _LAST

@@ -27,6 +27,7 @@ from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.journal import Record, decode_record, encode_record
 from middleware.runtime import pieces
+from middleware.runtime.folding import Folding
 from middleware.runtime.pieces import Pieces, rows_of
 
 FORMAT = 3
@@ -239,10 +240,12 @@ class Store:
     def _write_all(self) -> None:
         """The thread. However it ends, the node's own thread learns of it."""
         try:
-            with closing(self._connect()) as connection:
+            with closing(self._connect()) as connection, closing(Folding(self._connect)) as folding:
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
                 while batch := self._next_batch():
                     if not self._is_stored(connection, batch):
                         break
+                    folding.written(connection, sum(item.size for item in batch))
                     self._tidy(connection)
         except BaseException as error:
             self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error)}")
