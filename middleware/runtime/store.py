@@ -26,9 +26,9 @@ from middleware.durability.checkpoint import Piece
 from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.journal import Record, decode_record, encode_record
-from middleware.runtime import pieces
+from middleware.runtime import checkpoints
+from middleware.runtime.checkpoints import Pieces, rows_of
 from middleware.runtime.folding import Folding
-from middleware.runtime.pieces import Pieces, rows_of
 
 FORMAT = 3
 """Of the file; the one before it is brought to this, another one is refused."""
@@ -121,12 +121,12 @@ class Store:
     def _open(self, name: str) -> None:
         self._read.execute(_META)
         if (found := self._meta("format", lambda before: before or FORMAT)) == FORMAT - 1:
-            pieces.upgrade(self._read)
+            checkpoints.upgrade(self._read)
         elif found != FORMAT:
             raise StateError(
                 f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it, or another state folder"
             )
-        self._read.executescript(_SCHEMA + pieces.SCHEMA)
+        self._read.executescript(_SCHEMA + checkpoints.SCHEMA)
         self._claim(name)
         self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
         self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
@@ -154,7 +154,7 @@ class Store:
         for (number,) in self._rows("SELECT max(number) FROM checkpoint"):
             if number is not None:
                 rows = self._rows("SELECT part, data FROM piece WHERE number = ? ORDER BY id", number)
-                return pieces.joined(cast("Iterator[tuple[int, bytes]]", rows))
+                return checkpoints.joined(cast("Iterator[tuple[int, bytes]]", rows))
         return None
 
     def behind_checkpoint(self) -> Iterator[Record]:

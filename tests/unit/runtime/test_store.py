@@ -18,7 +18,7 @@ from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.codec import BlockHead
 from middleware.pubsub.journal import Made, Record
-from middleware.runtime import pieces as rows
+from middleware.runtime import checkpoints as rows
 from middleware.runtime import store as stores
 from middleware.runtime.store import Retention, Store
 
