@@ -63,7 +63,9 @@ def node(
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
     if name not in chosen.places:
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
-    addresses = {each.name: each.address for each in chosen.plan.nodes} | _addresses(address or [])
+    given = _addresses(address or [])
+    addresses = {each.name: each.address for each in chosen.plan.nodes} | given
+    binds = {each.name: each.bind for each in chosen.plan.nodes if each.bind is not None and each.name not in given}
     if addresses[name].rpartition(":")[2] in ("*", "0") and len(addresses) > 1:
         raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
     own = Keys.given(keys, allow_list)
@@ -79,7 +81,7 @@ def node(
     try:
         running = Node(
             name,
-            addresses[name],
+            binds.get(name, addresses[name]),
             addresses,
             reporter,
             chosen.types,

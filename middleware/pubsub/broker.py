@@ -16,12 +16,14 @@ from msgspec.structs import replace
 
 from middleware.change import Batch, Delta
 from middleware.clock import SECOND
-from middleware.errors import WireError
+from middleware.errors import EventError, WireError
 from middleware.event import EventTypes
 from middleware.pubsub.admission import objection
 from middleware.pubsub.books import Books
 from middleware.pubsub.codec import (
     LARGEST_BLOCK,
+    MOST_NAME_BYTES,
+    MOST_TYPES,
     Answer,
     BlockHead,
     Changes,
@@ -36,8 +38,10 @@ from middleware.pubsub.codec import (
     decode_payload,
     encode,
     encode_delta,
+    is_interest,
     sendable,
 )
+from middleware.pubsub.dialling import Dialling
 from middleware.pubsub.effects import BrokerStatistics, Closed, Effects
 from middleware.pubsub.gate import Gate
 from middleware.pubsub.inbox import Inbox
@@ -48,7 +52,7 @@ from middleware.pubsub.merge import retractions_first
 from middleware.pubsub.peer import Channel, Peer
 from middleware.pubsub.posting import begin, note_passed, pass_on, post_news, serve
 from middleware.pubsub.pressure import Pressure
-from middleware.pubsub.routing import RoutingTable, check_pattern, wanted
+from middleware.pubsub.routing import RoutingTable, check_pattern, fitted, wanted
 from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.waiting import NodeStatus, UnitStatus, status_of
 from middleware.pubsub.wire import Data, Hello, Parts, Refusal, decode_frame, encode_frame
@@ -92,6 +96,8 @@ class Broker:
     ) -> None:
         self.name, self.subscriptions, self.publications = name, frozenset(subscriptions), frozenset(publications)
         self.drops: Drops = Counter()
+        if len(self.publications) > MOST_TYPES:
+            raise EventError(f"node {name} would publish {len(self.publications):,} types; others take {MOST_TYPES:,} at most")
         self._derivations = derivations if derivations is not None else {}
         self._types = types if types is not None else EventTypes()
         self._codec = EventCodec(self._types)
@@ -121,13 +127,13 @@ class Broker:
         self.questions: dict[PeerKey, int] = {}
         """Who wants to know what streams wait for; the owner answers."""
         self._owner = owner
-        self._dialled = frozenset(peers) - {name}
+        self._dialling = Dialling(frozenset(peers) - {name}, now)
+        self._dialled = self._dialling.names
         self._missing = set(self._dialled)
         self._books.gather(bool(self._missing))
         self._early: list[tuple[BlockHead, bytes]] = []
         """What the local detectors made while peers were missing: those may want it, and have had no chance to say so."""
-        for peer in sorted(self._dialled):
-            self._dial(peer)
+        self._dial_due()
 
     # -- channels and links -------------------------------------------------------------------------------------------
 
@@ -162,12 +168,19 @@ class Broker:
         if (peer := self._channels.get(channel)) is not None:
             peer.link.broken()
 
+    def turned_out(self, channel: Channel, reason: str) -> None:
+        """Whoever is behind a channel has no business here any more."""
+        if (peer := self._channels.get(channel)) is not None:
+            peer.link.refuse(f"node {self.name}: {reason}")
+
     def _next_epoch(self) -> int:
         self._epoch += 1
         return self._epoch
 
-    def _dial(self, name: str) -> None:
-        self._attach(Peer("node", name, Link(self.name, "node", self._next_epoch(), self._now, dials=True), name))
+    def _dial_due(self) -> None:
+        for name in self._dialling.due(self._now):
+            if ("node", name) not in self._peers:  # it may have dialled meanwhile
+                self._attach(Peer("node", name, Link(self.name, "node", self._next_epoch(), self._now, dials=True), name))
 
     def _attach(self, peer: Peer) -> None:
         self._peers[peer.key] = self._channels[peer.channel] = peer
@@ -248,8 +261,9 @@ class Broker:
             self.drops[f"frames to a {peer.role} that left"] += lost
         self._left[f"{peer.role}: {reason.partition(':')[0]}"] += 1
         self._effects.closed.append(Closed(peer.role, peer.name, reason, lost))
-        if peer.role == "node" and peer.name in self._dialled and self._closing is None:
-            self._dial(peer.name)
+        if peer.role == "node" and self._closing is None:
+            self._dialling.lost(peer.name, peer.link.refused, self._now)
+            self._dial_due()
 
     # -- payloads -----------------------------------------------------------------------------------------------------
 
@@ -270,6 +284,8 @@ class Broker:
                 self._broken(peer.key, payload.types)
         except WireError as error:
             self.drops[str(error).split(":", 1)[0]] += 1
+            if peer.role != "publisher" and is_interest(parts[0]) and peer.link.closed is None:  # else it waits for ever
+                peer.link.refuse(f"node {self.name} cannot take its subscription: it is malformed")
 
     def _broken(self, key: PeerKey, types: Collection[str] = ()) -> None:
         """Changes from a node are missing: of these types, or of all it ever had; and so of all that rests on them here."""
@@ -325,6 +341,7 @@ class Broker:
         is_back = peer.key in self._books.ever
         if peer.role == "node":
             self.joined.append(peer.name)
+            self._dialling.joined(peer.name)
         if begin(peer, self.journal, interest):
             self.drops["gap for a reader"] += 1
         return is_back
@@ -469,6 +486,7 @@ class Broker:
         for key in [key for key, until in self._awaited.items() if now >= until and self._closing is None]:
             del self._awaited[key]
             self._leave(key)
+        self._dial_due()
         interest = self._current_interest()
         for peer in list(self._peers.values()):
             self._post(peer, interest, now)
@@ -522,8 +540,8 @@ class Broker:
             if self.journal is not None:
                 wants |= self.journal.wants()
             raw = self._books.raw_here()
-            paused = self._pressure.paused
-            now = Interest(0, sorted(wants), "block", sorted(raw), sorted(self.publications), sorted(paused))
+            named, paused = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, self._pressure.paused))
+            now = Interest(0, named, "block", sorted(raw), sorted(self.publications), paused)
             now.keeps = self.journal is not None
             if self._interest.number == 0 or replace(self._interest, number=0) != now:
                 self._interest = replace(now, number=self._interest.number + 1)

@@ -29,7 +29,10 @@ BLOCK_TARGET = 256 * 1024
 """Bytes at which senders begin another block or frame: small beside the credit of a link, so that frames flow."""
 
 MOST_TYPES = 10_000
-"""Types, or patterns of types, that one peer may name."""
+"""Types, or patterns of types, that one peer may name; what a node names for all who are attached to it is made to fit."""
+
+MOST_NAME_BYTES = 2**20
+"""Bytes of the patterns that a node names, so that all it says of itself fits into a frame."""
 
 OnSlow = Literal["block", "disconnect"]
 TypeName = Annotated[str, msgspec.Meta(max_length=256)]
@@ -167,6 +170,11 @@ def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
     if blocks != len(parts) - 1:
         raise WireError(f"malformed payload: its header names {blocks} blocks, {len(parts) - 1} follow")
     return payload
+
+
+def is_interest(header: bytes) -> bool:
+    """Whether the header of a payload, well formed or not, means to be an Interest."""
+    return len(header) > 1 and header[0] >> 4 == 0x9 and header[1] == 1
 
 
 def array_of(records: list[bytes]) -> bytes:

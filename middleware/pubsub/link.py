@@ -38,6 +38,13 @@ LAZY = 20 * MILLISECOND
 RETRY = 100 * MILLISECOND
 """Shortest time between two requests, or two answers, to send again; and between two Hellos."""
 
+_MOST_IN_VAIN = 7
+"""How often the same is sent again before a peer that takes none of it is refused.
+
+The pauses double from RETRY on, so this is longer than SILENCE: whoever is cut off in one direction only is given up as dead
+before. Without it a peer that asks and does not read could have the same bytes put into its channel for ever.
+"""
+
 
 class LinkStatistics(msgspec.Struct):
     """Counts of one end of a link; bytes are of payload."""
@@ -61,7 +68,7 @@ class Link:
         self.outbox: list[Parts] = []
         self.closed: str | None = None
         self.refused = False
-        """Whether it was closed because the peer will not have it."""
+        """Whether it was closed because one end will not have the other."""
         self.up = False
         self.peer: Hello | None = None
         self.held = False
@@ -83,6 +90,7 @@ class Link:
         self._sent = self._acked = self._sent_bytes = self._peer_limit = 0
         self._received = self._received_bytes = self._consumed_bytes = self._limit = 0
         self._ack_due = self._asked = False
+        self._in_vain = 0
         self._bye: str | None = None
         self._returns = False
         self.queued_bytes = self.unacked_bytes = 0
@@ -131,7 +139,7 @@ class Link:
     def refuse(self, reason: str) -> None:
         """Leave at once: what is queued or under way is lost."""
         self.outbox.append([encode_frame(Refusal(reason, True))])
-        self.closed = reason
+        self.closed, self.refused = reason, True
 
     def _flush(self) -> None:
         queue = self._queue
@@ -166,8 +174,13 @@ class Link:
             self.outbox.append([encode_frame(Data(self.epoch, seq, self._received, limit, parts[0])), *parts[1:]])
 
     def _resend(self, now: int) -> None:
-        if self._unacked and now - self._resent_at >= RETRY:
+        """Send again what is not acknowledged, ever more rarely while nothing of it is taken: it may be that nobody reads."""
+        if self._unacked and now - self._resent_at >= RETRY << self._in_vain:
+            if self._in_vain == _MOST_IN_VAIN:
+                self.refuse("it asks again and again for what it does not take")
+                return
             self._resent_at = now
+            self._in_vain += 1
             self._count.resent += len(self._unacked)
             for seq, parts, _ in self._unacked:
                 self._write(seq, parts)
@@ -237,6 +250,8 @@ class Link:
         """The peer has everything up to ``received`` and grants ``limit`` bytes."""
         received = min(received, self._sent)  # a peer cannot have what was never sent
         unacked = self._unacked
+        if unacked and unacked[0][0] <= received:
+            self._in_vain = 0
         while unacked and unacked[0][0] <= received:
             _, parts, size = unacked.popleft()
             self.unacked_bytes -= size
@@ -341,7 +356,6 @@ class Link:
             self._queue.appendleft((self.greeting, payload_size(self.greeting)))
             self.queued_bytes += self._queue[0][1]
         known = hello.peer_epoch == self.epoch
-        self._resent_at = now - RETRY
         self._settled(hello.received if known else 0, hello.limit)
         self._resend(now)
         self.up = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from middleware.errors import EventError
@@ -29,9 +29,52 @@ def matches(pattern: str, type_name: str) -> bool:
     return pattern == type_name
 
 
-def wanted(patterns: Iterable[str], type_name: str) -> bool:
-    """Whether any of the patterns covers the type name."""
-    return any(matches(pattern, type_name) for pattern in patterns)
+def wanted(patterns: Collection[str], type_name: str) -> bool:
+    """Whether any of the patterns, best given as a set, covers the type name. O(dots in the name)."""
+    if not patterns:
+        return False
+    if type_name in patterns or "*" in patterns:
+        return True
+    dot = type_name.find(".")
+    while dot >= 0:
+        if type_name[: dot + 1] + "*" in patterns:
+            return True
+        dot = type_name.find(".", dot + 1)
+    return False
+
+
+def fitted(patterns: Collection[str], most: int, most_bytes: int) -> list[str]:
+    """At most so many patterns, of so many bytes in all, that cover at least what the given ones do; sorted.
+
+    What is too much is widened, ``a.b.C`` to ``a.b.*``, then to ``a.*`` and ``*``: the deepest first, so that as little as may
+    be is covered that nobody asked for.
+
+    >>> fitted(["b.x.C", "b.x.D", "A"], 2, 100)
+    ['A', 'b.x.*']
+    """
+    found = frozenset(patterns)
+    while len(found) > most or sum(map(len, found)) > most_bytes:
+        deepest = max(map(_depth, found))
+        found = frozenset(_widened(pattern) if _depth(pattern) == deepest else pattern for pattern in found)
+    return sorted(pattern for pattern in found if not _is_covered(pattern, found))
+
+
+def _depth(pattern: str) -> int:
+    return 0 if pattern == "*" else 1 + pattern.count(".")
+
+
+def _widened(pattern: str) -> str:
+    stem, _, _ = pattern.removesuffix(".*").rpartition(".")
+    return f"{stem}.*" if stem else "*"
+
+
+def _is_covered(pattern: str, patterns: frozenset[str]) -> bool:
+    """Whether another of the patterns covers all that this one does."""
+    while pattern != "*":
+        pattern = _widened(pattern)
+        if pattern in patterns:
+            return True
+    return False
 
 
 class RoutingTable(Generic[Subscriber]):

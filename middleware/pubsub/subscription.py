@@ -15,10 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.change import Advance, Batch, Change, Delta, Insert
-from middleware.errors import WireError
+from middleware.errors import EventError, WireError
 from middleware.event import NEVER, Event, type_name
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.codec import (
+    MOST_TYPES,
     Changes,
     Drops,
     EventCodec,
@@ -86,6 +87,11 @@ class Subscription:
         resumes: bool = False,
         after: Mark | None = None,
     ) -> None:
+        if len(patterns) > MOST_TYPES:
+            raise EventError(
+                f"{len(patterns):,} types are more than a node takes from one subscriber ({MOST_TYPES:,}): "
+                "subscribe to prefixes such as 'soccer.*', or to '*'"
+            )
         self.ready = False
         self.progress = NEVER
         self.events = 0

@@ -1,4 +1,4 @@
-"""CURVE keys: files, the allow-list, and the gatekeeper that lets only listed keys in.
+"""CURVE keys: files, the allow-list, and what a socket needs of them.
 
 A key file belongs to one node or client and holds its pair; only its owner can read it. The allow-list has one line for
 each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` that begins a line or a word begins a comment. The only mark is
@@ -11,11 +11,9 @@ import os
 import struct
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import zmq
-from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils import z85
 
 from middleware.errors import KeyFileError
@@ -25,7 +23,8 @@ DEPLOY = "deploy"
 
 _MARKS = frozenset({DEPLOY})
 
-_DOMAIN = "slackline"
+DOMAIN = "slackline"
+"""Of ZeroMQ's authentication: one for all."""
 
 
 class KeyPair(msgspec.Struct, frozen=True):
@@ -84,11 +83,15 @@ def load_keys(path: Path) -> KeyPair:
 
 
 def load_allowed(path: Path) -> list[Allowed]:
-    """The lines of an allow-list. Raises KeyFileError with the number of a line that is wrong."""
+    """The lines of an allow-list. Raises KeyFileError with the number of a line that is wrong, or if others can change it."""
     try:
-        lines = path.read_text().splitlines()
+        status, lines = path.stat(), path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise KeyFileError(f"cannot read allow-list {path}: {error}") from None
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        raise KeyFileError(
+            f"allow-list {path} can be changed by others, who could let themselves in: own it yourself, and 'chmod go-w {path}'"
+        )
     allowed: list[Allowed] = []
     for number, line in enumerate(lines, 1):
         words = _without_comment(line.split())
@@ -124,15 +127,24 @@ def _checked(key: str) -> str:
 class Keys:
     """What one process needs for CURVE: its own pair, and the public keys of those it lets in and dials."""
 
-    def __init__(self, own: KeyPair, allowed: list[Allowed]) -> None:
+    def __init__(self, own: KeyPair, allowed: list[Allowed], allow_list: Path | None = None) -> None:
         self.own = own
+        self._allow_list = allow_list
+        self._list(allowed)
+
+    def _list(self, allowed: list[Allowed]) -> None:
         self._by_key = {entry.key: entry for entry in allowed}
         self._by_name = {entry.name: entry for entry in allowed}
 
     @classmethod
     def load(cls, key_file: Path | str, allow_list: Path | str) -> Keys:
         """From a key file and an allow-list."""
-        return cls(load_keys(Path(key_file)), load_allowed(Path(allow_list)))
+        return cls(load_keys(Path(key_file)), load_allowed(Path(allow_list)), Path(allow_list))
+
+    def reload(self) -> None:
+        """Read the allow-list again, if these keys came from files. Raises KeyFileError; then what was listed still is."""
+        if self._allow_list is not None:
+            self._list(load_allowed(self._allow_list))
 
     @classmethod
     def given(cls, key_file: Path | None, allow_list: Path | None) -> Keys | None:
@@ -158,11 +170,18 @@ class Keys:
         except KeyError:
             raise KeyFileError(f"the allow-list has no key of node {name!r}: add a line 'KEY {name}'") from None
 
+    def listed(self, name: str | None) -> str | None:
+        """As ``key_of``, or None if there is none."""
+        try:
+            return self.key_of(name)
+        except KeyFileError:
+            return None
+
     def secure_server(self, socket: zmq.Socket[bytes]) -> None:
         """Let only listed keys attach; a Gatekeeper must be there."""
         self._own(socket)
         socket.setsockopt(zmq.CURVE_SERVER, 1)
-        socket.setsockopt_string(zmq.ZAP_DOMAIN, _DOMAIN)
+        socket.setsockopt_string(zmq.ZAP_DOMAIN, DOMAIN)
 
     def secure_client(self, socket: zmq.Socket[bytes], node: str | None) -> None:
         """Talk to none but the holder of that node's key."""
@@ -172,25 +191,3 @@ class Keys:
     def _own(self, socket: zmq.Socket[bytes]) -> None:
         socket.setsockopt(zmq.CURVE_PUBLICKEY, self.own.public.encode())
         socket.setsockopt(zmq.CURVE_SECRETKEY, self.own.secret.encode())
-
-
-class Gatekeeper:
-    """Answers ZeroMQ's question (ZAP) whether a key may attach, in a thread of its own. Counts those it turned away."""
-
-    def __init__(self, context: zmq.Context[Any], keys: Keys) -> None:
-        self.refused = 0
-        self._keys = keys
-        self._thread = ThreadAuthenticator(context)
-        self._thread.start()
-        self._thread.configure_curve_callback(_DOMAIN, credentials_provider=self)
-
-    def callback(self, domain: str, key: bytes) -> bool:
-        """Called by the authenticator: whether the key (Z85) is listed."""
-        if self._keys.entry(key.decode()) is not None:
-            return True
-        self.refused += 1
-        return False
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._thread.stop()

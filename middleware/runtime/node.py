@@ -15,7 +15,7 @@ import structlog
 from middleware.change import Batch
 from middleware.clock import MILLISECOND, SECOND
 from middleware.durability.core import Doings, Recoverable
-from middleware.errors import StateError
+from middleware.errors import KeyFileError, StateError
 from middleware.event import EventTypes
 from middleware.ordering.alpha import INTERVAL
 from middleware.pubsub.broker import Broker
@@ -115,7 +115,8 @@ class Node:
         self._warned: set[str] = set()
         self._processor = processor
         self._store = store
-        self._stop = threading.Event()
+        self._stop, self._relist = threading.Event(), threading.Event()
+        self._has_keys = keys is not None
         self._transport = Transport(keys)
         try:
             self.address = self._transport.bind(bind)
@@ -159,7 +160,10 @@ class Node:
             self._keeper = Keeper(self._broker, processor, types, store, rebuild)
 
     def run(self) -> None:
-        """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye."""
+        """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye.
+
+        SIGHUP has the allow-list read again; without keys there is none, and it ends the node, too.
+        """
         handlers = self._catch_signals()
         _log.info("node runs", node=self.name, address=self.address)
         try:
@@ -180,6 +184,10 @@ class Node:
             stack.callback(self._ledger.close)
             stack.callback(self._transport.close)
 
+    def read_allow_list_again(self) -> None:
+        """Have it read before the next step; may be called from any thread. Who is no longer listed is turned out."""
+        self._relist.set()
+
     def stop(self) -> None:
         """Ask the loop to end; may be called from any thread, or from the processor."""
         self._stop.set()
@@ -193,11 +201,28 @@ class Node:
             return {}
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            self._stop.set()
+            if number == signal.SIGHUP and self._has_keys:
+                self._relist.set()
+            else:
+                self._stop.set()
 
-        return {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        return {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+    def _read_allow_list(self) -> None:
+        """Who is no longer listed is turned out at once; a list that cannot be read changes nothing."""
+        self._relist.clear()
+        try:
+            gone = self._transport.relist()
+        except KeyFileError as error:
+            _log.error("the allow-list stays as it was", node=self.name, why=str(error))
+            return
+        for channel in gone:
+            self._broker.turned_out(channel, "this key is not on the allow-list any more")
+        _log.info("allow-list read again", node=self.name, turned_out=len(gone))
 
     def _step(self, timeout: float) -> None:
+        if self._relist.is_set():
+            self._read_allow_list()
         start = time.monotonic_ns() + self._receive(timeout)
         self._process()
         if self._broker.questions:

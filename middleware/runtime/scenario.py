@@ -118,12 +118,15 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A node: where it is reached (port ``*``: any free one on this machine), and its detectors (``*``: all that are left).
 
+    ``bind``
+        where it listens, if that is not where others reach it: tcp://0.0.0.0:PORT, behind a translated or moved address.
     ``durability``
         "disk": what it has acknowledged survives a crash. "memory": it does not. Default: disk for the node that is fed.
     """
 
     name: str
     address: str = "tcp://127.0.0.1:*"
+    bind: str | None = None
     detectors: tuple[str, ...] = ()
     durability: Literal["disk", "memory"] | None = None
 

@@ -5,15 +5,28 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from socket import AF_INET6, getaddrinfo
 from urllib.parse import urlsplit
 
 import zmq
 
 from middleware.errors import NetworkError
-from middleware.pubsub.codec import MAX_FRAME
-from middleware.runtime.keys import Gatekeeper, Keys
+from middleware.runtime.gatekeeper import HANDSHAKE, Gatekeeper
+from middleware.runtime.keys import Allowed, Keys
+from middleware.runtime.pieces import PIECE, cut, joined
 
 _MOST_AT_ONCE = 1_000
+_MOST_UNSENT = 16_384
+"""Messages that may wait in the pipe of one connection: far beyond what credit allows, so it only stops what nobody reads.
+What does not fit is lost, as if the channel had broken, and the link protocol sends it again."""
+
+_HEARTBEAT, _DEAD_AFTER = 1_000, 3_000
+"""Each connection is tried every so often, and is given up and dialled anew when nothing came back for so long (ms): well
+before the link protocol gives up the peer, so that a link that works again is found while the peer still counts as there."""
+
+_DIAL_FOR, _DIAL_AGAIN_FIRST, _DIAL_AGAIN = 1_000, 50, 500
+"""How long one attempt to connect may take, and the shortest and the longest pause before the next one (ms)."""
+
 _MOST_OWNERS = 10_000
 
 # Plain integers: combining the flags as enum members, for every part of every message, costs more than the rest of a send.
@@ -84,7 +97,9 @@ class Transport:
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
         self._names: dict[zmq.Socket[bytes], str] = {}
         self._gatekeeper: Gatekeeper | None = None
-        self._owners: dict[bytes, str] = {}
+        self._owners: dict[bytes, Allowed | None] = {}
+        self._dialled: dict[str, tuple[str, str | None, str]] = {}
+        """Address, node and its key, by channel."""
 
     def bind(self, address: str) -> str:
         """Let others attach at ``address``; the address in full, if it left the port open. Raises NetworkError."""
@@ -92,11 +107,15 @@ class Transport:
         with self._socket(zmq.ROUTER) as socket:
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             if self._keys is not None:
-                self._gatekeeper = Gatekeeper(self._context, self._keys)
+                self._gatekeeper = Gatekeeper(self._context, self._keys, socket)
                 self._keys.secure_server(socket)
+            _speak_ip(socket, address)
             try:
                 socket.bind(address)
             except zmq.ZMQError as error:
+                if self._gatekeeper is not None:
+                    self._gatekeeper.stop()
+                    self._gatekeeper = None
                 raise NetworkError(f"cannot bind {address}: {error}; is another node running there?") from None
             self._router = socket
         return socket.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -109,10 +128,13 @@ class Transport:
         check_address(address, self._keys)
         with self._socket(zmq.DEALER) as socket:
             socket.setsockopt(zmq.IMMEDIATE, 1)
-            socket.setsockopt(zmq.RECONNECT_IVL, 50)
-            socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
+            socket.setsockopt(zmq.CONNECT_TIMEOUT, _DIAL_FOR)
+            socket.setsockopt(zmq.RECONNECT_IVL, _DIAL_AGAIN_FIRST)
+            socket.setsockopt(zmq.RECONNECT_IVL_MAX, _DIAL_AGAIN)
             if self._keys is not None:
                 self._keys.secure_client(socket, node)
+                self._dialled[name] = (address, node, self._keys.key_of(node))
+            _speak_ip(socket, address)
             try:
                 socket.connect(address)
             except zmq.ZMQError as error:
@@ -128,10 +150,16 @@ class Transport:
         """
         socket = self._context.socket(kind)
         try:
-            socket.setsockopt(zmq.SNDHWM, 0)  # bounded by the credit of the links
+            socket.setsockopt(zmq.SNDHWM, _MOST_UNSENT)
+            socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT)
+            socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _DEAD_AFTER)
+            socket.setsockopt(zmq.HEARTBEAT_TTL, _DEAD_AFTER)  # the other end's wait, if it dies on this one
+            socket.setsockopt(
+                zmq.TCP_MAXRT, _DEAD_AFTER
+            )  # who takes no bytes for so long has its connection, and what waits in it, dropped
             socket.setsockopt(zmq.LINGER, 200)
-            # Beyond MAX_FRAME the codec refuses and counts; this is for the memory.
-            socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_FRAME)
+            socket.setsockopt(zmq.MAXMSGSIZE, PIECE + 1_024)
+            socket.setsockopt(zmq.HANDSHAKE_IVL, round(HANDSHAKE * 1_000))
             yield socket
         except BaseException:
             socket.close(linger=0)
@@ -156,37 +184,69 @@ class Transport:
                 parts = [first]
                 while option(_RCVMORE):
                     parts.append(receive(_NOBLOCK))
-                if name is None:
-                    yield parts[0], parts[1:]
-                else:
-                    yield name, parts
+                if name is not None:
+                    yield name, joined(parts)
+                elif self._gatekeeper is None or self._owners.get(parts[0]) is not None:
+                    yield parts[0], joined(parts[1:])
         except zmq.Again:
             return
 
     def owner(self, channel: Hashable) -> str | None:
         """The name that the allow-list has for who is behind a channel of the ROUTER; None without keys."""
-        return self._owners.get(channel) if isinstance(channel, bytes) else None
+        entry = self._owners.get(channel) if isinstance(channel, bytes) else None
+        return entry.name if entry is not None else None
+
+    def relist(self) -> list[Hashable]:
+        """Read the allow-list again: the channels of those whose key is not listed as it was, who are heard no more.
+
+        Nodes whose key has changed are dialled anew. Raises KeyFileError; then all is as before.
+        """
+        if self._keys is None:
+            return []
+        self._keys.reload()
+        entry = self._keys.entry
+        gone: list[Hashable] = [
+            channel for channel, owner in self._owners.items() if owner is not None and entry(owner.key) != owner
+        ]
+        self._owners.update(dict.fromkeys([channel for channel in gone if isinstance(channel, bytes)], None))
+        for name, (address, node, key) in list(self._dialled.items()):
+            listed = self._keys.listed(node)
+            if listed != key and name in self._dealers:
+                self._hang_up(name)
+                gone.append(name)
+            if listed is not None and name not in self._dealers:
+                self.dial(name, address, node)
+        return gone
+
+    def _hang_up(self, name: str) -> None:
+        socket = self._dealers.pop(name)
+        del self._names[socket]
+        self._poller.unregister(socket)
+        socket.close(linger=0)
 
     def _receive_channel(self, socket: zmq.Socket[bytes]) -> bytes:
         """The first part at a ROUTER with keys; the message carries the key that ZeroMQ has checked."""
         frame = socket.recv(_NOBLOCK, copy=False)
         channel = frame.bytes
         if channel not in self._owners and self._keys is not None:
-            entry = self._keys.entry(str(frame.get("User-Id")))
             if len(self._owners) >= _MOST_OWNERS:
                 self._owners.clear()  # of channels long gone; the others are looked up again
-            self._owners[channel] = entry.name if entry is not None else ""
+            self._owners[channel] = self._keys.entry(str(frame.get("User-Id")))
         return channel
 
     def send(self, channel: Hashable, parts: list[bytes]) -> bool:
         """Send a message without waiting. False if the channel is broken: then it is lost."""
+        if max(map(len, parts)) > PIECE:
+            parts = cut(parts)
         try:
             if isinstance(channel, bytes):
                 assert self._router is not None
                 send = self._router.send
                 send(channel, _MORE)
             else:
-                send = self._dealers[str(channel)].send
+                if (dealer := self._dealers.get(str(channel))) is None:
+                    return False  # its key is not listed any more
+                send = dealer.send
             for part in parts[:-1]:
                 send(part, _MORE)
             send(parts[-1], _NOBLOCK)
@@ -198,9 +258,25 @@ class Transport:
 
     def close(self) -> None:
         """Close all sockets; what was sent has a moment to leave."""
-        sockets = [*self._dealers.values(), *([self._router] if self._router is not None else [])]
-        for socket in sockets:
-            socket.close()
         if self._gatekeeper is not None:
             self._gatekeeper.stop()
+        for socket in [*self._dealers.values(), *([self._router] if self._router is not None else [])]:
+            socket.close()
         self._context.term()
+
+
+def _speak_ip(socket: zmq.Socket[bytes], address: str) -> None:
+    """Have a socket speak IPv6 where the address wants that: ZeroMQ speaks version 4 alone if not told."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if parts.scheme == "tcp" and (":" in host or _has_only_version_6(host)):
+        socket.setsockopt(zmq.IPV6, 1)
+
+
+def _has_only_version_6(host: str) -> bool:
+    if host == "*" or host.replace(".", "").isdigit():
+        return False
+    try:
+        return {family for family, *_ in getaddrinfo(host, None)} == {AF_INET6}
+    except OSError:
+        return False  # unknown as yet; ZeroMQ looks it up again

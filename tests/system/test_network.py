@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing as mp
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -337,3 +339,20 @@ def test_a_time_out_of_range_is_told_to_whoever_publishes_it_and_costs_nothing_e
             publisher.publish(hits(0, 3))
             assert collect(subscriber, 3) == hits(0, 3)
             assert node.statistics().drops == {}
+
+
+def test_version_6_of_the_internet_protocol() -> None:
+    with contextlib.closing(socket.socket(socket.AF_INET6)) as held:
+        try:
+            held.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6 loopback")
+    with (
+        node_thread("a", "tcp://[::1]:*", types=TYPES) as node,
+        Subscriber(node.address, Hit) as subscriber,
+        Publisher(node.address) as publisher,
+    ):
+        assert node.address.startswith("tcp://[::1]:")
+        subscriber.wait_ready(DEADLINE)
+        publisher.publish(hits(0, 10))
+        assert collect(subscriber, 10) == hits(0, 10)

@@ -9,12 +9,15 @@ from msgspec.structs import replace
 
 from middleware.change import Batch, Delta
 from middleware.clock import MILLISECOND, SECOND
+from middleware.errors import EventError
 from middleware.event import END, NEVER, Event, EventTypes
-from middleware.pubsub.broker import GATHER
+from middleware.pubsub.broker import GATHER, Broker
 from middleware.pubsub.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode, encode_delta
 from middleware.pubsub.ingress import Bounds, Ingress
 from middleware.pubsub.link import LinkStatistics
 from middleware.pubsub.peer import SPREAD
+from middleware.pubsub.subscription import Subscription
+from middleware.pubsub.wire import Hello, Refusal, decode_frame, encode_frame
 from middleware.testing.simulation import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 
@@ -257,3 +260,38 @@ def test_a_broker_without_types_looks_for_repeats_too() -> None:
     assert ingress.admit(BlockHead("Ping", 1), b"\xc1", decode=False) == []
     assert ingress.admit(*block([ping(3)]), decode=False) == []
     assert ingress._drops == {"duplicate": 2, "malformed event": 1, "malformed block": 1}
+
+
+def test_more_patterns_than_a_node_can_name_still_reach_every_reader() -> None:
+    mesh = Mesh()
+    honest = mesh.subscriber("honest", "a", "Ping")
+    for reader in range(3):
+        mesh.subscriber(f"many-{reader}", "a", *(f"pack{reader}.Type{number}" for number in range(6_000)))
+    mesh.subscriber("later", "a", "Pong")
+    publisher = SimulatedPublisher(mesh.simulation, "p", "c", [Ping])
+    publisher.publish([ping(number) for number in range(10)])
+    assert mesh.simulation.run_until(lambda: len(honest.events) == 10, 10 * SECOND)
+    assert not mesh.c.broker.statistics().drops
+
+
+def test_a_subscription_that_cannot_be_read_is_refused_and_not_left_waiting() -> None:
+    mesh = Mesh()
+    client = SimulatedSubscriber(mesh.simulation, "odd", "a", ["Ping"], TYPES)
+    client.link.greeting = [encode([1, 1, ["Ping"], "never heard of", [], [], []])]
+    assert mesh.simulation.run_until(lambda: client.link.closed is not None, 10 * SECOND)
+    assert "cannot take its subscription" in str(client.link.closed)
+
+
+def test_a_subscriber_with_too_many_patterns_hears_of_it_where_it_is_made() -> None:
+    with pytest.raises(EventError, match="prefixes"):
+        Subscription([f"Type{number}" for number in range(10_001)], EventCodec(TYPES))
+
+
+def test_a_node_that_is_refused_dials_ever_more_rarely() -> None:
+    broker, dialled = Broker("b", 1, 0, peers=["a"]), 0
+    for now in range(0, 60 * SECOND, 10 * MILLISECOND):
+        for channel, parts in broker.settle(now).sends:
+            assert type(decode_frame(parts[0])) is Hello
+            dialled += 1
+            broker.receive(channel, [encode_frame(Refusal("not you", True))], now)
+    assert 6 < dialled < 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from middleware.clock import SECOND
 from middleware.pubsub.link import HEARTBEAT, LAZY, RETRY, SILENCE, WINDOW, Link
-from middleware.pubsub.wire import Ack, Bye, Data, Hello, Parts, Refusal, decode_frame, payload_size
+from middleware.pubsub.wire import VERSION, Ack, Bye, Data, Hello, Parts, Refusal, decode_frame, payload_size
 
 
 class Pair:
@@ -257,3 +257,37 @@ def test_hello_is_repeated_until_it_is_answered() -> None:
     assert hellos == 25
     link.tick(SECOND * 1_000)
     assert link.closed is None
+
+
+def test_what_is_asked_for_and_never_taken_is_sent_again_ever_more_rarely_and_then_no_more() -> None:
+    pair = Pair().opened()
+    for parts in numbered(0, 100):
+        pair.far.send(parts)
+    pair.far.outbox.clear()  # they never arrive
+    hello = Hello(VERSION, "near", "publisher", 100, 200, 0, 2**40)
+    resends = 0
+    while pair.far.closed is None:
+        pair.now += RETRY // 10
+        pair.far.receive(hello, [], pair.now)
+        resends += sum(type(decode_frame(header)) is Data for header, *_ in pair.far.outbox) >= 100
+        pair.far.outbox.clear()
+        assert pair.now < 10 * SILENCE, "it goes on for ever"
+    assert pair.far.closed == "it asks again and again for what it does not take"
+    assert pair.now > SILENCE, "a peer cut off in one direction is given up as dead, not refused"
+    assert resends < 10
+
+
+def test_a_peer_that_takes_something_is_sent_the_rest_at_once() -> None:
+    pair = Pair().opened()
+    for round_ in range(30):
+        for parts in numbered(0, 3):
+            pair.far.send(parts)
+        pair.cross(pair.far, pair.near, slice(0, 1))  # the others are lost
+        pair.now += RETRY
+        pair.near.receive(Ack(200, 0, 2**40, pair.far._sent), [], pair.now)  # says how much was sent
+        pair.both()
+        pair.now += LAZY
+        pair.near.settle(pair.now)
+        pair.both()
+        assert pair.far.idle, round_
+    assert pair.far.closed is None

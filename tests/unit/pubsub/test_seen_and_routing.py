@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.errors import EventError
-from middleware.pubsub.routing import RoutingTable, check_pattern, matches
+from middleware.pubsub.routing import RoutingTable, check_pattern, fitted, matches, wanted
 from middleware.pubsub.seen import Intervals, SeenIds, runs_of
 
 ids = st.integers(-20, 20)
@@ -103,3 +103,25 @@ def test_a_flood_of_names_does_not_fill_the_memory() -> None:
     for number in range(70_000):
         assert table.route(f"Type{number}") == ("one",)
     assert len(table._routes) <= 65_536
+
+
+names = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(".".join)
+patterns = st.one_of(names, names.map(lambda name: f"{name}.*"), st.just("*"))
+
+
+@given(st.frozensets(patterns, max_size=12), st.frozensets(names, max_size=12))
+def test_a_set_of_patterns_covers_what_one_of_them_does(given: frozenset[str], types: frozenset[str]) -> None:
+    for name in types:
+        assert wanted(given, name) == any(matches(pattern, name) for pattern in given)
+
+
+@given(st.frozensets(patterns, max_size=12), st.frozensets(names, max_size=12), st.integers(1, 12), st.integers(1, 60))
+def test_fitted_patterns_cover_all_that_was_asked_for(
+    given: frozenset[str], types: frozenset[str], most: int, most_bytes: int
+) -> None:
+    few = fitted(given, most, most_bytes)
+    assert len(few) <= most
+    assert sum(map(len, few)) <= most_bytes
+    assert all(wanted(few, name) for name in types if wanted(given, name))
+    exact = fitted(given, 100, 10_000)
+    assert all(wanted(exact, name) == wanted(given, name) for name in types)
