@@ -3,6 +3,7 @@
 ``durability.throughput``: events per second through a node that keeps its log on disk, against one that keeps none, both with
 the soccer detectors of the node that is fed. ``durability.recovery``: how many seconds of the match a second of recovery
 takes again; ``durability.recovery.cpu``: the same by processor time, which is what it is on a machine with nothing else to do.
+The other rows are those of ``bench_tail``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from middleware.cli.bench_tail import bench_tail
 from middleware.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub.journal import Journal
@@ -33,7 +35,7 @@ _BATCH = 2_000
 
 
 def bench_durability(rounds: int) -> list[dict[str, Any]]:
-    """Both ratios, each the median of ``rounds``; disk and memory in turn."""
+    """All rows, each the median of ``rounds``; disk and memory in turn."""
     scenario = load_scenario("soccer")
     events = list(load_object("detectors.soccer.match:events")(7, _SECONDS))
     disk: list[float] = []
@@ -54,6 +56,7 @@ def bench_durability(rounds: int) -> list[dict[str, Any]]:
         throughput,
         _entry("durability.recovery", recovery, real_time, "s of events / s", recovery),
         _entry("durability.recovery.cpu", work, real_time, "s of events / s of processor", work),
+        *bench_tail(rounds),
     ]
 
 

@@ -52,6 +52,7 @@ def node(
     import structlog
 
     from middleware.ordering.hierarchy import Adaptation, Hierarchy
+    from middleware.runtime.calm import calm
     from middleware.runtime.keys import Keys
     from middleware.runtime.ledger import FILE, Ledger
     from middleware.runtime.node import Node
@@ -99,7 +100,8 @@ def node(
         log.info("state folder", node=name, folder=str(folder.resolve()), begins="anew" if is_new else "where it ended")
     if tethered:
         threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
-    running.run()
+    with calm():
+        running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
 

@@ -7,14 +7,15 @@ the core that a write is safe. See docs/decisions/009.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from middleware.change import Batch
 from middleware.clock import SECOND
-from middleware.durability.frozen import encode_checkpoint, uncollected
+from middleware.durability.checkpoint import Begun, Piece
+from middleware.durability.frozen import uncollected
 from middleware.event import EventTypes
 from middleware.pubsub.effects import Closed, Effects
 from middleware.pubsub.ingress import Turned
@@ -44,24 +45,33 @@ class Recoverable(Protocol):
         """What is promised of each type published here."""
         ...
 
-    def state(self) -> dict[str, Any]:
-        """All that it needs to go on."""
+    @property
+    def code(self) -> dict[str, Any]:
+        """What its stored state depends on."""
         ...
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def state(self) -> dict[str, Any]:
+        """All that it needs to go on, but for what there is by key, of which there may be much: ``parts`` gives that."""
+        ...
+
+    def parts(self, count: int) -> Mapping[str, Any]:
+        """The next of it, about so many, as it was when ``state`` was called, whatever steps came since; none at the end."""
+        ...
+
+    def restore(self, state: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> None:
         """Go on from there; only for one that was just made."""
         ...
 
 
 class Write(msgspec.Struct):
-    """What is to be stored, in one transaction: a record, and if it is time a checkpoint as of its end.
+    """What is to be stored, in one transaction: a record, and if it is time the first pieces of a checkpoint as of its end.
 
     ``needed``
         no one needs blocks up to this position any more.
     """
 
     record: Record
-    checkpoint: Callable[[], bytes] | None = None
+    pieces: list[Piece] = []
     needed: int = 0
 
     @property
@@ -77,6 +87,10 @@ class Doings(msgspec.Struct):
     sends: list[tuple[Channel, Parts]] = []
     closed: list[Closed] = []
     turned: list[Turned] = []
+
+
+def _nothing(count: int) -> None:
+    """What a node without detectors has by key."""
 
 
 def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
@@ -97,7 +111,7 @@ class Core:
     ``known``
         event types of former lives, with their fields: what is stored of them stays stored.
     ``checkpoint_due``
-        the next step leaves a checkpoint.
+        the next step begins a checkpoint; one that is not complete is given up.
     ``stalled``
         whether something waits for the disk.
     """
@@ -113,6 +127,7 @@ class Core:
     ) -> None:
         self.broker, self.journal, self.processor = broker, journal, processor
         self.checkpoint_due = False
+        self._begun: Begun | None = None
         self._types, self._known = types, known or {}
         self._held: deque[tuple[int, Effects]] = deque()
         self._owed = list(turned)
@@ -124,6 +139,11 @@ class Core:
     @property
     def stalled(self) -> bool:
         return bool(self._held)
+
+    @property
+    def checkpointing(self) -> bool:
+        """Whether a checkpoint was begun and is not complete: ``go_on`` has more of it."""
+        return self._begun is not None
 
     @property
     def unlisted(self) -> list[Turned]:
@@ -148,11 +168,7 @@ class Core:
         record = self.journal.close(finals, even_empty=self.checkpoint_due)
         doings = Doings()
         if record is not None:
-            write = Write(record, needed=self.journal.needed)
-            if self.checkpoint_due:
-                self.checkpoint_due = False
-                write.checkpoint = self._checkpoint
-            doings.writes.append(write)
+            doings.writes.append(Write(record, needed=self.journal.needed))
         if self.journal.number <= self._stored:
             doings.sends, doings.closed, doings.turned = effects.sends, effects.closed, effects.turned
         elif effects.sends or effects.closed or effects.turned:
@@ -160,6 +176,9 @@ class Core:
         doings.turned, self._owed = self._owed + doings.turned, []
         self._given += doings.turned
         self._is_over = True
+        if self.checkpoint_due:
+            self.checkpoint_due = False
+            doings.writes[-1].pieces.append(self._begin_checkpoint())
         return doings
 
     def _hold(self, effects: Effects, now: int) -> None:
@@ -189,9 +208,19 @@ class Core:
         self._given += doings.turned
         return doings
 
-    def _checkpoint(self) -> bytes:
-        """The state as bytes; to be called before the next step."""
+    def _begin_checkpoint(self) -> Piece:
+        """The first piece of a checkpoint of the state as it is now."""
         with uncollected():
             units = self.processor.state() if self.processor is not None else {}
             state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
-            return encode_checkpoint(state, self._types, self._known)
+            parts = self.processor.parts if self.processor is not None else _nothing
+            self._begun = Begun(self.journal.number, state, parts, self._types, self._known)
+        return self._begun.first()
+
+    def go_on(self, count: int) -> Piece:
+        """The next piece of the checkpoint that was begun, with so many lanes in it at most; to be stored behind all before."""
+        assert self._begun is not None, "no checkpoint was begun"
+        piece = self._begun.next(count)
+        if piece.is_last:
+            self._begun = None
+        return piece

@@ -27,21 +27,15 @@ _LENGTH = 8
 _fields = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
-def encode_checkpoint(state: Any, types: EventTypes, known: Mapping[str, str]) -> bytes:
-    """The bytes of a state, behind the fields of all event types that the node knows or (``known``) knew. See encode_state."""
+def written_head(types: EventTypes, known: Mapping[str, str]) -> bytes:
+    """The fields of all event types that the node knows or (``known``) knew, as a checkpoint begins with them."""
     head = msgspec.msgpack.encode({**known, **{name: fields_of(event_type) for name, event_type in types.items()}})
-    data = BytesIO()
-    data.write(len(head).to_bytes(_LENGTH, "big") + head)
-    _dump(state, data, types)
-    return data.getvalue()
+    return len(head).to_bytes(_LENGTH, "big") + head
 
 
-def decode_checkpoint(data: bytes, types: EventTypes) -> Any:
-    """The state in a checkpoint. Raises StateError if event types have other fields now, or as ``decode_state`` does."""
-    known_events(data, types)
-    stream = BytesIO(data)
-    stream.seek(_LENGTH + int.from_bytes(data[:_LENGTH], "big"))
-    return _loaded(stream, types)
+def read_head(data: bytes) -> bytes:
+    """What follows behind it."""
+    return data[_LENGTH + int.from_bytes(data[:_LENGTH], "big") :]
 
 
 def known_events(data: bytes, types: EventTypes) -> dict[str, str]:

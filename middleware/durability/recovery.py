@@ -7,13 +7,13 @@ came to in replay; the difference is the first output of the new life (docs/deci
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 import msgspec
 
 from middleware.change import Batch, Change, Delta, consolidate
+from middleware.durability.checkpoint import Stored
 from middleware.durability.core import Recoverable
-from middleware.durability.frozen import decode_checkpoint, known_events, uncollected
+from middleware.durability.frozen import uncollected
 from middleware.errors import StateError
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode
@@ -52,24 +52,26 @@ def recover(
     broker: LastingBroker,
     hierarchy: Recoverable | None,
     types: EventTypes,
-    checkpoint: bytes | None,
+    checkpoint: Iterable[bytes] | None,
     records: Iterable[Record],
     rebuild: bool = False,
 ) -> tuple[Recovered, Batch]:
     """Bring a broker and its detectors, both just made, to where the log ends. O(checkpoint + records behind it).
 
-    ``records`` are those behind the checkpoint, in order; to ``rebuild``, all of them: of the checkpoint only what it says of
-    event types counts then, and everything is built anew. The batch that comes with the counts is to be published first.
+    ``checkpoint`` are its pieces, in order, and ``records`` those behind it; both are read as streams. To ``rebuild``, all
+    records there are: of the checkpoint only what it says of event types counts then, and everything is built anew. The batch
+    that comes with the counts is to be published first.
     Raises StateError or DetectorError where the code has changed such that something that was taken would be lost.
     """
     result = Recovered(checkpoint is not None and not rebuild)
     journal = broker.journal
     assert journal is not None, "only a node with a log can be recovered"
     if checkpoint is not None:
-        result.known = known_events(checkpoint, types)
+        stored = Stored(checkpoint, types)
+        result.known = stored.known
         if not rebuild:
             with uncollected():
-                _restore(broker, hierarchy, decode_checkpoint(checkpoint, types), result)
+                _restore(broker, hierarchy, stored, result)
             result.changed |= not set(types) <= result.known.keys()
     logged = frozenset(name for name in broker.publications if journal.is_wanted(name))
     made, stood = _replayed(broker, hierarchy, types, records, result, {} if rebuild else result.known)
@@ -125,8 +127,9 @@ def _replayed(
     return made, stood
 
 
-def _restore(broker: LastingBroker, hierarchy: Recoverable | None, state: Mapping[str, Any], result: Recovered) -> None:
+def _restore(broker: LastingBroker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
     """Go on from what a checkpoint holds."""
+    state = checkpoint.state()
     units = state["units"]
     stored = units.get("units", ())
     if stored and hierarchy is None:
@@ -139,8 +142,8 @@ def _restore(broker: LastingBroker, hierarchy: Recoverable | None, state: Mappin
     result.turned += state["turned"]
     result.changed = False
     if hierarchy is not None:
-        result.changed = hierarchy.state().get("code") != units.get("code")  # it was just made: a small state
-        hierarchy.restore(units)
+        result.changed = hierarchy.code != units.get("code")
+        hierarchy.restore(units, checkpoint.parts())
 
 
 def _unreadable(drops: Drops) -> int:

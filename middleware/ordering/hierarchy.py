@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from itertools import accumulate
 from typing import Any
@@ -19,6 +20,7 @@ from middleware.operator import Operator, described
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
+from middleware.ordering.lanes import KeyedLane
 from middleware.ordering.unit import Policies, Unit, UnitStatistics
 
 Parts = dict[str, list[Delta]]
@@ -259,37 +261,48 @@ class Hierarchy:
         """What is promised of each type published here."""
         return self._promised
 
-    def state(self) -> dict[str, Any]:
-        """All that the units need to go on in another process; see ``Unit.state``."""
-        units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
-        code = {placed.unit.name: (*code_of(placed.unit.detector), _definition(placed.unit)) for placed in self._placed}
-        return {"units": units, "code": code, "clock": self.clock, "promised": self._promised}
+    @property
+    def code(self) -> dict[str, Any]:
+        """With which code the units run: what stored state depends on."""
+        return {placed.unit.name: (*code_of(placed.unit.detector), _definition(placed.unit)) for placed in self._placed}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Become the hierarchy that gave ``state``: its detectors go on where they were.
+    def state(self) -> dict[str, Any]:
+        """All that the units need to go on in another process, but for lanes by key: those come from ``parts``, as they are
+        now. See ``Unit.state``."""
+        units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
+        return {"units": units, "code": self.code, "clock": self.clock, "promised": self._promised}
+
+    def parts(self, count: int) -> dict[str, list[KeyedLane]]:
+        """The next lanes by unit, at most ``count`` in all, as they were when ``state`` was called; none if that was all."""
+        parts = {}
+        for placed in self._placed:
+            if part := placed.unit.part(count):
+                parts[placed.unit.name] = part
+                count -= len(part)
+        return parts
+
+    def restore(self, state: Mapping[str, Any], parts: Iterable[Mapping[str, list[KeyedLane]]]) -> None:
+        """Become the hierarchy that gave ``state`` and these ``parts``: its detectors go on where they were.
 
         A detector of another version migrates its state. Raises DetectorError if it cannot, if it is new (it would begin in
         the middle), if the events it knows have changed, or if one with state is not here any more: nothing is dropped unasked.
         """
         self._check_names(state["units"].keys())
         self.clock = state["clock"]
+        units = {placed.unit.name: placed.unit for placed in self._placed}
+        versions = {name: _checked(unit, *state["code"][name]) for name, unit in units.items()}
         for placed in self._placed:
             unit = placed.unit
             kept, adaptation = state["units"][unit.name]
-            version = _checked(unit, *state["code"][unit.name])
-            try:
-                unit.restore(kept, version if version != unit.detector.version else None)
-            except SlacklineError:
-                raise
-            except Exception as error:
-                raise DetectorError(
-                    f"{unit.name}, of version {unit.detector.version}, cannot take up its stored state of version {version}: "
-                    f"{error!r}; raise its version and give it migrate(self, state, version), or start the node with --rebuild "
-                    "to run it over the log again"
-                ) from error
+            with _taking_up(unit, versions[unit.name]) as version:
+                unit.restore(kept, version)
             placed.adaptation = Alpha(*adaptation)
             if self.adaptation is Adaptation.NONE:  # it is as configured, now
                 unit.alpha = unit.policies.alpha
+        for part in parts:
+            for name, lanes in part.items():
+                with _taking_up(units[name], versions[name]) as version:
+                    units[name].restore_part(lanes, version)
         self._stopped = len({name for placed in self._placed if placed.unit.halted is not None for name in placed.publishes})
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
 
@@ -345,6 +358,21 @@ def _definition(unit: Unit) -> str:
     """What a unit computes, as far as it can be told from outside."""
     detector = unit.detector
     return detector.definition if isinstance(detector, Operator) else f"keyed by {described(type(detector).key)}"
+
+
+@contextmanager
+def _taking_up(unit: Unit, version: int) -> Iterator[int | None]:
+    """While a unit takes up what is stored: the version of the detector that stored it, if that was another one."""
+    try:
+        yield version if version != unit.detector.version else None
+    except SlacklineError:
+        raise
+    except Exception as error:
+        raise DetectorError(
+            f"{unit.name}, of version {unit.detector.version}, cannot take up its stored state of version {version}: "
+            f"{error!r}; raise its version and give it migrate(self, state, version), or start the node with --rebuild "
+            "to run it over the log again"
+        ) from error
 
 
 def _checked(unit: Unit, version: int, schema: str, definition: str) -> int:

@@ -43,7 +43,7 @@ class Snapshot(NamedTuple):
 
 
 class LaneState(NamedTuple):
-    """All that a lane needs to go on in another process. To be encoded before the lane runs on: it shares the lists.
+    """All that a lane needs to go on in another process. The lane may run on: it shares nothing with it that changes.
 
     ``snapshots``
         (position, state); a state stands in a tuple of its own, and () stands for that of a stopped detector.
@@ -322,11 +322,19 @@ class Lane:
         self.snapshots = [Snapshot(position - drop, state) for position, state in self.snapshots[at:]]
         return failures
 
-    def state(self) -> LaneState:
-        """See LaneState."""
-        live = _boxed(self._state())
+    def standing(self, promised: int) -> list[Event]:
+        """Results later than ``promised``."""
+        return [event for published in self.published for event in published.events if event.ts > promised]
+
+    def state(self, final: int) -> LaneState:
+        """See LaneState. What is final is forgotten first, unless there are failures among it."""
+        is_sound = self.broken is None and not any(published.failure for published in self.published)
+        if is_sound and self.history and self.history[0].ts <= final:
+            self.purge(final)
+        newest = self.snapshots[-1]
+        live = _boxed(newest.state if newest.position == len(self.history) else self._state())
         snapshots = [(position, _boxed(state)) for position, state in self.snapshots]
-        return LaneState(self.history, self.published, snapshots, live, self.broken)
+        return LaneState(self.history.copy(), self.published.copy(), snapshots, live, self.broken)
 
     def restore(self, state: LaneState) -> None:
         """Become the lane that gave ``state``."""

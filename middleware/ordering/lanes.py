@@ -11,7 +11,7 @@ from middleware import native
 from middleware.change import Delta, combined
 from middleware.derivation import Derivation
 from middleware.detector import Detector, Key, fresh, key_function, migrated
-from middleware.event import END, ORDER, Event, Order
+from middleware.event import END, NEVER, ORDER, Event, Order
 from middleware.operator import Operator
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
@@ -25,37 +25,45 @@ _SWEEP = 8
 """How many lanes one purge looks at."""
 
 
-class LanesState(NamedTuple):
-    """All that the lanes of a unit need to go on in another process: each with its key (None for a single one)."""
+KeyedLane = tuple[Any, LaneState]
+"""The state of a lane with its key (None for a single one)."""
 
-    lanes: list[tuple[Any, LaneState]]
+
+class LanesState(NamedTuple):
+    """All that the lanes of a unit need to go on in another process; those by key come behind it, in parts."""
+
+    lanes: list[KeyedLane]
     keyless: dict[Order, Published]
     failures: list[Published]
 
 
-def migrated_lanes(state: tuple[Any, ...], detector: Detector, version: int) -> tuple[Any, ...]:
-    """The state of lanes of another version of their detector as this one would have left it. Raises DetectorError."""
-    if isinstance(detector, Operator):
-        operation, *rest = state
-        return (detector.migrate(operation, version), *rest)
+def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int) -> list[KeyedLane]:
+    """Lanes of another version of their detector as this one would have left them. Raises DetectorError."""
 
     def boxed(box: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(migrated(detector, kept, version) for kept in box)
 
-    lanes = []
-    for key, kept in state[0]:
+    found = []
+    for key, kept in lanes:
         lane = LaneState(*kept)
         snapshots = [(position, boxed(box)) for position, box in lane.snapshots]
-        lanes.append((key, lane._replace(snapshots=snapshots, live=boxed(lane.live))))
-    return LanesState(lanes, *state[1:])
+        found.append((key, lane._replace(snapshots=snapshots, live=boxed(lane.live))))
+    return found
+
+
+def migrated_state(state: Any, detector: Detector, version: int) -> Any:
+    """The same of what ``state`` of lanes gives."""
+    if isinstance(detector, Operator):
+        operation, *rest = state
+        return (detector.migrate(operation, version), *rest)
+    return LanesState(migrated_lanes(state[0], detector, version), *state[1:])
 
 
 def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane, promised: int) -> list[Delta]:
     """The change that takes back all results later than what was promised. O(what is kept)."""
     if isinstance(lanes, OperatorLane):
         return lanes.withdraw(promised)
-    published = [each for _, kept in lanes.state()[0] for each in LaneState(*kept).published]
-    gone = [event for _, events, _ in published for event in events if event.ts > promised]
+    gone = lanes.standing(promised)
     return [Delta(retracts=gone)] if gone else []
 
 
@@ -106,14 +114,25 @@ class SingleLane:
         """Forget what is final; returns the failures among it."""
         return self._lane.purge(final)
 
-    def state(self) -> LanesState:
+    def standing(self, promised: int) -> list[Event]:
+        """Results later than ``promised``. O(what is kept)."""
+        return self._lane.standing(promised)
+
+    def state(self, final: int) -> LanesState:
         """See LanesState."""
-        return LanesState([(None, self._lane.state())], {}, [])
+        return LanesState([(None, self._lane.state(final))], {}, [])
+
+    def part(self, count: int) -> list[KeyedLane]:
+        """``state`` has it all."""
+        return []
 
     def restore(self, state: LanesState) -> None:
         """Become the lane that gave ``state``."""
         ((_, lane),) = state[0]
         self._lane.restore(LaneState(*lane))
+
+    def restore_part(self, part: list[KeyedLane]) -> None:
+        """There are no parts."""
 
     def _check(self) -> None:
         self._lane._check()
@@ -132,6 +151,9 @@ class KeyedLanes:
         self._initial = detector.snapshot()
         self._until_renewal = 0
         self._lanes: dict[Any, Lane] = {}
+        self._unwritten: dict[Lane, Any] = {}  # lanes that have yet to be given, with their keys
+        self._copies: dict[Lane, LaneState] = {}  # what those of them were that have been touched since
+        self._written = NEVER  # how far the unit had got
         self._sweep: Iterator[Lane] = iter(())
         self._failures: list[Published] = []  # final ones of lanes that were purged on the way
         self._keyless: dict[Order, Published] = {}  # events at which the key function failed, till they are final
@@ -223,7 +245,7 @@ class KeyedLanes:
         behind: dict[Lane, list[Event]],
     ) -> bool:
         """The hot loop: runs each event that is in order for its key, sorts out the others. False if one failed."""
-        lanes, key = self._lanes, self._key
+        lanes, key, unwritten = self._lanes, self._key, self._unwritten
         lane = event = None
         try:
             for event in events:
@@ -231,6 +253,8 @@ class KeyedLanes:
                 lane = lanes.get(value)
                 if lane is None:
                     lane = lanes[value] = self._new_lane(value)
+                elif unwritten:
+                    self._keep(lane)
                 if event.ts > lane.last:
                     lane.last = event.ts
                     lane.history.append(event)
@@ -269,6 +293,7 @@ class KeyedLanes:
             if lane is None:
                 self.counts.unknown += self._keyless.pop(ORDER(event), None) is None
             else:
+                self._keep(lane)
                 gone.setdefault(lane, []).append(event)
         return gone
 
@@ -282,6 +307,7 @@ class KeyedLanes:
             self._sweep = iter(list(self._lanes.values()))
         for lane in lanes:
             if lane.history and (everywhere or lane.last <= final):
+                self._keep(lane)
                 self._failures += lane.purge(final)
         for order in [order for order in self._keyless if order[0] <= final]:
             self.counts.failures += 1
@@ -289,14 +315,37 @@ class KeyedLanes:
         failures, self._failures = self._failures, []
         return failures
 
-    def state(self) -> LanesState:
-        """See LanesState. O(keys + events kept)."""
-        return LanesState([(key, lane.state()) for key, lane in self._lanes.items()], self._keyless, self._failures)
+    def standing(self, promised: int) -> list[Event]:
+        """Results later than ``promised``, of all lanes. O(what is kept)."""
+        return [event for lane in self._lanes.values() for event in lane.standing(promised)]
+
+    def state(self, final: int) -> LanesState:
+        """See LanesState: all but the lanes, which ``part`` gives as they are now. What was begun before is given up."""
+        self._unwritten = {lane: key for key, lane in self._lanes.items()}
+        self._copies, self._written = {}, final
+        return LanesState([], dict(self._keyless), list(self._failures))
+
+    def part(self, count: int) -> list[KeyedLane]:
+        """The next lanes, at most ``count``, as they were when ``state`` was called; none if that was all."""
+        part = list(islice(self._unwritten.items(), count))
+        for lane, _ in part:
+            self._keep(lane)
+            del self._unwritten[lane]
+        return [(key, self._copies.pop(lane)) for lane, key in part]
+
+    def _keep(self, lane: Lane) -> None:
+        """Copy a lane that is to be written down as it is now, before it is touched."""
+        if lane in self._unwritten and lane not in self._copies:
+            self._copies[lane] = lane.state(self._written)
 
     def restore(self, state: LanesState) -> None:
         """Become the lanes that gave ``state``."""
         lanes, self._keyless, self._failures = state
-        for key, kept in lanes:
+        self.restore_part(lanes)
+
+    def restore_part(self, part: list[KeyedLane]) -> None:
+        """Add lanes that ``part`` gave."""
+        for key, kept in part:
             self._lanes[key] = self._new_lane(key)
             self._lanes[key].restore(LaneState(*kept))
 

@@ -132,8 +132,8 @@ class OperatorLane:
         self.counts.failures += len(failures)
         return failures
 
-    def state(self) -> tuple[Any, ...]:
-        """All that the operation needs to go on in another process."""
+    def state(self, final: int) -> tuple[Any, ...]:
+        """All that the operation needs to go on in another process. To be encoded before it runs on."""
         operation = None if self.stopped else self._operation.snapshot()
         results = self._results.above(self._told[1])
         return operation, self._operation.failures, self.stopped, results, self._told, self._now
@@ -145,6 +145,13 @@ class OperatorLane:
         if self.stopped is None:
             self._operation.restore(operation)
         self._operation.failures = failed
+
+    def part(self, count: int) -> list[Any]:
+        """``state`` has it all."""
+        return []
+
+    def restore_part(self, part: list[Any]) -> None:
+        """There are no parts."""
 
     def _check(self) -> None:
         """Operations check themselves in tests of their own."""

@@ -24,7 +24,7 @@ from middleware.ordering.buffer import arranged, count_until, merge, position_of
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
-from middleware.ordering.lanes import lanes_for, migrated_lanes, withdrawal
+from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
@@ -559,17 +559,22 @@ class Unit:
         )
 
     def state(self) -> dict[str, Any]:
-        """All that the unit needs to go on in another process, as values that can be pickled. O(keys + events kept).
+        """All that the unit needs to go on in another process, as values that can be pickled, but for its lanes by key: those
+        come from ``part``, as they are now. O(events that wait, and that a detector without key holds).
 
         It shares what it holds with the unit: encode it before the next ``push``.
         """
         self._look()
         self.quarantine += self._lanes.purge(self.final)
         own = {name: getattr(self, name) for name in _STATE}
-        return own | {"clock": self.clock.state(), "lanes": self._lanes.state()}
+        return own | {"clock": self.clock.state(), "lanes": self._lanes.state(self.final)}
+
+    def part(self, count: int) -> list[KeyedLane]:
+        """The next lanes by key, at most ``count``, as they were when ``state`` was called, however the unit has gone on."""
+        return self._lanes.part(count)
 
     def restore(self, state: dict[str, Any], version: int | None = None) -> None:
-        """Become the unit that gave ``state``; only a unit that was just made can.
+        """Become the unit that gave ``state``; only a unit that was just made can. Its parts are to follow.
 
         ``version``: of the detector that gave it, if that is another one. Raises DetectorError if it cannot be migrated.
         """
@@ -577,9 +582,11 @@ class Unit:
             setattr(self, name, state[name])
         self.clock.restore(state["clock"])
         kept = state["lanes"]
-        if version is not None:
-            kept = migrated_lanes(kept, self.detector, version)
-        self._lanes.restore(kept)
+        self._lanes.restore(kept if version is None else migrated_state(kept, self.detector, version))
+
+    def restore_part(self, part: list[KeyedLane], version: int | None = None) -> None:
+        """Add lanes that ``part`` gave."""
+        self._lanes.restore_part(part if version is None else migrated_lanes(part, self.detector, version))
 
     def _check(self) -> None:
         """Every invariant of the unit and its lanes."""

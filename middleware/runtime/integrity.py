@@ -10,6 +10,7 @@ from typing import Literal
 import structlog
 
 from middleware.errors import StateError
+from middleware.runtime import checkpoints
 from middleware.runtime.chain import Link, Place, seal, sound_end
 from middleware.runtime.witness import Seen, Witness
 
@@ -41,41 +42,20 @@ def links(connection: sqlite3.Connection, which: str, bound: int) -> Iterator[Li
         yield Link(found, before, total, whole)
 
 
-def checkpoint_of(connection: sqlite3.Connection, file: Path, unchained: int) -> bytes | None:
-    """The last checkpoint, if there is one. Raises StateError if it is damaged."""
-    row = connection.execute("SELECT number, data, sum FROM checkpoint ORDER BY number DESC LIMIT 1").fetchone()
-    if row is None:
-        return None
-    number, data, total = row
-    rest = connection.execute("SELECT data FROM checkpoint_rest WHERE number = ? ORDER BY part", (number,))
-    whole = _joined([data, *(part for (part,) in rest)])
-    if seal(number, whole) != total and (total is not None or number > unchained):
-        raise StateError(
-            f"{file} is damaged: the checkpoint does not fit its checksum; start the node with --rebuild to take its whole log "
-            "again; if that does not reach back to its beginning, move the folder away: the node begins anew, without what it "
-            "knew, and readers are told that there is a gap"
-        )
-    return whole
-
-
 def _joined(parts: list[bytes]) -> bytes:
     """What was stored in parts; nothing if damage has made something else of one of them."""
     return b"".join(parts) if all(isinstance(part, bytes) for part in parts) else b""
 
 
 def upgrade(connection: sqlite3.Connection, to: int) -> None:
-    """Bring a file without checksums to today's form, in one transaction. O(1): what is there stays without."""
-    connection.executescript(
-        f"""
-        BEGIN IMMEDIATE;
-        ALTER TABLE log ADD COLUMN before INTEGER;
-        ALTER TABLE log ADD COLUMN sum INTEGER;
-        ALTER TABLE checkpoint ADD COLUMN sum INTEGER;
-        INSERT INTO meta SELECT 'unchained', coalesce(max(number), 0) FROM log;
-        UPDATE meta SET value = {to} WHERE key = 'format';
-        COMMIT;
-        """
-    )
+    """Bring a file without checksums to today's form, in one transaction. O(checkpoint): records stay as they are."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("ALTER TABLE log ADD COLUMN before INTEGER")
+    connection.execute("ALTER TABLE log ADD COLUMN sum INTEGER")
+    connection.execute("INSERT INTO meta SELECT 'unchained', coalesce(max(number), 0) FROM log")
+    checkpoints.upgrade(connection)
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'format'", (to,))
+    connection.execute("COMMIT")
 
 
 def identity(connection: sqlite3.Connection) -> int:
@@ -145,7 +125,12 @@ class Examination:
         )
         if (state := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise StateError(f"{self._file} is damaged: {state}; {ADVICE}")
-        checkpoint_of(self._connection, self._file, self._unchained)
+        if checkpoints.is_damaged(self._connection):
+            raise StateError(
+                f"{self._file} is damaged, its checkpoint too: start the node with --rebuild to take its whole log again; if "
+                "that does not reach back to its beginning, move the folder away: the node begins anew, without what it knew, "
+                "and readers are told that there is a gap"
+            )
         if lacks == "end" and (seen is None or seen.number <= number):
             self._witness.write(Seen(self._line, had, 0))
         self._connection.execute("BEGIN IMMEDIATE")

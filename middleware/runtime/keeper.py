@@ -7,7 +7,7 @@ import time
 import structlog
 
 from middleware.change import Batch
-from middleware.clock import SECOND
+from middleware.clock import MILLISECOND, SECOND
 from middleware.durability.core import Core, Doings, Recoverable
 from middleware.durability.recovery import Recovered, recover
 from middleware.errors import DetectorError, StateError
@@ -23,6 +23,12 @@ _LOGGED = 64 * 2**20
 
 _SHARE = 20
 """A checkpoint that took t is followed by none for this many times t: so that they never take more than 5 % of the time."""
+
+_SLICE = 2 * MILLISECOND
+"""How long a step works on a checkpoint, about."""
+
+_MOST = 4_096
+"""Lanes in a piece at the most."""
 
 _PATIENCE = 5 * SECOND
 
@@ -56,10 +62,11 @@ class Keeper:
             log("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
         self.worked = spent
         self._core = Core(broker, journal, processor, types, self.recovered.turned, self.recovered.known)
-        self._core.checkpoint_due = self.recovered.changed
+        self._core.checkpoint_due = self._at_once = self.recovered.changed
         self._broker, self._store, self._journal = broker, store, journal
         self._outrun = ""
         self._checkpointed, self._cost, self._logged = start, 0, 0
+        self._count = 16  # lanes in the next piece
         if store.lacks:
             broker.lost_log(journal.position if store.lacks == "end" else 0)
         broker.publish(correction, time.monotonic_ns())
@@ -72,9 +79,11 @@ class Keeper:
         if number is not None:
             released.append(self._core.stored(number, self._store.oldest))
         due = self.worked >= TARGET or self._logged >= _LOGGED
-        if due and now - self._checkpointed >= _SHARE * self._cost:
+        if due and not self._core.checkpointing and now - self._checkpointed >= _SHARE * self._cost:
             self._core.checkpoint_due = True
         released.append(self._write(now))
+        if self._core.checkpointing:
+            self._go_on(self._count)
         return released
 
     def _tell_of_loss(self) -> None:
@@ -87,19 +96,35 @@ class Keeper:
             )
 
     def _write(self, now: int) -> Doings:
+        """Settle the step and write its record, with which a checkpoint may begin."""
+        begins = self._core.checkpoint_due
         doings = self._core.settle(now)
+        if begins:
+            self._cost = time.monotonic_ns() - now
+            self.worked = self._logged = 0
         for write in doings.writes:
-            size = self._store.write(write)
+            while self._at_once and self._core.checkpointing:  # no record without what tells with which code it was made
+                write.pieces.append(self._core.go_on(_MOST))
+            self._at_once = False
             self._logged += write.size
-            if size:
-                self._checkpointed = time.monotonic_ns()
-                self._cost, self.worked, self._logged = self._checkpointed - now, 0, 0
+            self._store.write(write)
         return doings
+
+    def _go_on(self, count: int) -> None:
+        """Write a piece of the checkpoint, and learn how many lanes the next one may have."""
+        start = time.monotonic_ns()
+        self._store.write(self._core.go_on(count))
+        self._checkpointed = time.monotonic_ns()
+        spent = self._checkpointed - start
+        self._cost += spent
+        self._count = max(1, min(2 * count, _MOST, count * _SLICE // max(spent, 1)))
 
     def end(self) -> None:
         """Leave a checkpoint, so that the next life begins at once; wait until all is stored, or the disk will not have it."""
         self._core.checkpoint_due = True
         self._write(time.monotonic_ns())
+        while self._core.checkpointing:
+            self._go_on(_MOST)
         deadline = time.monotonic_ns() + _PATIENCE
         while not self._store.idle and time.monotonic_ns() < deadline:
             self._store.stored()

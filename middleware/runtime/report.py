@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -170,8 +170,15 @@ class Reporter:
     def state(self) -> dict[str, Any]:
         return self.hierarchy.state() | {"late": self._late}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.hierarchy.restore(state)
+    @property
+    def code(self) -> dict[str, Any]:
+        return self.hierarchy.code
+
+    def parts(self, count: int) -> Mapping[str, Any]:
+        return self.hierarchy.parts(count)
+
+    def restore(self, state: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> None:
+        self.hierarchy.restore(state, parts)
         self._late |= {name: listed for name, listed in state["late"].items() if name in self._late}
 
     def adapt(self, busy: float, wanted: Collection[str]) -> None:

@@ -24,17 +24,20 @@ import msgspec
 import structlog
 
 from middleware.clock import SECOND
+from middleware.durability.checkpoint import Piece
 from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.journal import Record, decode_record, encode_record
-from middleware.runtime.chain import Link, Place, checksum, seal
+from middleware.runtime import checkpoints
+from middleware.runtime.chain import Link, Place, checksum
+from middleware.runtime.checkpoints import Pieces, rows_of
+from middleware.runtime.folding import Folding
 from middleware.runtime.integrity import (
     ADVICE,
     COLUMNS,
     UNCHAINED,
     Examination,
     check_identity,
-    checkpoint_of,
     identity,
     links,
     upgrade,
@@ -54,8 +57,8 @@ _TRANSIENT = frozenset(
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})
 """The same, for files that are not SQLite's."""
 
-_PART = 512 * 2**10
-"""Bytes of a record or a checkpoint in one row: SQLite takes no more than 10^9 in one, and either may have more."""
+_TRIMMED = 32
+"""Records that are forgotten in one transaction at the most."""
 
 _running = time.monotonic_ns
 _META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
@@ -66,8 +69,6 @@ CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, first INTEGER NOT NU
 CREATE INDEX IF NOT EXISTS log_last ON log (last);
 CREATE TABLE IF NOT EXISTS log_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS log_rest_number ON log_rest (number);
-CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER);
-CREATE TABLE IF NOT EXISTS checkpoint_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
 """
 
 _ADVICE_FOR_NOW = (
@@ -112,7 +113,9 @@ class Store:
             undo.callback(self._witness.close)
             undo.pop_all()
         self._failure: StateError | None = None
-        self._queue: deque[tuple[Write, bytes | None]] = deque()
+        self._queue: deque[Write | Piece] = deque()
+        self._pieces = Pieces()
+        self._needed, self._trimming = 0, False
         self._done: deque[int] = deque()
         self._work = threading.Condition()
         self._closing = False
@@ -145,7 +148,7 @@ class Store:
             )
         if found == UNCHAINED:
             upgrade(self._read, FORMAT)
-        self._read.executescript(_SCHEMA)
+        self._read.executescript(_SCHEMA + checkpoints.SCHEMA)
         self._claim(name)
         self._unchained = self._meta("unchained", lambda before: before)
         self.is_new = not self._meta("line", lambda before: before)
@@ -174,15 +177,17 @@ class Store:
         first = "SELECT coalesce((SELECT min(number) FROM log), (SELECT max(number) + 1 FROM checkpoint), 1)"
         return all(number == 1 for (number,) in self._rows(first))
 
-    def checkpoint(self, is_needed: bool = True) -> bytes | None:
-        """The last checkpoint. If it is damaged: StateError, or None if one is not needed."""
+    def checkpoint(self, is_needed: bool = True) -> Iterator[bytes] | None:
+        """The pieces of the last checkpoint that is complete, in order. If it is damaged and not needed, None."""
         with self._reading():
-            try:
-                return checkpoint_of(self._read, self.file, self._unchained)
-            except StateError:
-                if is_needed:
-                    raise
+            found = checkpoints.last(self._read)
+            if found is not None and not is_needed and checkpoints.is_damaged(self._read):
                 return None
+        return self._read_on(found) if found is not None else None
+
+    def _read_on(self, rows: Iterator[bytes]) -> Iterator[bytes]:
+        with self._reading():
+            yield from rows
 
     def behind_checkpoint(self) -> Iterator[Record]:
         """The records behind it, in order."""
@@ -227,7 +232,7 @@ class Store:
 
     def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
         with self._reading():
-            yield from self._read.execute(query, values)
+            yield from iter(self._read.execute(query, values).fetchone, None)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -244,17 +249,12 @@ class Store:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, write: Write) -> int:
-        """Begin to store; returns the size of the checkpoint in it, or 0. The checkpoint is taken before this returns.
-
-        Raises StateError if nothing can be stored any more.
-        """
+    def write(self, item: Write | Piece) -> None:
+        """Begin to store. Raises StateError if nothing can be stored any more."""
         self._check_writer()
-        checkpoint = write.checkpoint() if write.checkpoint is not None else None
         with self._work:
-            self._queue.append((write, checkpoint))
+            self._queue.append(item)
             self._work.notify()
-        return len(checkpoint) if checkpoint is not None else 0
 
     def stored(self) -> int | None:
         """The number of the last record stored, if that has changed since the last time.
@@ -295,15 +295,18 @@ class Store:
     def _write_all(self) -> None:
         """The thread. However it ends, the node's own thread learns of it."""
         try:
-            with closing(self._connect()) as connection:
+            with closing(self._connect()) as connection, closing(Folding(self._connect)) as folding:
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
                 while batch := self._next_batch():
                     if not self._is_stored(connection, batch):
                         break
+                    folding.written(connection, sum(item.size for item in batch))
+                    self._tidy(connection)
         except BaseException as error:
             self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error)}")
             self._tell()
 
-    def _next_batch(self) -> list[tuple[Write, bytes | None]]:
+    def _next_batch(self) -> list[Write | Piece]:
         """What is to be stored next; nothing if the store is closed."""
         while True:
             with self._work:
@@ -314,7 +317,16 @@ class Store:
             if batch or is_over:
                 return batch
 
-    def _is_stored(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> bool:
+    def _tidy(self, connection: sqlite3.Connection) -> None:
+        """While nothing waits, forget what has served, a little at a time."""
+        try:
+            while (self._trimming or self._pieces.stale) and not self._queue and not self._closing:
+                self._commit(connection, [])
+        except sqlite3.Error:  # the next record will meet it, too, and say so
+            with suppress(sqlite3.Error):
+                connection.rollback()
+
+    def _is_stored(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> bool:
         """Store a batch, however long the disk will not have it; False if the store is closed meanwhile."""
         is_committed = False
         while True:
@@ -336,7 +348,7 @@ class Store:
         with self._work:
             for _ in batch:
                 self._queue.popleft()
-            self._done.append(batch[-1][0].record.number)
+            self._done += [item.record.number for item in batch if isinstance(item, Write)][-1:]
         self._tell()
         return True
 
@@ -345,47 +357,50 @@ class Store:
         with suppress(BlockingIOError):  # full: it has not heeded what was told before
             os.write(self._wake, b"!")
 
-    def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Write, bytes | None]]) -> None:
+    def _commit(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> None:
         now = self._aged + _running()
+        writes = [item for item in batch if isinstance(item, Write)]
         rows: list[tuple[Any, ...]] = []
         rest: list[tuple[int, memoryview]] = []
         total = self._end.sum
-        for write, _ in batch:
-            record = write.record
+        for record in (write.record for write in writes):
             data = encode_record(record)
-            first, *parts = _parts(data)
+            first, *parts = rows_of(data)
             place = Place(record.number, record.first, record.first + sum(1 for _ in record.blocks()), now, len(data))
             before, total = total, checksum(total, place, data)
             rows.append((*place, before, total, first))
             rest += [(record.number, part) for part in parts]
+        came = [piece for item in batch for piece in (item.pieces if isinstance(item, Write) else (item,))]
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(f"INSERT INTO log ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         connection.executemany("INSERT INTO log_rest (number, data) VALUES (?, ?)", rest)
-        taken = next(((write.record.number, data) for write, data in reversed(batch) if data is not None), None)
-        if taken is not None:
-            number, (first, *parts) = taken[0], _parts(taken[1])
-            connection.execute("DELETE FROM checkpoint")
-            connection.execute("DELETE FROM checkpoint_rest")
-            connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?)", (number, now, first, seal(*taken)))
-            rest = [(number, part) for part in parts]
-            connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", rest)
+        if writes:
+            self._needed = writes[-1].needed
+        self._trimming |= self._pieces.keep(connection, came, now)
+        self._pieces.forget_some(connection)
         held = self._bytes + sum(row[4] for row in rows)
         oldest = 0
-        if taken is not None:
-            held, oldest = self._trim(connection, batch[-1][0].needed, now, held)
+        if self._trimming:
+            held, oldest = self._trim(connection, now, held)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'bytes'", (held,))
         connection.execute("COMMIT")
-        self._bytes, self._end = held, Seen(self.line, rows[-1][0], total)
+        self._bytes = held
+        if rows:
+            self._end = Seen(self.line, rows[-1][0], total)
         self._oldest = max(self._oldest, oldest)
 
-    def _trim(self, connection: sqlite3.Connection, needed: int, now: int, held: int) -> tuple[int, int]:
-        """Forget what lies below the checkpoint and has been kept long enough; the bytes left, and where the log begins."""
+    def _trim(self, connection: sqlite3.Connection, now: int, held: int) -> tuple[int, int]:
+        """Forget some of what lies below the checkpoint and has been kept long enough; the bytes left, and where the log
+        begins."""
         oldest, at_least, keep = 0, 0, self._retention
         below = "number < (SELECT max(number) FROM checkpoint)"
-        rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number")
-        for number, last, at, size in rows:
-            patience = 1 if last <= needed else 4
+        rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number LIMIT ?", (_TRIMMED,))
+        found = rows.fetchall()
+        self._trimming = len(found) == _TRIMMED
+        for number, last, at, size in found:
+            patience = 1 if last <= self._needed else 4
             if now - at <= keep.age * patience and held <= keep.size * patience:
+                self._trimming = False
                 break
             at_least, held, oldest = number, held - size, last
         if at_least:
@@ -438,12 +453,6 @@ def _may_pass(error: BaseException) -> bool:
 
 def _advice(error: BaseException) -> str:
     return _ADVICE_FOR_NOW if _may_pass(error) or isinstance(error, OSError) else ADVICE
-
-
-def _parts(data: bytes) -> list[memoryview]:
-    """What goes into one row each; at least one."""
-    view = memoryview(data)
-    return [view[start : start + _PART] for start in range(0, len(data) or 1, _PART)]
 
 
 def _locked(file: Path) -> IO[bytes]:

@@ -73,11 +73,6 @@ impl Numbers {
         self.all.bind(key.py()).set_item(&key, number)
     }
 
-    /// All keys with their numbers.
-    pub fn all<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
-        self.all.bind(py).clone()
-    }
-
     pub fn clear(&mut self, py: Python<'_>) {
         self.integers.clear();
         self.all.bind(py).clear();

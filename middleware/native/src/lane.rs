@@ -30,6 +30,7 @@ pub type LaneState<'py> =
     (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<(usize, Bound<'py, PyTuple>)>, Bound<'py, PyTuple>, Option<Py<PyAny>>);
 
 pub struct Lane {
+    pub key: Py<PyAny>,
     pub detector: Detector,
     pub history: Vec<Entry>,
     pub records: Vec<Record>,
@@ -45,8 +46,9 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(detector: Detector, initial: Py<PyAny>) -> Self {
+    pub fn new(key: Py<PyAny>, detector: Detector, initial: Py<PyAny>) -> Self {
         Self {
+            key,
             detector,
             history: Vec::new(),
             records: Vec::new(),
@@ -241,9 +243,15 @@ impl Lane {
         Ok(())
     }
 
-    /// All that the lane needs to go on in another process.
-    pub fn whole_state<'py>(&mut self, py: Python<'py>, shared: &mut Shared) -> PyResult<Bound<'py, PyTuple>> {
-        let live = self.state(py, shared)?.boxed(py)?;
+    /// All that the lane needs to go on in another process, without what is final, unless there are failures among it.
+    pub fn whole_state<'py>(&mut self, py: Python<'py>, settled: i64, shared: &mut Shared) -> PyResult<Bound<'py, PyTuple>> {
+        let is_sound = self.broken.is_none() && !self.records.iter().any(|record| record.is_failure);
+        if is_sound && self.history.first().is_some_and(|entry| entry.ts <= settled) {
+            self.purge(py, settled, shared)?;
+        }
+        let newest = self.snapshots.newest();
+        let live = if newest.position == self.history.len() { newest.state.clone_ref(py) } else { self.state(py, shared)? };
+        let live = live.boxed(py)?;
         let history = PyList::new(py, self.history.iter().map(|entry| &entry.event))?;
         let published = PyList::new(py, self.records.iter().map(|record| &record.published))?;
         let snapshots = PyList::empty(py);
@@ -285,6 +293,7 @@ impl Lane {
     }
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.key)?;
         self.detector.traverse(visit)?;
         for snapshot in self.snapshots.iter() {
             if let State::Running(state) = &snapshot.state {

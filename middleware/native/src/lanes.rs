@@ -2,6 +2,7 @@
 
 use pyo3::exceptions::{PyAssertionError, PyException};
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -14,9 +15,11 @@ use crate::keys::{Key, Numbers};
 use crate::lane::{Lane, LaneState};
 use crate::order::place_of;
 use crate::shared::Shared;
+use crate::writing::Writing;
 
-/// What `middleware.ordering.lanes.LanesState` holds: lanes by key, events without a lane, failures.
-type LanesState<'py> = (Vec<(Bound<'py, PyAny>, LaneState<'py>)>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
+/// What `middleware.ordering.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
+type LanesState<'py> = (Vec<KeyedLane<'py>>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
+type KeyedLane<'py> = (Bound<'py, PyAny>, LaneState<'py>);
 
 /// What lies at or below it is all there is.
 const END: i64 = 1 << 62;
@@ -41,6 +44,8 @@ pub struct KeyedLanes {
     /// The lane at which the next purge begins.
     sweep: usize,
     calls: u64,
+    /// The lanes whose state is being written down, a few at a time.
+    writing: Writing,
 }
 
 #[pymethods]
@@ -67,6 +72,7 @@ impl KeyedLanes {
             shared,
             sweep: 0,
             calls: 0,
+            writing: Writing::default(),
         })
     }
 
@@ -143,6 +149,7 @@ impl KeyedLanes {
             self.sweep = if self.sweep + 1 < self.lanes.len() { self.sweep + 1 } else { 0 };
             let lane = &mut self.lanes[self.sweep];
             if !lane.history.is_empty() && (everywhere || lane.last <= r#final) {
+                self.writing.before(py, self.sweep, lane, &mut self.shared)?;
                 lane.purge(py, r#final, &mut self.shared)?;
             }
         }
@@ -150,27 +157,54 @@ impl KeyedLanes {
         Ok(std::mem::take(&mut self.shared.failures))
     }
 
-    /// All that the lanes need to go on in another process: what `middleware.ordering.lanes.LanesState` holds. O(keys + events).
-    #[pyo3(name = "state")]
-    fn whole_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let lanes = PyList::empty(py);
-        for (key, number) in self.numbers.all(py) {
-            let state = self.lanes[number.extract::<usize>()?].whole_state(py, &mut self.shared)?;
-            lanes.append((key, state))?;
+    /// Results later than `promised`, of all lanes. O(what is kept).
+    fn standing<'py>(&self, py: Python<'py>, promised: i64) -> PyResult<Bound<'py, PyList>> {
+        let found = PyList::empty(py);
+        for record in self.lanes.iter().flat_map(|lane| &lane.records) {
+            for event in record.published.bind(py).get_item(1)?.try_iter()? {
+                let event = event?;
+                if event.getattr(intern!(py, "ts"))?.extract::<i64>()? > promised {
+                    found.append(event)?;
+                }
+            }
         }
+        Ok(found)
+    }
+
+    /// All that the lanes need to go on in another process, but for the lanes themselves, which `part` gives as they are now.
+    /// O(1). `final`: how far the unit has got. What was begun before and has not been given to the end is given up.
+    #[pyo3(signature = (r#final))]
+    fn state<'py>(&mut self, py: Python<'py>, r#final: i64) -> PyResult<Bound<'py, PyTuple>> {
+        self.writing = Writing::of(self.lanes.len(), r#final);
         let failures = PyList::new(py, &self.shared.failures)?;
-        PyTuple::new(py, [lanes.as_any(), self.keyless.all(py).as_any(), failures.as_any()])
+        PyTuple::new(py, [PyList::empty(py).as_any(), self.keyless.all(py).copy()?.as_any(), failures.as_any()])
+    }
+
+    /// The next lanes, at most `count`, as they were when `state` was called: (key, lane); none if that was all.
+    fn part<'py>(&mut self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
+        let part = PyList::empty(py);
+        for number in self.writing.next(count) {
+            let lane = &mut self.lanes[number];
+            let state = self.writing.state_of(py, number, lane, &mut self.shared)?;
+            part.append((&lane.key, state))?;
+        }
+        Ok(part)
     }
 
     /// Become the lanes that gave `state`, here or in the twin.
     fn restore(&mut self, py: Python<'_>, state: LanesState<'_>) -> PyResult<()> {
         let (lanes, keyless, failures) = state;
+        self.keyless.restore(py, &keyless)?;
+        self.shared.failures = failures;
+        self.restore_part(py, lanes)
+    }
+
+    /// Add lanes that `part` gave.
+    fn restore_part(&mut self, py: Python<'_>, lanes: Vec<KeyedLane<'_>>) -> PyResult<()> {
         for (key, lane) in lanes {
             let number = self.new_lane(key)?;
             self.lanes[number].restore(py, lane, &mut self.shared)?;
         }
-        self.keyless.restore(py, &keyless)?;
-        self.shared.failures = failures;
         Ok(())
     }
 
@@ -191,12 +225,14 @@ impl KeyedLanes {
         visit.call(&self.detector)?;
         visit.call(&self.initial)?;
         self.numbers.traverse(&visit)?;
+        self.writing.traverse(&visit)?;
         self.lanes.iter().try_for_each(|lane| lane.traverse(&visit))
     }
 
     /// Whatever leads back here does so through a detector or a key function, and a function clears itself.
     fn __clear__(&mut self, py: Python<'_>) {
         self.numbers.clear(py);
+        self.writing = Writing::default();
         self.lanes.clear();
     }
 }
@@ -245,6 +281,7 @@ impl KeyedLanes {
             Err(error) => return self.keyless.add(event, error, &mut self.shared),
         };
         let lane = &mut self.lanes[number];
+        self.writing.before(py, number, lane, &mut self.shared)?;
         if entry.ts > lane.last {
             if let Some(published) = lane.advance(py, entry, emission.settled, &mut self.shared)? {
                 emission.results.append(published)?;
@@ -271,7 +308,7 @@ impl KeyedLanes {
         let number = self.lanes.len();
         let derive = self.shared.twins.derivation.call1(py, (&self.name, &self.detector, &self.level, &key))?;
         let instance = self.shared.twins.fresh.bind(py).call1((&self.detector,))?;
-        let lane = Lane::new(Detector::new(instance, derive)?, self.initial.clone_ref(py));
+        let lane = Lane::new(key.clone().unbind(), Detector::new(instance, derive)?, self.initial.clone_ref(py));
         self.numbers.add(key, number)?;
         self.lanes.push(lane);
         Ok(number)
@@ -294,7 +331,10 @@ impl KeyedLanes {
             Ok((number, Entry::new(event, self.shared.twins)?))
         });
         match found {
-            Ok((Some(number), entry)) => self.pending(number, emission).gone.push(entry),
+            Ok((Some(number), entry)) => {
+                self.writing.before(event.py(), number, &mut self.lanes[number], &mut self.shared)?;
+                self.pending(number, emission).gone.push(entry);
+            }
             Err(error) if !error.is_instance_of::<PyException>(event.py()) => return Err(error),
             _ if self.keyless.withdraw(event, &self.shared)? => {}
             _ => self.shared.counts.get().unknown.add(1),

@@ -25,6 +25,7 @@ mod snapshots;
 mod splice;
 mod state;
 mod twins;
+mod writing;
 
 use pyo3::prelude::*;
 
@@ -46,5 +47,5 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 }

@@ -8,18 +8,19 @@ from collections.abc import Iterator
 
 import msgspec
 
+from middleware.durability.checkpoint import Piece
 from middleware.durability.core import Write
 from middleware.pubsub.journal import Record, decode_record, encode_record
 
 
 class _Page(msgspec.Struct):
-    """A transaction: a record with the positions it spans, and perhaps a checkpoint."""
+    """A transaction: a record with the positions it spans, or a piece of a checkpoint, or both."""
 
-    number: int
-    last: int
-    record: bytes
-    checkpoint: bytes | None
-    needed: int
+    number: int = 0
+    last: int = 0
+    record: bytes | None = None
+    pieces: list[Piece] = []
+    needed: int = 0
     ready: int = 0
 
 
@@ -42,17 +43,24 @@ class Disk:
         """Records that a crash has taken: none of them may have had any effect."""
         self._random = rng
         self._pages: deque[_Page] = deque()
-        self._checkpoint: tuple[int, bytes] | None = None
+        self._checkpoint: tuple[int, list[bytes]] | None = None
+        self._begun: tuple[int, list[bytes]] = (0, [])
+        """The pieces of a checkpoint that is not complete."""
         self._under_way: deque[_Page] = deque()
         self._new: list[Record] = []
 
     def write(self, write: Write, now: int) -> None:
         """Begin to store; ``stored`` tells when it is done. Transactions are stored in order."""
-        before = self._under_way[-1].ready if self._under_way else now
-        checkpoint = write.checkpoint() if write.checkpoint is not None else None
         last = max((number for number, *_ in write.record.blocks()), default=write.record.first)
-        ready = max(before, now + self._random.randint(0, self.latency))
-        page = _Page(write.record.number, last, encode_record(write.record), checkpoint, write.needed, ready)
+        self._begin(_Page(write.record.number, last, encode_record(write.record), write.pieces, write.needed), now)
+
+    def write_piece(self, piece: Piece, now: int) -> None:
+        """The same of a further piece of a checkpoint."""
+        self._begin(_Page(pieces=[piece]), now)
+
+    def _begin(self, page: _Page, now: int) -> None:
+        before = self._under_way[-1].ready if self._under_way else now
+        page.ready = max(before, now + self._random.randint(0, self.latency))
         self._under_way.append(page)
 
     def stored(self, now: int) -> list[Record]:
@@ -63,36 +71,44 @@ class Disk:
         return done
 
     def _keep(self, page: _Page) -> None:
+        for piece in page.pieces:
+            self._keep_piece(piece)
+        if page.record is None:
+            return
         self._pages.append(page)
         self._new.append(decode_record(page.record))
-        if page.checkpoint is not None:
-            self._checkpoint = (page.number, page.checkpoint)
-        elif self._checkpoint is not None:  # retention: never what a recovery or a reader may still need
+        if self._checkpoint is not None and not page.pieces:  # retention: never what a recovery or a reader may still need
             unneeded = (each for each in self._pages if each.number <= self._checkpoint[0] and each.last <= page.needed)
             for _ in range(sum(1 for _ in unneeded) - self.retained):
                 self.oldest = max(self.oldest, self._pages.popleft().last)
+
+    def _keep_piece(self, piece: Piece) -> None:
+        number, pieces = self._begun
+        self._begun = (piece.number, [*pieces, piece.data] if piece.number == number else [piece.data])
+        if piece.is_last:
+            self._checkpoint = self._begun
 
     def crash(self) -> None:
         """The node is gone. Of the writes under way a prefix was done, the next one is torn, which counts as not begun."""
         for _ in range(self._random.randint(0, len(self._under_way)) if not self.is_full else 0):
             self._keep(self._under_way.popleft())
-        self.lost += len(self._under_way)
+        self.lost += sum(page.record is not None for page in self._under_way)
         self._under_way.clear()
 
     def read(self, position: int, size: int) -> Iterator[Record]:
         """Stored records with blocks behind a position, about so many bytes."""
         for page in self._pages:
-            if page.last > position:
+            if page.record is not None and page.last > position:
                 yield decode_record(page.record)
                 size -= len(page.record)
                 if size <= 0:
                     return
 
-    def checkpoint(self) -> bytes | None:
-        """The last checkpoint."""
+    def checkpoint(self) -> list[bytes] | None:
+        """The pieces of the last checkpoint that is complete."""
         return self._checkpoint[1] if self._checkpoint is not None else None
 
     def behind_checkpoint(self) -> Iterator[Record]:
         """The records behind it."""
         number = self._checkpoint[0] if self._checkpoint is not None else 0
-        return (decode_record(page.record) for page in self._pages if page.number > number)
+        return (decode_record(page.record) for page in self._pages if page.record is not None and page.number > number)

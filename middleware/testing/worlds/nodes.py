@@ -178,6 +178,7 @@ class DurableNode(_Running):
         self.journal = Journal(disk.line, disk.read)
         self.journal.oldest = disk.oldest
         disk.epoch = max(disk.epoch + 2**20, self._calendar)
+        self._slices = random.Random(disk.epoch)  # of its own: how checkpoints are cut leaves all else as it was drawn
         self.broker: LastingBroker = self._started(LastingBroker, disk.epoch, types, peers, self.journal)
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
@@ -206,10 +207,13 @@ class DurableNode(_Running):
             self._show(record)
             sends += self._done(self.core.stored(record.number, self.disk.oldest))
         self._work(local)
-        self.core.checkpoint_due |= self.journal.number % self._checkpoint_every == self._checkpoint_every - 1
+        is_time = self.journal.number % self._checkpoint_every == self._checkpoint_every - 1
+        self.core.checkpoint_due |= is_time and not self.core.checkpointing
         doings = self.core.settle(local)
         for write in doings.writes:
             self.disk.write(write, now)
+        if self.core.checkpointing and self._slices.random() < 0.5:
+            self.disk.write_piece(self.core.go_on(self._slices.randint(1, 4)), now)
         return sends + self._done(doings)
 
     def _show(self, record: Record) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from middleware import native
 from middleware.change import Batch, Delta
+from middleware.durability.checkpoint import Begun, Stored
 from middleware.durability.frozen import decode_state, encode_state
 from middleware.event import END, Event, type_name
 from middleware.ordering import lanes
@@ -65,14 +67,56 @@ def test_a_hierarchy_goes_on_where_it_was(keyed: str, seed: int, size: int, poli
     whole, cut = made(first, policy), made(first, policy)
     for number, batch in enumerate(batches(seed, size)):
         if number in cuts:
-            state = encode_state(cut.state(), TYPES)
+            state = encode_state((cut.state(), list(iter(partial(cut.parts, 2), {}))), TYPES)
             cut = made(then or first, policy)
-            cut.restore(decode_state(state, TYPES))
+            cut.restore(*decode_state(state, TYPES))
         assert told(cut.process(batch)) == told(whole.process(batch)), f"batch {number}"
+    same(cut, whole)
+
+
+def same(cut: Hierarchy, whole: Hierarchy) -> None:
     for one, other in zip(cut.units, whole.units, strict=True):
         one._check()
         assert (one.ledger, one.final, one.clock.k) == (other.ledger, other.final, other.clock.k)
         assert [failed.cause for failed in one.quarantine] == [failed.cause for failed in other.quarantine]
+
+
+@pytest.mark.parametrize("keyed", ["native", "python", "native to python", "python to native"])
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=policies, cuts=st.integers(0, 2**32))
+def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(
+    keyed: str, seed: int, size: int, policy: Policies, cuts: int
+) -> None:
+    """Its pieces are written while the steps go on; a crash at any of them leaves the one before, or, at the last, this one."""
+    if "native" in keyed and not native.AVAILABLE:
+        pytest.skip("the native core is not built")
+    first, _, then = keyed.partition(" to ")
+    whole, cut = made(first, policy), made(first, policy)
+    came = batches(seed, size)
+    outputs = [told(whole.process(batch)) for batch in came]
+    slices = random.Random(cuts)
+    begun: tuple[int, Begun, list[bytes]] | None = None
+    complete: tuple[int, list[bytes]] | None = None
+    at = 0
+    while at < len(came):
+        if slices.random() < 0.3:  # perhaps before the last one is complete
+            begun = (at, Begun(at, cut.state(), cut.parts, TYPES, {}), [])
+            begun[2].append(begun[1].first().data)
+        if slices.random() < 0.1:
+            cut = made(then or first, policy)
+            at, begun = 0, None
+            if complete is not None:
+                at, pieces = complete
+                stored = Stored(pieces, TYPES)
+                cut.restore(stored.state(), stored.parts())
+        assert told(cut.process(came[at])) == outputs[at], f"batch {at}"
+        at += 1
+        if begun is not None and slices.random() < 0.7:
+            piece = begun[1].next(slices.randint(1, 3))
+            begun[2].append(piece.data)
+            if piece.is_last:
+                complete, begun = (begun[0], begun[2]), None
+    same(cut, whole)
 
 
 def made(kind: str, policy: Policies) -> Hierarchy:

@@ -12,8 +12,8 @@ import pytest
 from lives import Life
 
 from middleware.detector import Detector, fields_of
+from middleware.durability.checkpoint import Stored
 from middleware.durability.core import Write
-from middleware.durability.frozen import known_events
 from middleware.errors import DetectorError, StateError
 from middleware.event import Event, EventType, EventTypes
 from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, encode
@@ -81,9 +81,10 @@ def checkpointed(folder: Path) -> set[str]:
     """The types of which the checkpoint tells the fields."""
     store = Store(folder, "n")
     checkpoint = store.checkpoint()
-    store.close()
     assert checkpoint is not None
-    return set(known_events(checkpoint, EventTypes()))
+    known = Stored(checkpoint, EventTypes()).known
+    store.close()
+    return set(known)
 
 
 WITH_UNIT = tick_type(("price", int), ("unit", str))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import random
 
 import pytest
 
-from middleware.durability.frozen import decode_checkpoint, encode_checkpoint, known_events, uncollected
+from middleware.durability.checkpoint import Begun, Piece, Stored
+from middleware.durability.frozen import uncollected
 from middleware.errors import StateError
 from middleware.event import Event, EventTypes
 
@@ -18,17 +20,59 @@ class Hit(Event):
 TYPES = EventTypes([Hit])
 
 
+def pieces(number: int = 7, parts: int = 5) -> list[bytes]:
+    """A checkpoint with this many parts behind what is small."""
+    left = [{"Unit": [(part, Hit(part, ts=1))]} for part in range(parts)]
+    known = {"Gone": "Gone(x: int)", "Hit": "Hit(ball: int)"}
+    begun = Begun(
+        number, {"number": number, "events": [Hit(1, ts=1)]}, lambda count: left.pop(0) if left else None, TYPES, known
+    )
+    made: list[Piece] = [begun.first()]
+    while not made[-1].is_last:
+        made.append(begun.next(1))
+    assert [(piece.number, piece.part) for piece in made] == [(number, part) for part in range(len(made))]
+    return [piece.data for piece in made]
+
+
+def read(data: list[bytes]) -> list[object]:
+    stored = Stored(data, TYPES)
+    return [stored.state(), *stored.parts()]
+
+
 def test_what_was_known_stays_known() -> None:
-    data = encode_checkpoint({"events": [Hit(1, ts=1)]}, TYPES, {"Gone": "Gone(x: int)", "Hit": "Hit(ball: int)"})
-    assert known_events(data, TYPES) == {"Gone": "Gone(x: int)", "Hit": "Hit(ball: int)"}
-    assert decode_checkpoint(data, TYPES) == {"events": [Hit(1, ts=1)]}
+    assert Stored(pieces(), TYPES).known == {"Gone": "Gone(x: int)", "Hit": "Hit(ball: int)"}
+    assert read(pieces()) == [
+        {"number": 7, "events": [Hit(1, ts=1)]},
+        *({"Unit": [(part, Hit(part, ts=1))]} for part in range(5)),
+    ]
 
 
-@pytest.mark.parametrize("cut", [0, 3, 8, 15])
-def test_what_is_no_checkpoint_is_an_error(cut: int) -> None:
-    data = encode_checkpoint({}, TYPES, {})
-    with pytest.raises(StateError, match="the checkpoint is none"):
-        decode_checkpoint(data[:cut], TYPES)
+def test_a_damaged_piece_is_found() -> None:
+    rng = random.Random(1)
+    for _ in range(300):
+        data = pieces()
+        at = rng.randrange(len(data))
+        place, bit = rng.randrange(len(data[at])), 1 << rng.randrange(8)
+        data[at] = data[at][:place] + bytes([data[at][place] ^ bit]) + data[at][place + 1 :]
+        with pytest.raises(StateError, match=rf"damaged in piece {at + 1}: .*--rebuild"):
+            read(data)
+
+
+def test_a_piece_that_is_missing_doubled_or_cut_is_found() -> None:
+    whole = pieces()
+    for at in range(len(whole)):
+        for data in (whole[:at], whole[:at] + whole[at + 1 :], [*whole[:at], whole[at][:-1], *whole[at + 1 :]]):
+            with pytest.raises(StateError, match=r"damaged in piece|before it is complete"):
+                read(data)
+        if at + 1 < len(whole):
+            with pytest.raises(StateError, match="damaged in piece"):
+                read([*whole[: at + 1], *whole[at:]])
+
+
+def test_a_piece_of_another_checkpoint_is_found() -> None:
+    one, other = pieces(), pieces(number=8)
+    with pytest.raises(StateError, match="damaged in piece 6"):
+        read([*one[:5], *other[5:]])
 
 
 def test_collections_go_on_whatever_happens_meanwhile() -> None:

@@ -61,6 +61,8 @@ def life(store: Store, ticks: list[Event], hierarchy: Hierarchy) -> None:
         doings = core.settle(now)
         for write in doings.writes:
             store.write(write)
+        while core.checkpointing:
+            store.write(core.go_on(1))
         for channel, parts in [*doings.sends, *core.stored(broker.journal.number).sends]:
             next(link for link in links if link.name == channel).receive(decode_frame(parts[0]), parts[1:], now)
 

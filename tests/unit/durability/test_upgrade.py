@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -73,7 +74,8 @@ def ticks(*times: int) -> Batch:
 def stored(detector: Detector) -> Any:
     hierarchy = Hierarchy({"Sums": detector}, policies=Policies(alpha=0.0))
     hierarchy.process(ticks(1, 2, 3, 10, 11, 12))
-    return decode_state(encode_state(hierarchy.state(), TYPES), TYPES)
+    state = hierarchy.state()
+    return decode_state(encode_state((state, list(iter(partial(hierarchy.parts, 1), {}))), TYPES), TYPES)
 
 
 def sums(hierarchy: Hierarchy, batch: Batch) -> list[tuple[int, int]]:
@@ -84,8 +86,8 @@ def sums(hierarchy: Hierarchy, batch: Batch) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(("before", "after"), [(Sums, MigratingSums), (KeyedSums, KeyedMigratingSums)])
 def test_state_is_migrated_and_late_events_still_replay(before: type[Detector], after: type[Detector]) -> None:
     same, changed = (Hierarchy({"Sums": kind()}, policies=Policies(alpha=0.0)) for kind in (before, after))
-    same.restore(stored(before()))
-    changed.restore(stored(before()))
+    same.restore(*stored(before()))
+    changed.restore(*stored(before()))
     for batch in (ticks(13), ticks(4, 5), ticks(14, 15)):
         found = sums(changed, batch)
         assert found == sums(same, batch)
@@ -94,20 +96,20 @@ def test_state_is_migrated_and_late_events_still_replay(before: type[Detector], 
 
 def test_state_of_another_version_without_a_migration_is_refused() -> None:
     with pytest.raises(DetectorError, match=r"SumsInCents is of version 2, its stored state of version 1.*--rebuild"):
-        Hierarchy({"Sums": SumsInCents()}).restore(stored(Sums()))
+        Hierarchy({"Sums": SumsInCents()}).restore(*stored(Sums()))
 
 
 def test_a_detector_that_is_gone_is_not_dropped_unasked() -> None:
     with pytest.raises(DetectorError, match="detectors that do not run here any more: Sums"):
-        Hierarchy({"Other": Sums()}).restore(stored(Sums()))
+        Hierarchy({"Other": Sums()}).restore(*stored(Sums()))
 
 
 def test_changed_events_are_refused() -> None:
-    state = stored(Sums())
+    state, parts = stored(Sums())
     version, fields, definition = state["code"]["Sums"]
     state["code"]["Sums"] = (version, fields.replace("price", "cost"), definition)
     with pytest.raises(DetectorError, match="have changed since its state was stored"):
-        Hierarchy({"Sums": Sums()}).restore(state)
+        Hierarchy({"Sums": Sums()}).restore(state, parts)
 
 
 class Planned(Operator):
@@ -136,6 +138,6 @@ class Idle(Operation):
 def test_state_of_another_definition_is_refused() -> None:
     hierarchy = Hierarchy({"Sums": Planned(10)})
     state = hierarchy.state()
-    Hierarchy({"Sums": Planned(10)}).restore(state)
+    Hierarchy({"Sums": Planned(10)}).restore(state, ())
     with pytest.raises(DetectorError, match=r"Sums computes something else.*was window of 10; is window of 8.*--rebuild"):
-        Hierarchy({"Sums": Planned(8)}).restore(state)
+        Hierarchy({"Sums": Planned(8)}).restore(state, ())

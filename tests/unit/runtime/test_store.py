@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from middleware.durability.checkpoint import Piece, bodies, whole
 from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.codec import BlockHead
 from middleware.pubsub.journal import Made, Record
+from middleware.runtime import checkpoints as rows
 from middleware.runtime import store as stores
 from middleware.runtime.store import Retention, Store
 
@@ -24,6 +26,14 @@ from middleware.runtime.store import Retention, Store
 def record(number: int, blocks: int = 2, size: int = 10) -> Record:
     entries = [Made(BlockHead("Ping", 1), bytes([number % 256]) * size) for _ in range(blocks)]
     return Record(number, (number - 1) * blocks, list(entries), True, None, {"Unit": number})
+
+
+def checkpoint(store: Store) -> bytes | None:
+    """What the complete checkpoint holds."""
+    pieces = store.checkpoint()
+    if pieces is None:
+        return None
+    return b"".join(bodies(pieces))
 
 
 def poll_until(condition: Callable[[], bool]) -> None:
@@ -38,7 +48,8 @@ def fill(
 ) -> None:
     for number in range(first, last + 1):
         data = (checkpoints or {}).get(number)
-        store.write(Write(record(number, size=size), (lambda data=data: data) if data is not None else None, **options))
+        pieces = [Piece(number, part, piece) for part, piece in enumerate(whole(data))] if data is not None else []
+        store.write(Write(record(number, size=size), pieces, **options))
     reached = 0
 
     def done() -> bool:
@@ -52,7 +63,7 @@ def fill(
 def test_what_is_stored_is_there_in_the_next_life(tmp_path: Path) -> None:
     store = Store(tmp_path, "a")
     line, epoch = store.line, store.epoch
-    assert store.checkpoint() is None
+    assert checkpoint(store) is None
     fill(store, 1, 5)
     assert list(store.behind_checkpoint()) == [record(number) for number in range(1, 6)]
     store.close()
@@ -61,7 +72,7 @@ def test_what_is_stored_is_there_in_the_next_life(tmp_path: Path) -> None:
     assert again.epoch > epoch
     assert list(again.behind_checkpoint()) == [record(number) for number in range(1, 6)]
     fill(again, 6, 8, {7: b"state"})
-    assert again.checkpoint() == b"state"
+    assert checkpoint(again) == b"state"
     assert [each.number for each in again.behind_checkpoint()] == [8]
     again.close()
 
@@ -89,12 +100,12 @@ def test_a_write_is_told_only_when_another_process_could_read_it(tmp_path: Path)
 def test_retention_spares_the_checkpoint_and_those_who_have_not_passed(tmp_path: Path) -> None:
     store = Store(tmp_path, "a", Retention(size=1_000))
     fill(store, 1, 100, {100: b"one"}, needed=120)
+    poll_until(lambda: store.oldest == 120)
     kept = [each.number for each in store.read(0, 10**9)]
     assert kept[-1] == 100
     assert kept[0] == 61, "those not passed yet are kept up to four times the size"
-    assert store.oldest == 120
     fill(store, 101, 140, {140: b"two"}, needed=280)
-    assert store.oldest > 200
+    poll_until(lambda: store.oldest > 200)
     assert [each.number for each in store.read(store.oldest, 10**9)][-1] == 140
     store.close()
     again = Store(tmp_path, "a")
@@ -136,15 +147,15 @@ def test_a_checkpoint_may_be_larger_than_what_sqlite_takes_in_one_piece(
     large = os.urandom(2_100_000)
     store = Store(tmp_path, "a")
     fill(store, 1, 3, {2: large, 3: large[::-1]})
-    assert store.checkpoint() == large[::-1]
+    assert checkpoint(store) == large[::-1]
     fill(store, 4, 4, {4: b"small"})
-    assert store.checkpoint() == b"small"
+    assert checkpoint(store) == b"small"
     fill(store, 5, 5, {5: large})
     store.close()
     again = Store(tmp_path, "a")
-    assert again.checkpoint() == large
+    assert checkpoint(again) == large
     fill(again, 6, 6, {6: b""})
-    assert again.checkpoint() == b""
+    assert checkpoint(again) == b""
     again.close()
 
 
@@ -157,7 +168,7 @@ def test_a_record_may_be_larger_than_what_sqlite_takes_in_one_piece(tmp_path: Pa
         return connection
 
     monkeypatch.setattr(Store, "_connect", limited)
-    monkeypatch.setattr(stores, "_PART", 1_000)
+    monkeypatch.setattr(rows, "ROW", 1_000)
     sizes = [10, 5_000, 499, 500, 30_000, 10]
     records = [record(number, size=size) for number, size in enumerate(sizes, 1)]
     store = Store(tmp_path, "a", Retention(size=50_000))
@@ -261,7 +272,7 @@ def test_what_will_never_be_stored_is_an_error_of_the_node(tmp_path: Path, monke
         raise MemoryError("no more")
 
     monkeypatch.setattr(Store, "_connect", limited)
-    monkeypatch.setattr(stores, "_PART", 2_000_000)  # too large for the limit: a record has parts, and they fit
+    monkeypatch.setattr(rows, "ROW", 2_000_000)  # too large for the limit: a record has parts, and they fit
     if kind == "thread dies":
         monkeypatch.setattr(Store, "_commit", dies)
     store = Store(tmp_path, "a")

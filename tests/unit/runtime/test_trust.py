@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from middleware.durability.checkpoint import Piece, whole
 from middleware.durability.core import Write
 from middleware.errors import StateError
 from middleware.pubsub.ingress import Turned
@@ -42,7 +43,9 @@ def test_whatever_the_umask_state_is_private_from_the_first_moment(tmp_path: Pat
     monkeypatch.setattr(sqlite3, "connect", watched)
     folder = tmp_path / "state" / "node"
     with closing(Ledger("n", folder)) as ledger, closing(Store(folder, "n")) as store:
-        store.write(Write(Record(1, 0, [], False, None, {}), checkpoint=lambda: b"state"))
+        store.write(
+            Write(Record(1, 0, [], False, None, {}), [Piece(1, part, piece) for part, piece in enumerate(whole(b"state"))])
+        )
         with closing(connect(folder / FILE)) as other:
             other.execute("BEGIN EXCLUSIVE")
             ledger.list_turned([Turned("late", 5, "insert", "Hit", 1, 1, "s", b"\x90")])

@@ -1,0 +1,249 @@
+"""Benchmarks of what waits: results of a node under a steady load, with a log and without, its longest pause, and a restart.
+
+``durability.tail``: the latency (ms) that 1 % of results exceed, of a node that keeps a log beside one that keeps none;
+``durability.worst``: the largest. ``durability.pause``: the largest with 100,000 keys, while checkpoints are made of them.
+``durability.restart``: how many seconds a node with 1,000,000 keys needs to take up its checkpoint, beside 10. The node
+has a process of its own, as always; latency counts from when an event was due, so that nothing that waits is missed.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import resource
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from middleware.change import Batch, Delta, Insert
+from middleware.clock import MILLISECOND, SECOND
+from middleware.detector import Detector
+from middleware.durability.core import Core
+from middleware.durability.frozen import uncollected
+from middleware.event import Event, EventTypes
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.pubsub.journal import Journal
+from middleware.pubsub.lasting import LastingBroker
+from middleware.runtime import keeper
+from middleware.runtime.calm import calm
+from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.keeper import Keeper
+from middleware.runtime.node import Node
+from middleware.runtime.report import Reporter
+from middleware.runtime.store import Store
+
+RATE = 20_000
+KEYS = 100_000
+
+MANY = 1_000_000
+
+_FEW = 50
+_SAMPLED = 10
+"""Every so-manieth reading has a result."""
+
+_RESTART = 10.0
+_SECONDS = 12.0
+_TICK = 5 * MILLISECOND
+_BETWEEN = 2 * SECOND
+"""Work between two checkpoints: less than usual, so that a short run sees several."""
+
+
+class Reading(Event, frozen=True):
+    """What is measured somewhere."""
+
+    place: int
+    value: float
+
+
+class Total(Event, frozen=True):
+    """The sum of all that was measured there."""
+
+    place: int
+    total: float
+
+
+class Totals(Detector):
+    """Sums by place, told now and then: often enough to see what waits, and so that no client is what is measured."""
+
+    subscribes, publishes, key = (Reading,), (Total,), "place"
+
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    def on_event(self, event: Reading) -> Total | None:
+        self.total += event.value
+        return Total(event.place, self.total, ts=event.ts) if event.id % _SAMPLED == 0 else None
+
+
+TYPES = EventTypes([Reading, Total])
+
+
+def bench_tail(rounds: int) -> list[dict[str, Any]]:
+    """The rows, each the median of ``rounds``; disk and memory in turn. The restart is measured once."""
+    few, many = ([_pair(keys) for _ in range(rounds)] for keys in (_FEW, KEYS))
+    with TemporaryDirectory(prefix="slackline-bench-") as folder:
+        seconds = restart(Path(folder), MANY)
+    return [
+        _entry("durability.tail", few, 0.99),
+        _entry("durability.worst", few, 1.0),
+        _entry("durability.pause", many, 1.0),
+        {"name": "durability.restart", "value": seconds, "unit": "s", "baseline": _RESTART, "ratio": seconds / _RESTART},
+    ]
+
+
+def _pair(keys: int) -> tuple[Waits, Waits]:
+    memory = run(None, keys)
+    with TemporaryDirectory(prefix="slackline-bench-") as folder:
+        return run(Path(folder), keys), memory
+
+
+def _entry(name: str, pairs: list[tuple[Waits, Waits]], share: float) -> dict[str, Any]:
+    values = [(disk.quantile(share), memory.quantile(share)) for disk, memory in pairs]
+    value, base = (statistics.median(each) for each in zip(*values, strict=True))
+    ratio = statistics.median(disk / memory for disk, memory in values)
+    return {"name": name, "value": value, "unit": "ms", "baseline": base, "ratio": ratio}
+
+
+class Waits(msgspec.Struct):
+    """Latencies of one run, ns, in order of size; the largest resident size of the node, and that before the load (bytes)."""
+
+    latencies: list[int]
+    memory: int
+    before: int
+
+    def quantile(self, share: float) -> float:
+        """In ms."""
+        return self.latencies[min(int(share * len(self.latencies)), len(self.latencies) - 1)] / MILLISECOND
+
+
+def run(folder: Path | None, keys: int, seconds: float = _SECONDS) -> Waits:
+    """Feed a node in a process of its own with readings of so many places; how long their totals take."""
+    with _node(folder) as (address, pipe):
+        subscriber = Subscriber(address, [Total])
+        subscriber.wait_ready(10)
+        with subscriber, Publisher(address, types=[Reading]) as publisher:
+            latencies: list[int] = []
+            before_it, in_all = (len(range(0, count, _SAMPLED)) for count in (keys, keys + int(RATE * seconds)))
+            listener = threading.Thread(target=_listen, args=(subscriber, before_it, in_all, latencies))
+            listener.start()
+            now = time.time_ns()
+            for start in range(0, keys, 1_000):
+                publisher.publish([_reading(place, place, now) for place in range(start, min(start + 1_000, keys))])
+            publisher.flush(120)
+            pipe.send("memory")
+            before = pipe.recv()
+            gc.collect()
+            gc.disable()
+            _feed(publisher, keys, seconds)
+            gc.enable()
+            publisher.flush(60)
+            listener.join(60)
+        pipe.send("memory")
+        return Waits(sorted(latencies), pipe.recv(), before)
+
+
+def _reading(place: int, number: int, ts: int) -> Reading:
+    return Reading(place, 1.0, ts=ts, id=number, source="sensors")
+
+
+def _feed(publisher: Publisher, keys: int, seconds: float) -> None:
+    """Readings at their rate, each tick those that have become due."""
+    rng = Random(7)
+    start, sent, every = time.time_ns(), 0, SECOND // RATE
+    total = int(RATE * seconds)
+    while sent < total:
+        due = min(total, (time.time_ns() - start) // every)
+        if due > sent:
+            publisher.publish([_reading(rng.randrange(keys), keys + at, start + at * every) for at in range(sent, due)])
+            sent = due
+        time.sleep(max(0.0, (_TICK - (time.time_ns() - start) % _TICK) / SECOND))
+
+
+def _listen(subscriber: Subscriber, skip: int, count: int, latencies: list[int]) -> None:
+    came = 0
+    while came < count:
+        changes = subscriber.receive(30)
+        now = time.time_ns()
+        if not changes:
+            return
+        for change in changes:
+            if isinstance(change, Insert):
+                came += 1
+                if came > skip:
+                    latencies.append(now - change.event.ts)
+
+
+def restart(folder: Path, keys: int) -> float:
+    """Seconds from opening the store of a node with so many keys to when it has taken up its checkpoint."""
+    store = Store(folder, "bench")
+    hierarchy = Hierarchy([Totals()])
+    now = time.time_ns()
+    with uncollected():
+        for start in range(0, keys, 1_000):
+            readings: list[Event] = [_reading(place, place, now + place) for place in range(start, min(start + 1_000, keys))]
+            hierarchy.process(Batch({"Reading": Delta(readings)}, {}, now + start))
+        broker = _broker(store, hierarchy)
+        core = Core(broker, broker.journal, hierarchy, TYPES)  # type: ignore[arg-type]
+        core.checkpoint_due = True
+        for write in core.settle(0).writes:
+            store.write(write)
+        while core.checkpointing:
+            store.write(core.go_on(1_000))
+        store.close()
+        del hierarchy, core, broker
+    gc.collect()
+    start_ns = time.monotonic_ns()
+    store = Store(folder, "bench")
+    hierarchy = Hierarchy([Totals()])
+    Keeper(_broker(store, hierarchy), hierarchy, TYPES, store)
+    spent = time.monotonic_ns() - start_ns
+    store.close()
+    (statistics_of,) = hierarchy.statistics()
+    assert statistics_of.keys == keys
+    return spent / SECOND
+
+
+def _broker(store: Store, hierarchy: Hierarchy) -> LastingBroker:
+    reads, makes = hierarchy.subscriptions, hierarchy.publications
+    journal = Journal(store.line, store.read)
+    return LastingBroker("bench", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, journal=journal)
+
+
+@contextmanager
+def _node(folder: Path | None) -> Iterator[tuple[str, Connection]]:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there, folder), daemon=True)
+    process.start()
+    try:
+        yield here.recv(), here
+    finally:
+        here.send("stop")
+        process.join()
+
+
+def _serve(pipe: Connection, folder: Path | None) -> None:
+    keeper.TARGET = _BETWEEN
+    store = Store(folder, "bench") if folder is not None else None
+    processor = Reporter(Hierarchy([Totals()], timer=time.perf_counter_ns))
+    node = Node("bench", "tcp://127.0.0.1:*", {}, processor, TYPES, store=store)
+    pipe.send(node.address)
+    asked = threading.Thread(target=_answer, args=(pipe, node), daemon=True)
+    asked.start()
+    with calm():
+        node.run()
+
+
+def _answer(pipe: Connection, node: Node) -> None:
+    while pipe.recv() == "memory":
+        pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    node.stop()

@@ -1,0 +1,47 @@
+"""Collections of a node's process: old objects are left alone, and yet no garbage stays for ever."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import pytest
+
+from middleware.runtime import calm as calms
+from middleware.runtime.calm import calm
+
+
+class Knot:
+    """Garbage that only a collection finds."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_survived_a_long_collection_is_left_alone_until_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calms, "_LONG", -1)
+    size = [100]
+    monkeypatch.setattr(calms._Collections, "_resident", lambda self: size[0])
+    before = gc.get_freeze_count()
+    with calm():
+        knot = Knot()
+        gone = weakref.ref(knot)
+        gc.collect()
+        assert gc.get_freeze_count() > before
+        del knot
+        monkeypatch.setattr(calms, "_LONG", 10**18)
+        gc.collect()
+        assert gone() is not None, "it was looked at again"
+        size[0] = 201
+        gc.collect()
+        gc.collect()
+        assert gone() is None
+    assert gc.get_freeze_count() == 0
+
+
+def test_everything_is_as_before_afterwards() -> None:
+    turn, callbacks = sys.getswitchinterval(), list(gc.callbacks)
+    with calm():
+        assert sys.getswitchinterval() < turn
+    assert (sys.getswitchinterval(), gc.callbacks) == (turn, callbacks)

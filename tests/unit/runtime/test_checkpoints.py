@@ -1,0 +1,92 @@
+"""Checkpoints in pieces in a store: which one counts, and that what they replace goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from middleware.durability.checkpoint import Begun, Piece, Stored, whole
+from middleware.durability.core import Write
+from middleware.durability.frozen import encode_state, written_head
+from middleware.event import EventTypes
+from middleware.pubsub.journal import Record
+from middleware.runtime.store import Store
+
+TYPES = EventTypes()
+
+
+def made(number: int, parts: int) -> list[Piece]:
+    left = [{"Unit": [(part, number)]} for part in range(parts)]
+    begun = Begun(number, number, lambda count: left.pop(0) if left else None, TYPES, {})
+    pieces = [begun.first()]
+    while not pieces[-1].is_last:
+        pieces.append(begun.next(1))
+    return pieces
+
+
+def record(number: int) -> Record:
+    return Record(number, 0, [], False, None, {"Unit": number})
+
+
+def found(store: Store) -> list[object]:
+    pieces = store.checkpoint()
+    if pieces is None:
+        return []
+    stored = Stored(pieces, TYPES)
+    return [stored.state(), *stored.parts()]
+
+
+def lived(folder: Path, *items: Write | Piece) -> list[object]:
+    """What the checkpoint is after a life that wrote these."""
+    store = Store(folder, "n")
+    for item in items:
+        store.write(item)
+    store.close()
+    again = Store(folder, "n")
+    state = found(again)
+    again.close()
+    return state
+
+
+def test_a_checkpoint_counts_when_its_last_piece_is_stored(tmp_path: Path) -> None:
+    one, two = made(1, 3), made(2, 2)
+    assert lived(tmp_path, Write(record(1), one[:1]), *one[1:-1]) == []
+    assert lived(tmp_path, one[-1]) == [1, *({"Unit": [(part, 1)]} for part in range(3))]
+    assert lived(tmp_path, Write(record(2), two[:1]), *two[1:-1])[0] == 1
+    three = made(3, 0)
+    assert lived(tmp_path, Write(record(3), three[:1]))[0] == 1
+    assert lived(tmp_path, *three[1:]) == [3]
+
+
+def test_what_a_checkpoint_replaces_is_forgotten(tmp_path: Path) -> None:
+    store = Store(tmp_path, "n")
+    for number in range(1, 4):
+        pieces = made(number, 100)
+        store.write(Write(record(number), pieces[:1]))
+        for piece in pieces[1 : None if number != 2 else 50]:
+            store.write(piece)
+    store.close()
+    for number in range(4, 30):
+        lived(tmp_path, Write(record(number)))
+    with sqlite3.connect(tmp_path / "log.sqlite") as connection:
+        assert connection.execute("SELECT DISTINCT number FROM piece").fetchall() == [(3,)]
+
+
+def test_a_log_of_the_format_before_keeps_its_checkpoint(tmp_path: Path) -> None:
+    lived(tmp_path, Write(record(1)))
+    state = {"Unit": list(range(300_000))}
+    data = written_head(TYPES, {}) + encode_state(state, TYPES)
+    with sqlite3.connect(tmp_path / "log.sqlite") as connection:
+        connection.executescript(
+            """DROP TABLE checkpoint; DROP TABLE piece; UPDATE meta SET value = 2 WHERE key = 'format';
+            DELETE FROM meta WHERE key IN ('unchained', 'identity');
+            ALTER TABLE log DROP COLUMN before; ALTER TABLE log DROP COLUMN sum;
+            CREATE TABLE checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
+            CREATE TABLE checkpoint_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);"""
+        )
+        cut = 512 * 2**10
+        connection.execute("INSERT INTO checkpoint VALUES (1, 5, ?)", (data[:cut],))
+        rows = [(1, data[at : at + cut]) for at in range(cut, len(data), cut)]
+        connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", rows)
+    assert len(whole(data)) == 2
+    assert lived(tmp_path) == [state]
