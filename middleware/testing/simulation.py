@@ -55,10 +55,14 @@ class Endpoint(Protocol):
 
 
 class Simulation:
-    """Endpoints by name, the messages between them, and the virtual time ``now``."""
+    """Endpoints by name, the messages between them, and the virtual time ``now``.
 
-    def __init__(self, seed: int, faults: Faults | None = None) -> None:
+    ``lull``: how far time goes at once while nothing is under way.
+    """
+
+    def __init__(self, seed: int, faults: Faults | None = None, lull: int = TICK) -> None:
         self.now = 0
+        self._lull, self._is_still = lull, False
         self.faults = faults if faults is not None else Faults()
         self._random = random.Random(seed)
         self._endpoints: dict[str, Endpoint] = {}
@@ -108,12 +112,14 @@ class Simulation:
         while self.now < end:
             if done():
                 return True
-            self.now += TICK
+            self.now += self._lull if self._is_still and not self._under_way else TICK
+            self._is_still = True
             self._deliver()
             if each is not None:
                 each()
             for endpoint in [each for name, each in self._endpoints.items() if name not in self._paused]:
                 for channel, parts in endpoint.step(self.now):
+                    self._is_still = False
                     self._send(endpoint.name, channel, parts)
         return done()
 
