@@ -22,7 +22,7 @@ from middleware.testing.worlds.said import Claim, Said, claim, claim_of, standin
 from middleware.testing.worlds.sources import Source
 from middleware.testing.worlds.watch import Sink, Watch
 
-LONGEST = 200 * SECOND
+LONGEST = 600 * SECOND
 """Virtual time within which a world must have come to its end."""
 
 
