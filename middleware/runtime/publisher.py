@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import structlog
 
-from middleware.change import Delta
 from middleware.clock import SECOND
-from middleware.errors import EventError, NetworkError
-from middleware.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
-from middleware.pubsub.codec import (
-    LARGEST_BLOCK,
-    Answer,
-    BlockHead,
-    Changes,
-    Interest,
-    Question,
-    Sample,
-    Tally,
-    array_of,
-    decode_payload,
-    encode,
-    encode_delta,
-    name_of,
-)
+from middleware.errors import NetworkError
+from middleware.event import Event, EventType
+from middleware.pubsub.codec import Answer, BlockHead, Question, Sample, Tally, decode_payload, encode
 from middleware.pubsub.link import LinkStatistics
-from middleware.pubsub.seen import Run, runs_of
+from middleware.pubsub.publication import Frame, Publication
+from middleware.pubsub.seen import Run
 from middleware.pubsub.tally import REPEATS
 from middleware.pubsub.wire import Parts
 from middleware.runtime.connection import PATIENCE, Connection
 from middleware.runtime.keys import Keys
 
 _WAIT = 0.05
-_EVENTS_A_FRAME = 8_192
-_log = structlog.get_logger()
-
-
 _ASK_EVERY = SECOND
 """How often a publisher that publishes asks what became of it, unless it flushes."""
+
+_log = structlog.get_logger()
 
 
 class PublisherStatistics(msgspec.Struct):
@@ -141,46 +125,27 @@ class Publisher(Connection):
         node: str | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        names = [each if isinstance(each, str) else type_name(each) for each in types]
-        self._progress: dict[str, int] = {}
-        self._clock: int | None = None
+        self._publication = Publication(types)
         self._events = 0
         self._waited = 0
         self._account = _Account()
         self._asked = self._answered = 0
         self._asked_at = time.monotonic_ns()
         self._is_flushing = False
-        greeting = [encode(Interest(1, raw=names))]
-        super().__init__("publisher", address, greeting, name=name, keys=keys, node=node, patience=patience)
+        super().__init__("publisher", address, self._publication.greeting, name=name, keys=keys, node=node, patience=patience)
 
     def publish(self, events: Sequence[Event]) -> None:
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""
-        for start in range(0, len(events), _EVENTS_A_FRAME):
-            self._publish(events[start : start + _EVENTS_A_FRAME])
-
-    def _publish(self, events: Sequence[Event]) -> None:
-        """Send events of all types in one frame: one type ahead of another would move the clock, and make that late."""
-        by_type: dict[str, list[Event]] = {}
-        for event in events:
-            by_type.setdefault(name_of(event), []).append(event)
-        blocks = _blocks({name: Delta(same) for name, same in by_type.items()})
-        is_large = len(blocks) > len(by_type) or sum(len(block) for _, block in blocks) > LARGEST_BLOCK
-        if is_large and len(events) > 1:
-            middle = len(events) // 2
-            self._publish(events[:middle])
-            self._publish(events[middle:])
-        elif events:
-            self._send_blocks(blocks, max(map(TS, events)))
+        for frame in self._publication.frames(events):
+            self._send(frame)
 
     def retract(self, event: Event) -> None:
         """Withdraw an event that was published."""
-        self._send_blocks(_blocks({name_of(event): Delta(retracts=[event])}), None)
+        self._send(self._publication.retraction(event))
 
     def revise(self, old: Event, new: Event) -> None:
         """Give an event that was published new content: same type, source and id."""
-        if IDENTITY(old) != IDENTITY(new) or old.__class__ is not new.__class__:
-            raise EventError(f"a revision keeps type, source and id: {old!r} -> {new!r}")
-        self._send_blocks(_blocks({name_of(new): Delta(revises=[(old, new)])}), new.ts)
+        self._send(self._publication.revision(old, new))
 
     def publish_encoded(
         self, type_name: str, records: list[bytes] | bytes, count: int, clock: int, runs: list[Run] | None = None
@@ -190,24 +155,20 @@ class Publisher(Connection):
         ``clock``: the largest ts among them. ``runs``: their identities as (source, first id, last id), if they are at
         hand; brokers then need not read the events to know that none comes twice.
         """
-        block = records if isinstance(records, bytes) else array_of(records)
-        self._send_blocks([(BlockHead(type_name, count, raw=True, runs=runs, newest=clock), block)], clock)
+        self._send(self._publication.encoded(type_name, records, count, clock, runs))
 
     def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None:
         """Send what is encoded already, of several types, in one frame: so the node takes it in at once, and no type moves the
         clock ahead of another. Heads name ``newest``.
         """
-        self._send_blocks(list(blocks), max(head.newest for head, _ in blocks if head.newest is not None))
+        self._send(self._publication.given(blocks))
 
     def advance(self, types: EventType | str | Iterable[EventType | str], progress: int) -> None:
         """Promise that this publisher sends nothing more of these types with ts <= ``progress`` (END: nothing at all)."""
-        each = [types] if isinstance(types, str | type) else types
         with self._lock:
-            for kind in each:
-                name = kind if isinstance(kind, str) else type_name(kind)
-                self._progress[name] = max(progress, self._progress.get(name, progress))
+            said = self._publication.promise(types, progress)
             self._await_room()
-            self._link.send([encode(Changes(None, self._progress, []))])
+            self._link.send(said)
             self._flush_out()
 
     def flush(self, timeout: float | None = None) -> Receipt:
@@ -241,23 +202,11 @@ class Publisher(Connection):
         link = self.link_statistics()
         return PublisherStatistics(self._events, self._waited / SECOND, dict(self._drops), link, self._account.total().turned)
 
-    def _send_blocks(self, blocks: list[tuple[BlockHead, bytes]], clock: int | None) -> None:
-        for head, block in blocks:
-            for ts in (head.oldest, head.newest, clock):
-                if ts is not None and not MIN_TS < ts < MAX_TS:
-                    raise EventError(f"{head.type} with ts={ts}: times lie between {MIN_TS} and {MAX_TS} ns; nothing was sent")
-            if len(block) > LARGEST_BLOCK:
-                raise EventError(
-                    f"{head.count} events {head.type} take {len(block)} bytes, at most {LARGEST_BLOCK} go at once: "
-                    "publish fewer, or smaller ones"
-                )
-        heads = [head for head, _ in blocks]
+    def _send(self, frame: Frame) -> None:
         with self._lock:
             self._await_room()
-            if clock is not None and (self._clock is None or clock > self._clock):
-                self._clock = clock
-            self._link.send([encode(Changes(self._clock, None, heads)), *(block for _, block in blocks)])
-            self._events += sum(head.count for head in heads)
+            self._link.send(self._publication.said(frame))
+            self._events += frame.events
             if time.monotonic_ns() - self._asked_at > _ASK_EVERY and self._asked == self._answered:
                 self._ask()
             self._flush_out()
@@ -275,8 +224,8 @@ class Publisher(Connection):
 
     def _link_restarted(self) -> None:
         """A node that starts anew must be told the promises anew, and asked again, behind all that is sent again."""
-        if self._progress or self._clock is not None:
-            self._link.send([encode(Changes(self._clock, self._progress or None, []))])
+        if (said := self._publication.restarted()) is not None:
+            self._link.send(said)
         self._account.restarted()
         if self._answered < self._asked:
             self._ask()
@@ -296,13 +245,3 @@ class Publisher(Connection):
             reasons = self._account.tell(payload)
             if reasons and not self._is_flushing:  # who flushes is told
                 _log.warning("the node turns events away", address=self.address, why=reasons)
-
-
-def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
-    """The blocks of changes by type, with the identities of what is new."""
-    blocks = []
-    for name, delta in deltas.items():
-        inserts = delta.inserts
-        runs = runs_of(list(map(IDENTITY, inserts)), len(inserts) // 4 + 1) if inserts else None
-        blocks += encode_delta(name, delta, raw=True, runs=runs)
-    return blocks

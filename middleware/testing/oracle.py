@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from middleware.change import Delta
@@ -75,14 +75,21 @@ def oracle(
 
     ``late`` names, by detector, the raw events that its ledger lists: those it is excused from. O(n log n) per detector.
     """
+    raw = first_arrivals(events)
+    excused = late if late is not None else {}
+    return derived(detectors, lambda name: [event for event in raw if IDENTITY(event) not in excused.get(name, ())])
+
+
+def derived(
+    detectors: Iterable[Detector] | Mapping[str, Detector], given: Callable[[str], Iterable[Event]]
+) -> dict[str, list[Event]]:
+    """The same over the raw events ``given`` to each detector by name, those that it does not read included."""
     by_name = named(detectors)
     level = levels(by_name)
-    raw = first_arrivals(events)
     results: dict[str, list[Event]] = {}
     for name in sorted(by_name, key=lambda n: level[n]):
         detector = by_name[name]
-        excused = (late or {}).get(name, ())
-        inputs = [event for event in raw if event.__class__ in detector.subscribes and IDENTITY(event) not in excused]
+        inputs = [event for event in given(name) if event.__class__ in detector.subscribes]
         for lower in results.values():
             inputs += [event for event in lower if event.__class__ in detector.subscribes]
         results[name] = sorted(in_order(name, detector, level[name], inputs), key=ORDER)

@@ -6,19 +6,21 @@ The same brokers and links that run behind sockets run here. One seed gives one 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Hashable
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
 import msgspec
 
-from middleware.change import Batch, Delta, Insert
+from middleware.change import Batch, Insert
 from middleware.clock import MILLISECOND
-from middleware.event import Event, EventTypes, type_name
+from middleware.event import Event, EventTypes
 from middleware.pubsub.broker import Broker
-from middleware.pubsub.codec import Changes, EventCodec, Interest, Mark, OnSlow, encode, encode_delta
+from middleware.pubsub.codec import EventCodec, Mark, OnSlow
 from middleware.pubsub.effects import Closed
 from middleware.pubsub.link import Link
+from middleware.pubsub.publication import Frame, Publication
 from middleware.pubsub.subscription import Arrived, Interruption, Subscription
 from middleware.pubsub.wire import Parts, Role, decode_frame, payload_size
 
@@ -53,10 +55,14 @@ class Endpoint(Protocol):
 
 
 class Simulation:
-    """Endpoints by name, the messages between them, and the virtual time ``now``."""
+    """Endpoints by name, the messages between them, and the virtual time ``now``.
 
-    def __init__(self, seed: int, faults: Faults | None = None) -> None:
+    ``lull``: how far time goes at once while nothing is under way.
+    """
+
+    def __init__(self, seed: int, faults: Faults | None = None, lull: int = TICK) -> None:
         self.now = 0
+        self._lull, self._is_still = lull, False
         self.faults = faults if faults is not None else Faults()
         self._random = random.Random(seed)
         self._endpoints: dict[str, Endpoint] = {}
@@ -106,12 +112,14 @@ class Simulation:
         while self.now < end:
             if done():
                 return True
-            self.now += TICK
+            self.now += self._lull if self._is_still and not self._under_way else TICK
+            self._is_still = True
             self._deliver()
             if each is not None:
                 each()
             for endpoint in [each for name, each in self._endpoints.items() if name not in self._paused]:
                 for channel, parts in endpoint.step(self.now):
+                    self._is_still = False
                     self._send(endpoint.name, channel, parts)
         return done()
 
@@ -189,9 +197,12 @@ class _SimulatedClient:
 
     def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
         """See Endpoint."""
+        restarts = self.link.restarts
         payload = self.link.receive(decode_frame(parts[0]), parts[1:], now)
         if payload is not None:
             self._take(payload)
+        if restarts != self.link.restarts:
+            self._restarted()
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
@@ -204,44 +215,50 @@ class _SimulatedClient:
     def _take(self, parts: Parts) -> None:
         self.link.consume(payload_size(parts))
 
+    def _restarted(self) -> None:
+        """The node has lost what it knew of this link."""
+
 
 class SimulatedPublisher(_SimulatedClient):
     """Publishes raw events as it has credit; the rest waits in ``waiting``, as a blocked program would."""
 
     def __init__(self, simulation: Simulation, name: str, node: str, types: Collection[type[Event]] = ()) -> None:
-        self.waiting: list[list[Event] | tuple[str, int]] = []
-        self._progress: dict[str, int] = {}
-        self._restarts = 0
-        super().__init__(simulation, "publisher", name, node, [encode(Interest(1, raw=[type_name(each) for each in types]))])
+        self.waiting: deque[Frame | tuple[type[Event], int]] = deque()
+        self._publication = Publication(types)
+        super().__init__(simulation, "publisher", name, node, self._publication.greeting)
 
     @property
     def idle(self) -> bool:
         """Whether the node has taken everything."""
         return not self.waiting and self.link.idle
 
-    def publish(self, events: list[Event]) -> None:
-        """Events of one type."""
-        self.waiting.append(events)
+    def publish(self, events: Sequence[Event]) -> None:
+        """See Publisher."""
+        self.waiting.extend(self._publication.frames(events))
+
+    def revise(self, old: Event, new: Event) -> None:
+        """See Publisher."""
+        self.waiting.append(self._publication.revision(old, new))
+
+    def retract(self, event: Event) -> None:
+        """See Publisher."""
+        self.waiting.append(self._publication.retraction(event))
 
     def advance(self, event_type: type[Event], progress: int) -> None:
         """Promise progress, for after all that was published."""
-        self.waiting.append((type_name(event_type), progress))
+        self.waiting.append((event_type, progress))
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
-        if self._restarts != self.link.restarts and self._progress:
-            self.link.send([encode(Changes(None, dict(self._progress), []))])
-        self._restarts = self.link.restarts
         while self.waiting and self.link.has_room:
-            events = self.waiting.pop(0)
-            if isinstance(events, tuple):
-                self._progress[events[0]] = events[1]
-                self.link.send([encode(Changes(None, dict(self._progress), []))])
-                continue
-            clock = max(event.ts for event in events)
-            for head, block in encode_delta(type_name(events[0].__class__), Delta(events), raw=True):
-                self.link.send([encode(Changes(clock, None, [head])), block])
+            first = self.waiting.popleft()
+            said = self._publication.said(first) if isinstance(first, Frame) else self._publication.promise(*first)
+            self.link.send(said)
         return super().step(now)
+
+    def _restarted(self) -> None:
+        if (said := self._publication.restarted()) is not None:
+            self.link.send(said)
 
 
 class SimulatedSubscriber(_SimulatedClient):
@@ -282,13 +299,6 @@ class SimulatedSubscriber(_SimulatedClient):
         """What it could not take, by reason; for gaps see above."""
         return {reason: count for reason, count in self.subscription.drops.items() if reason != "interruption"}
 
-    def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
-        """See Endpoint."""
-        restarts = self.link.restarts
-        super().receive(channel, parts, now)
-        if restarts != self.link.restarts:
-            self.link.greeting = self.subscription.restarted()
-
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
         while self.reading and now >= self.busy_until and self.subscription.pending:
@@ -302,6 +312,9 @@ class SimulatedSubscriber(_SimulatedClient):
 
     def _take(self, parts: Parts) -> None:
         self.subscription.receive(parts)
+
+    def _restarted(self) -> None:
+        self.link.greeting = self.subscription.restarted()
 
     def _interrupted(self, interruption: Interruption) -> None:
         self.gaps += 1

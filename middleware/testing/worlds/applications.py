@@ -56,7 +56,12 @@ class Crest(Event, frozen=True):
     order: str
 
 
-TYPES = EventTypes([Reading, Probe, Low, High, Pair, Summary, Echoed, Span, Crest])
+class Wild(Event, frozen=True):
+    sensor: int
+    total: int
+
+
+TYPES = EventTypes([Reading, Probe, Low, High, Pair, Summary, Echoed, Span, Crest, Wild])
 
 
 class Level(Detector):
@@ -204,11 +209,64 @@ class Crests(Detector):
         return None
 
 
+def _wild_key(event: Reading | Low) -> Any:
+    """Raises, or is none, for some."""
+    content = event.value if isinstance(event, Reading) else event.total
+    return [event.sensor] if content % 11 == 8 else 6 // (content % 11 - 9) and event.sensor % 2
+
+
+class Unruly(Detector):
+    """Its key and itself raise, also half way, and return what no detector may: all by the content of what they get."""
+
+    subscribes, publishes, backdate = (Reading, Low), (Wild,), 1
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def on_event(self, event: Reading | Low) -> Any:
+        content = event.value if isinstance(event, Reading) else event.total
+        self.total = (self.total * 7 + content) % 1009
+        good = Wild(event.sensor, self.total, ts=event.ts)
+        match content % 13:
+            case 0:
+                raise RuntimeError("nought")
+            case 1:
+                return "nonsense"
+            case 2:
+                return self.total
+            case 3:
+                return [good, Low(event.sensor, self.total, ts=event.ts)]
+            case 4:
+                return Wild(event.sensor, self.total, ts=event.ts - 2)
+            case 5:
+                return self.half_way(good)
+            case 6:
+                return [[good]]
+            case 7:
+                return Wild(event.sensor, self.total, ts=event.ts + 0.5)  # type: ignore[arg-type]
+            case _:
+                return good
+
+    def half_way(self, good: Event) -> Iterator[Event]:
+        """Gives something, and then raises."""
+        self.total += 1
+        yield good
+        raise RuntimeError("half way")
+
+
+class UnrulyByKey(Unruly):
+    """The same by a key that is not much better."""
+
+    key = staticmethod(_wild_key)  # type: ignore[assignment]
+
+
 APPLICATIONS: list[list[type[Detector]]] = [
     [Level, Spans, Crests],
     [Level, ClosedSpans, Crests],
     [Totals, Spans, Crests],
     [Level],
+    [Level, Unruly],
+    [Totals, UnrulyByKey],
     [Level, Totals, Pairs, Summaries],
     [Totals, Pairs, Summaries],
     [Level, Pairs, Summaries],
@@ -223,16 +281,13 @@ def an_application(rng: random.Random) -> dict[str, Detector]:
     return named([cls() for cls in rng.choice(APPLICATIONS)])
 
 
-def a_stream(rng: random.Random, kind: type[Reading] | type[Probe], source: str) -> list[Event]:
-    """Events in order of arrival: late, repeated, with equal time stamps."""
-    count, rate = rng.choice([5, 60, 60, 150]), rng.choice([1, 2, 5])
+def a_stream(rng: random.Random, kinds: list[type[Reading] | type[Probe]], source: str) -> list[Event]:
+    """Events in order of arrival: late, with equal time stamps."""
+    count, rate = rng.choice([5, 40, 60, 60, 150]), rng.choice([1, 2, 5])
     disorder, share = rng.choice([0, 3, 12, 60]), rng.choice([0.05, 0.5, 1.0])
     rows: list[tuple[int, int, Event]] = []
     for number in range(count):
         ts = number // rate
-        event = kind(rng.randrange(4), rng.randrange(10), ts=ts, id=number, source=source)
+        event = rng.choice(kinds)(rng.randrange(4), rng.randrange(10), ts=ts, id=number, source=source)
         rows.append((ts + (rng.randint(0, disorder) if rng.random() < share else 0), number, event))
-    arrived = [event for _, _, event in sorted(rows)]
-    for again in rng.sample(arrived, rng.choice([0, 0, 3])):
-        arrived.insert(rng.randrange(len(arrived) + 1), again)
-    return arrived
+    return [event for _, _, event in sorted(rows)]

@@ -11,10 +11,10 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from middleware.event import Event
 from middleware.testing.shrink import smallest
 from middleware.testing.worlds.applications import an_application
 from middleware.testing.worlds.plan import Application, WorldPlan, draw
+from middleware.testing.worlds.said import Said, sound
 from middleware.testing.worlds.world import World
 
 
@@ -60,17 +60,17 @@ def _leave_interrupts_to_the_parent() -> None:
 def shrunk(plan: WorldPlan, attempts: int = 150) -> WorldPlan:
     """A smaller plan that still fails: first with fewer incidents, then with fewer events. At most ``attempts`` replays."""
 
-    def with_events(chosen: list[tuple[int, Event]]) -> WorldPlan:
-        kept: dict[int, list[Event]] = {}
-        for number, event in chosen:
-            kept.setdefault(number, []).append(event)
-        sources = [replace(source, arrivals=kept.get(number, [])) for number, source in enumerate(plan.sources)]
+    def with_events(chosen: list[tuple[int, Said]]) -> WorldPlan:
+        kept: dict[int, list[Said]] = {}
+        for number, said in chosen:
+            kept.setdefault(number, []).append(said)
+        sources = [replace(source, says=sound(kept.get(number, []))) for number, source in enumerate(plan.sources)]
         return replace(plan, sources=sources)
 
     incidents = smallest(
         plan.incidents, lambda part: play(replace(plan, incidents=part)).failure is not None, attempts=attempts // 3
     )
     plan = replace(plan, incidents=incidents)
-    everything = [(number, event) for number, source in enumerate(plan.sources) for event in source.arrivals]
+    everything = [(number, said) for number, source in enumerate(plan.sources) for said in source.says]
     events = smallest(everything, lambda part: play(with_events(part)).failure is not None, attempts=attempts * 2 // 3)
     return with_events(events)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Hashable, Iterable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from middleware.change import Batch
 from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings
 from middleware.durability.recovery import Recovered, recover
-from middleware.event import IDENTITY, EventTypes, Identity
+from middleware.event import EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec
 from middleware.pubsub.effects import Closed, Effects
-from middleware.pubsub.journal import Journal, Made, Record
+from middleware.pubsub.ingress import Turned
+from middleware.pubsub.journal import Journal, Made, Record, StoodIn
 from middleware.pubsub.lasting import LastingBroker
+from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.wire import Parts
 from middleware.testing.simulation import Simulation
 from middleware.testing.worlds.disk import Disk
+from middleware.testing.worlds.said import Claim, Said, claim_of
 from middleware.testing.worlds.watch import Watch
 
 _B = TypeVar("_B", bound=Broker)
@@ -33,6 +36,8 @@ class _Running:
     """
 
     broker: Broker
+    restless = 0.02
+    """Chance of the units' alphas to change in a step."""
 
     def __init__(
         self,
@@ -43,14 +48,16 @@ class _Running:
         watch: Watch,
         rng: random.Random,
         rate: float,
+        idle: int,
     ) -> None:
         self.name, self.hierarchy, self.watch = name, hierarchy, watch
         self._simulation = simulation
         self.closed: list[Closed] = []
-        self.turned: list[Identity] = []
-        """Raw events that it did not let in, because they came after what was promised for sources that were silent."""
+        self.turned: list[Claim] = []
+        """Raw changes that it did not let in, because they came after what was promised for sources that were silent."""
         self._codec, self._random = EventCodec(types), rng
         self._born, self._rate = simulation.now, rate
+        self._sources = SourcePolicy(idle=idle)
         self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
         self._calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
 
@@ -69,19 +76,21 @@ class _Running:
             derivations=here.derivations,
             peers=peers,
             journal=journal,
+            sources=self._sources,
         )
 
     @property
-    def unlisted(self) -> set[Identity]:
-        """Raw events that were turned away, and that it may not have listed yet."""
+    def unlisted(self) -> set[Claim]:
+        """Raw changes that were turned away, and that it may not have listed yet."""
         return set()
 
-    def given(self) -> set[Identity]:
-        """The events that its detectors were given, in all its lives."""
+    def given(self) -> set[Claim]:
+        """The changes that its detectors were given, in all its lives."""
         return self._decoded(self.watch.given)
 
-    def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Identity]:
-        return {IDENTITY(event) for head, block in blocks for event in self._codec.decode(head, block, Drops()).inserts}
+    def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Claim]:
+        deltas = [self._codec.decode(head, block, Drops()) for head, block in blocks if head.raw]
+        return {claim_of(cast(Said, change)) for delta in deltas for change in delta.changes()}
 
     def _inbox(self) -> list[tuple[BlockHead, bytes]]:
         """What has come in for its detectors since they last ran."""
@@ -108,7 +117,7 @@ class _Running:
         results = self.hierarchy.process(batch) if batch is not None else []
         for result in results:
             self.broker.publish(result, local)
-        if self._random.random() < 0.02:
+        if self._random.random() < self.restless:
             for unit in self.hierarchy.units:
                 unit.alpha = self._random.choice([0.0, 0.5, 1.0])
         return results
@@ -119,11 +128,15 @@ class _Running:
 
     def _done(self, doings: Doings | Effects) -> list[tuple[Hashable, Parts]]:
         self.closed += doings.closed
-        self.turned += [(turned.source, turned.id) for turned in doings.turned]
+        self.turned += map(_turned, doings.turned)
         return doings.sends
 
     def _local(self, now: int) -> int:
         return self._clock_at_birth + int((now - self._born) * self._rate)
+
+
+def _turned(turned: Turned) -> Claim:
+    return turned.change, turned.source, turned.id, turned.record
 
 
 class MemoryNode(_Running):
@@ -140,8 +153,9 @@ class MemoryNode(_Running):
         rng: random.Random,
         *,
         rate: float = 1.0,
+        idle: int = 10 * SECOND,
     ) -> None:
-        super().__init__(simulation, name, types, hierarchy, watch, rng, rate)
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle)
         self.broker = self._started(Broker, self._calendar, types, peers)
         simulation.add(self)
 
@@ -172,8 +186,9 @@ class DurableNode(_Running):
         *,
         rate: float = 1.0,
         checkpoint_every: int = 10,
+        idle: int = 10 * SECOND,
     ) -> None:
-        super().__init__(simulation, name, types, hierarchy, watch, rng, rate)
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle)
         self.disk, self._checkpoint_every = disk, checkpoint_every
         self.journal = Journal(disk.line, disk.read)
         self.journal.oldest = disk.oldest
@@ -188,11 +203,11 @@ class DurableNode(_Running):
         simulation.add(self)
 
     @property
-    def unlisted(self) -> set[Identity]:
+    def unlisted(self) -> set[Claim]:
         """See above."""
-        return {(turned.source, turned.id) for turned in self.core.unlisted}
+        return set(map(_turned, self.core.unlisted))
 
-    def given(self) -> set[Identity]:
+    def given(self) -> set[Claim]:
         """See above; also what is not stored yet."""
         return super().given() | self._decoded(block for _, blocks in self.watch.unstored for block in blocks)
 
@@ -222,5 +237,6 @@ class DurableNode(_Running):
             self.watch.given += self.watch.unstored.pop(0)[1]
         drops = Drops()
         for entry in record.entries:
+            self.watch.stands_in |= type(entry) is StoodIn and bool(entry.progress)
             if type(entry) is Made:
                 self.watch.take({entry.head.type: self._codec.decode(entry.head, entry.block, drops)}, {})

@@ -7,12 +7,15 @@ from collections.abc import Collection, Hashable, Mapping
 
 from middleware.change import Delta, Insert
 from middleware.clock import MILLISECOND
-from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity
-from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Mark
+from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
+from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Mark, Passed, decode_payload
 from middleware.pubsub.merge import merged
 from middleware.pubsub.subscription import Arrived, Interruption
 from middleware.pubsub.wire import Parts
 from middleware.testing.simulation import SimulatedSubscriber, Simulation
+from middleware.testing.worlds.applications import Probe, Reading
+
+_RAW = frozenset(map(type_name, (Reading, Probe)))
 
 WORK = 500 * MILLISECOND
 """How long a sink without a mark works on what it got."""
@@ -25,6 +28,8 @@ class PromiseError(AssertionError):
 class Watch:
     """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by type and identity.
 
+    ``stands_in``
+        whether its node ever promised in the place of publishers that had fallen silent.
     ``is_blind``
         it was told that changes are missing, and cannot judge those that follow. ``given``: what a node's detectors
         were given. ``unstored``: the same in steps that are not stored, with the number of their record.
@@ -32,7 +37,7 @@ class Watch:
 
     def __init__(self, who: str) -> None:
         self.who = who
-        self.is_blind = False
+        self.is_blind = self.stands_in = False
         self.given: list[tuple[BlockHead, bytes]] = []
         self.unstored: list[tuple[int, list[tuple[BlockHead, bytes]]]] = []
         self.now: dict[tuple[str, Identity], Event] = {}
@@ -52,9 +57,10 @@ class Watch:
             for event in delta.inserts:
                 self._add(name, event)
         for name, until in progress.items():
-            if until < self.progress.get(name, NEVER):
+            before = self.progress.get(name, NEVER)
+            if until < before and (until != NEVER or name not in _RAW):  # a raw type may be open again, from there on
                 raise PromiseError(f"{self.who}: progress of {name} went back to {until}")
-            self.progress[name] = until
+            self.progress[name] = max(before, until)
 
     def _remove(self, name: str, event: Event) -> None:
         if self.now.pop((name, IDENTITY(event)), None) != event:
@@ -150,7 +156,9 @@ class Sink(SimulatedSubscriber):
     def _commit(self) -> None:
         if (passed := self.subscription.passed()) is not None:
             self.link.send(passed)
-            self._sent = ORDER(self.finals[-1]) if self.finals else None
+            payload = decode_payload(passed)
+            assert isinstance(payload, Passed)
+            self._sent = payload.mark  # of this life: what it has from a former one may not have been committed
 
     @property
     def safe(self) -> Mark | None:

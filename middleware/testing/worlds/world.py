@@ -9,13 +9,17 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from middleware.clock import MILLISECOND, SECOND
-from middleware.event import END, IDENTITY, ORDER, Event, Identity, type_name
+from middleware.event import END, ORDER, Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.testing.oracle import oracle
-from middleware.testing.simulation import SimulatedPublisher, Simulation
+from middleware.ordering.unit import Unit
+from middleware.testing.oracle import derived
+from middleware.testing.simulation import TICK, Simulation
+from middleware.testing.worlds.applications import Probe, Reading
 from middleware.testing.worlds.disk import Disk
 from middleware.testing.worlds.nodes import DurableNode, MemoryNode
-from middleware.testing.worlds.plan import Incident, SourcePlan, WorldPlan
+from middleware.testing.worlds.plan import Incident, SinkPlan, WorldPlan
+from middleware.testing.worlds.said import Claim, Said, claim, claim_of, standing
+from middleware.testing.worlds.sources import Source
 from middleware.testing.worlds.watch import Sink, Watch
 
 LONGEST = 600 * SECOND
@@ -36,40 +40,14 @@ _HARMLESS = {
 """Drops that lose nothing, and those that are listed."""
 
 
-class Source:
-    """A publisher with what it is still to send."""
-
-    def __init__(self, simulation: Simulation, plan: SourcePlan) -> None:
-        self.plan = plan
-        self.publisher = SimulatedPublisher(simulation, plan.name, plan.node, [plan.kind] if plan.offers else [])
-        self.ended = False
-        self._sent = 0
-
-    def step(self, rng: random.Random, most: int) -> None:
-        """Publish a batch, then promise what is true; leave in the end, or end the stream."""
-        arrivals, publisher = self.plan.arrivals, self.publisher
-        if self._sent < len(arrivals):
-            batch = arrivals[self._sent : self._sent + rng.randint(1, most)]
-            self._sent += len(batch)
-            publisher.publish(batch)
-        elif not self.ended and publisher.idle:
-            self.ended = True
-            if self.plan.leaves:
-                publisher.link.bye("has said all")
-            else:
-                publisher.advance(self.plan.kind, END)
-        if self.plan.promises and not publisher.waiting and self._sent < len(arrivals):
-            publisher.advance(self.plan.kind, min(event.ts for event in arrivals[self._sent :]) - 1)
-
-
 class World:
     """One world; ``run`` plays its plan to the end, ``check`` holds it to its promises. Both raise AssertionError."""
 
     def __init__(self, plan: WorldPlan) -> None:
         self.plan, self._types = plan, plan.types
         self.troubles: Counter[str] = Counter()
-        self.turned: set[Identity] = set()
-        self.simulation = Simulation(plan.seed, plan.network)
+        self.turned: set[Claim] = set()
+        self.simulation = Simulation(plan.seed, plan.network, lull=5 * TICK)
         self._random = random.Random(plan.seed + 1)
         self.disks = {name: Disk(number + 1, self._random) for number, name in enumerate(plan.nodes)}
         self.watches = {name: Watch(name) for name in plan.nodes}
@@ -78,18 +56,31 @@ class World:
             self.disks[name].latency, self.disks[name].retained = plan.latency, plan.retained
             self._start(name)
         self.derived = sorted({type_name(t) for detector in plan.detectors.values() for t in detector.publishes})
-        self.sinks = [
-            Sink(self.simulation, f"sink{number}", each.node, self.derived, self._types, resumes=each.resumes, marks=each.marks)
-            for number, each in enumerate(plan.sinks)
-        ]
+        self.sinks = [self._sink_of(f"sink{number}", each) for number, each in enumerate(plan.sinks)]
         self.sources = [Source(self.simulation, source) for source in plan.sources]
         self._loss: Loss | None = None
         self._lines = 1
-        self._listed: dict[str, set[Identity]] = {}
+        self._lost_logs: set[str] = set()
+        self._listed: dict[str, set[Claim]] = {}
         self._begun = 0
         self._ahead = list(plan.incidents)
         self._mortal = [number for number, sink in enumerate(plan.sinks) if sink.dies]
         self._endings: list[tuple[int, Incident]] = []
+
+    def _sink_of(self, name: str, plan: SinkPlan, before: Sink | None = None, copy: float = 1) -> Sink:
+        """A life of a sink begins."""
+        names = [type_name(kind) for kind in (Reading, Probe)] if plan.raw else self.derived
+        return Sink(
+            self.simulation,
+            name,
+            plan.node,
+            names,
+            self._types,
+            resumes=plan.resumes,
+            marks=plan.marks,
+            before=before,
+            copy=copy,
+        )
 
     def _start(self, name: str) -> None:
         """A life of a node begins."""
@@ -98,11 +89,13 @@ class World:
         hierarchy = Hierarchy(plan.detectors, here, plan.policies)
         what = (self.simulation, name, plan.nodes, self._types, hierarchy, self.watches[name], self._random)
         if name in plan.forgetful:
-            self.nodes[name] = MemoryNode(*what, rate=plan.rates[name])
+            self.nodes[name] = MemoryNode(*what, rate=plan.rates[name], idle=plan.idle)
             return
-        node = DurableNode(*what, self.disks[name], rate=plan.rates[name], checkpoint_every=plan.checkpoint_every)
+        node = DurableNode(
+            *what, self.disks[name], rate=plan.rates[name], idle=plan.idle, checkpoint_every=plan.checkpoint_every
+        )
         self.nodes[name] = node
-        recovered = node.recovered
+        node.restless, recovered = plan.restless, node.recovered
         held = not recovered.withheld or self._loss is not None  # after a loss the same identities may come again
         assert held, f"node {name} does not come to the finals that it had"
         self.troubles += Counter(records=recovered.records, again=recovered.events, corrected=recovered.corrected)
@@ -160,10 +153,7 @@ class World:
                 watch.is_blind = True  # so that for a while too little is logged
         match incident.kind:
             case "lose disk":
-                self._crash(target)
-                self.disks[target] = Disk(len(self.plan.nodes) + self._lines, self._random)
-                self._lines += 1
-                self.disks[target].latency, self.disks[target].retained = self.plan.latency, self.plan.retained
+                self._lose(target)
             case "stop":
                 self.nodes[target].close()
             case "clock step":
@@ -206,16 +196,28 @@ class World:
 
     def _restore(self, killed: Sink, copy: float) -> None:
         """A sink comes back under its name."""
-        number, marks = self.sinks.index(killed), killed.marks
-        node, copy = self.plan.sinks[number].node, copy if marks else 1
-        again = Sink(
-            self.simulation, killed.name, node, self.derived, self._types, resumes=True, marks=marks, before=killed, copy=copy
-        )
-        if self._loss is not None and (again.lacks or not killed.finals or not marks):
-            # it was told that changes are missing, or cannot say what it had, nor the node what it has lost: now or later
-            again.watch.is_blind = again.lacks = True
+        number = self.sinks.index(killed)
+        again = self._sink_of(killed.name, self.plan.sinks[number], killed, copy if killed.marks else 1)
+        again.watch.is_blind = again.lacks  # a former life was told that changes are missing
         self.sinks[number] = again
+        self._excuse(again)
         self.troubles["restored"] += len(again.finals) < len(killed.finals)
+
+    def _lose(self, name: str) -> None:
+        """A node crashes, and its disk is gone."""
+        self._lost_logs.add(name)
+        for sink in self.sinks:
+            if sink.before is not None and sink.link.peer is None:  # it has yet to hear of the node that is lost
+                self._excuse(sink)
+        self._crash(name)
+        self.disks[name] = Disk(len(self.plan.nodes) + self._lines, self._random)
+        self._lines += 1
+        self.disks[name].latency, self.disks[name].retained = self.plan.latency, self.plan.retained
+
+    def _excuse(self, sink: Sink) -> None:
+        """A sink that cannot say what it had, at a node that has lost what it knew of it, is told of no gap, now or later."""
+        if self.plan.sinks[self.sinks.index(sink)].node in self._lost_logs and not (sink.marks and sink.finals):
+            sink.watch.is_blind = sink.lacks = True
 
     def _crash(self, name: str) -> None:
         self.simulation.crash(name)
@@ -230,13 +232,19 @@ class World:
     def run(self) -> None:
         """Let everyone meet, then publish while things go wrong, until all streams have ended everywhere."""
         simulation, rng, plan = self.simulation, self._random, self.plan
-        assert simulation.run_until(lambda: all(sink.ready for sink in self.sinks), LONGEST), "the nodes never met"
+        assert simulation.run_until(lambda: self._has_met, LONGEST), "the nodes never met"
+        simulation.run(5 * TICK)
+        assert simulation.run_until(lambda: self.quiet, LONGEST), "nodes have never told each other all"
         self._begun = simulation.now
 
+        stepped = self._begun
+
         def step() -> None:
+            nonlocal stepped
             self._incidents()
+            ticks, stepped = (simulation.now - stepped) // TICK, simulation.now
             for source in self.sources:
-                if simulation.now - self._begun >= source.plan.start and rng.random() < plan.pace:
+                if simulation.now - self._begun >= source.plan.start and rng.random() < plan.pace * ticks:
                     source.step(rng, plan.burst)
 
         assert simulation.run_until(lambda: self.over, LONGEST, step), "progress never came to the end"
@@ -244,6 +252,10 @@ class World:
         simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost word of a gap is said again
         for node in self.nodes.values():
             self._count(node)
+
+    @property
+    def _has_met(self) -> bool:
+        return all(sink.ready for sink in self.sinks) and all(source.attached for source in self.sources)
 
     @property
     def over(self) -> bool:
@@ -263,30 +275,32 @@ class World:
     def _count(self, node: DurableNode | MemoryNode) -> None:
         self.turned.update(node.turned)
         for unit in node.hierarchy.units if node.name in self.plan.forgetful else ():
-            self._listed.setdefault(unit.name, set()).update(IDENTITY(entry.event) for entry in unit.ledger)
+            self._listed.setdefault(unit.name, set()).update(_listed(unit))
         for record in node.hierarchy.statistics():
             self.troubles += Counter(rollbacks=record.rollbacks, failures=record.failures, revised=record.revised)
 
     # -- the checks ---------------------------------------------------------------------------------------------------
 
     @property
-    def raw(self) -> list[Event]:
-        """All events that sources published."""
-        return [event for source in self.plan.sources for event in source.arrivals]
+    def said(self) -> list[Said]:
+        """All that sources said."""
+        return [each for source in self.plan.sources for each in source.says]
 
-    def late(self) -> dict[str, set[Identity]]:
-        """By detector, the raw events that are listed as late, also those that a node without a log listed in former lives."""
+    def late(self) -> dict[str, set[Claim]]:
+        """By detector, the raw changes that are listed as late, also those that a node without a log listed in former lives."""
         late = {name: set(listed) for name, listed in self._listed.items()}
         for node in self.nodes.values():
             for unit in node.hierarchy.units:
-                late.setdefault(unit.name, set()).update(IDENTITY(entry.event) for entry in unit.ledger)
+                late.setdefault(unit.name, set()).update(_listed(unit))
         return late
 
-    def expected(self, without: Mapping[str, set[Identity]] | None = None) -> list[Event]:
-        """What the oracle has, leaving out what is listed by now, and by detector what it is to do ``without``."""
-        without = without if without is not None else {}
-        late = {name: listed | self.turned | without.get(name, set()) for name, listed in self.late().items()}
-        results = oracle(self.raw, self.plan.detectors, late)
+    def expected(self, without: Mapping[str, set[Claim]] | None = None) -> list[Event]:
+        """What the oracle derives, leaving out what is listed by now, and by detector what it is to do ``without``."""
+        late, out, said = self.late(), without if without is not None else {}, self.said
+        results = derived(
+            self.plan.detectors,
+            lambda name: standing(said, late.get(name, set()) | self.turned | out.get(name, set())),
+        )
         return sorted([event for events in results.values() for event in events], key=ORDER)
 
     def check(self) -> None:
@@ -303,8 +317,10 @@ class World:
             stray = node.broker.drops.keys() - _HARMLESS - ({"gap for a reader"} if any(s.lacks for s in self.sinks) else set())
             assert not stray, f"node {name} dropped {stray}"
         self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
-        expected = self.expected()
-        for sink in self.sinks:
+        self._check_late()
+        results, raw = self.expected(), sorted(standing(self.said, self.turned), key=ORDER)
+        for number, sink in enumerate(self.sinks):
+            expected = raw if self.plan.sinks[number].raw else results
             sink.link._check()
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
             if sink.incomplete and sink.lacks:  # it was told that the log does not reach back to what its copy had
@@ -323,6 +339,20 @@ class World:
                 net.sort(key=ORDER)
             _same(net, expected, f"net of the early changes of {sink.name}")
 
+    def _check_late(self) -> None:
+        """Nothing is called late that is not: what a source says above its own promise, before its node has spoken for it, and
+        within the horizon of a detector, is taken."""
+        if self.plan.forgetful or any(watch.stands_in for watch in self.watches.values()):
+            return
+        timely = {source.name for source in self.plan.sources if source.offers}
+        turned = [each for each in self.turned if each[1] in timely]
+        assert not turned, f"turned away, though no one had promised that it would not come: {turned[:2]}"
+        for node in self.nodes.values():
+            for unit in node.hierarchy.units:
+                floor = unit.policies.horizon.floor
+                wrong = [each for each in unit.ledger if each.event.source in timely and each.final > each.clk - floor]
+                assert not wrong, f"{unit.name} lists as late what is not: {wrong[:2]}"
+
     def history(self) -> list[str]:
         """All that the subscribers were told."""
         return [told for sink in self.sinks for told in sink.history]
@@ -338,8 +368,8 @@ class Loss:
         self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
         for each in world.nodes.values():
             world.turned.update(each.turned, each.unlisted)
-        raw = {IDENTITY(event) for event in world.raw}
-        to_come = {name: raw - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
+        said = set(map(claim_of, world.said))
+        to_come = {name: said - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
         self._expected = world.expected({name: to_come[node] for name, node in world.plan.place.items()})
 
     def check(self, world: World) -> None:
@@ -352,6 +382,10 @@ class Loss:
             assert in_order, f"{sink.name} has a final twice, or out of order"
             if not sink.watch.is_blind and not sink.lacks:  # nor was any of its former lives told
                 _same(sink.finals, world.expected(), f"{sink.name} was not told that changes are missing: its finals")
+
+
+def _listed(unit: Unit) -> set[Claim]:
+    return {claim(entry.change, entry.event) for entry in unit.ledger}
 
 
 def _same(got: list[Event], expected: list[Event], what: str) -> None:

@@ -36,7 +36,7 @@ policies = st.builds(
 
 def batches(seed: int, size: int) -> list[Batch]:
     rng = random.Random(seed)
-    events = a_stream(rng, Reading, "r") + a_stream(rng, Probe, "p")
+    events = a_stream(rng, [Reading], "r") + a_stream(rng, [Probe], "p")
     rng.shuffle(events) if seed % 5 == 0 else events.sort(key=lambda event: event.ts + rng.randrange(9))
     seen: set[tuple[str, int]] = set()
     fresh = [e for e in events if (e.source, e.id) not in seen and not seen.add((e.source, e.id))]  # type: ignore[func-returns-value]

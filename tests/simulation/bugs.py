@@ -1,0 +1,376 @@
+"""Deliberate bugs: each breaks something on which the promise rests, and must be seen by the simulated worlds.
+
+``python -m tests.simulation.bugs [NAME ...]`` prints how many worlds each takes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from detectors.cql.stepped import SteppedQuery
+from detectors.cql.windowed import WindowedOperation
+from detectors.flow.operator import FlowOperation
+from detectors.sequence.operator import SequenceOperation
+from detectors.window.running import WindowsOperation
+from detectors.window.stepped import SteppedWindows
+from detectors.worlds import an_application, of_cql, of_flows, of_sequences, of_windows
+from middleware.change import Delta
+from middleware.durability import recovery
+from middleware.durability.core import Core, Doings
+from middleware.event import END, NEVER
+from middleware.operator import Operation
+from middleware.ordering import lane
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.lane import Lane
+from middleware.ordering.unit import Unit
+from middleware.pubsub import broker, progress
+from middleware.pubsub.barrier import Barrier
+from middleware.pubsub.books import Books
+from middleware.pubsub.changed import ChangedEvents
+from middleware.pubsub.codec import Gap, Payload, Resumed
+from middleware.pubsub.cursor import Cursor
+from middleware.pubsub.gate import Gate
+from middleware.pubsub.ingress import Bounds, Ingress
+from middleware.pubsub.journal import Journal
+from middleware.pubsub.lasting import LastingBroker
+from middleware.pubsub.link import Link
+from middleware.pubsub.publication import Publication
+from middleware.pubsub.seen import Run, SeenIds
+from middleware.pubsub.subscription import Subscription
+from middleware.pubsub.wire import Parts
+from middleware.testing.worlds.hunt import hunt
+from middleware.testing.worlds.plan import Application
+
+MOST = 200
+"""Worlds within which each of them must be found."""
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+BUGS: dict[str, Bug] = {}
+
+SELDOM = {
+    "replay ignores the recorded watermarks of units",
+    "turned away events not listed after a crash",
+    "publishers do not promise again",
+    "types change in any order",
+    "reader ignores where its name was",
+    "state of SteppedQuery not restored",
+}
+"""Those that show in fewer worlds, as far as is known; other tests look for some of them."""
+
+APPLICATIONS: dict[str, Application] = {}
+"""Where else than among all of them a bug is looked for: in worlds that deploy what is broken."""
+
+
+def bug(make: Bug) -> Bug:
+    """Enter a bug under its name."""
+    BUGS[make.__name__.replace("_", " ")] = make
+    return make
+
+
+def worlds_until_found(name: str, most: int = MOST) -> int | None:
+    """How many worlds it takes until one fails, from seed 0 on, with the bug of that name in place."""
+    for number, outcome in enumerate(hunt(0, most, application=APPLICATIONS.get(name, an_application)), 1):
+        if outcome.failure is not None:
+            return number
+    return None
+
+
+def _without(part: str, of: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """A checkpoint of a thing, without a part of it."""
+    return lambda self: {name: value for name, value in of(self).items() if name != part}
+
+
+# -- the log and recovery ---------------------------------------------------------------------------------------------
+
+
+@bug
+def output_before_the_log(patch: pytest.MonkeyPatch) -> None:
+    def hasty(self: Core, now: int) -> Doings:
+        doings = settle(self, now)
+        for _, effects in self._held:
+            doings.sends += effects.sends
+        self._held.clear()
+        return doings
+
+    settle = Core.settle
+    patch.setattr(Core, "settle", hasty)
+
+
+@bug
+def consumers_not_put_right_after_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "correcting", lambda *_: Delta())
+
+
+@bug
+def replay_ignores_the_recorded_watermarks_of_units(patch: pytest.MonkeyPatch) -> None:
+    process = Hierarchy.process
+    patch.setattr(Hierarchy, "process", lambda self, batch, finals=None: process(self, batch))
+
+
+@bug
+def promises_for_the_silent_not_logged(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "stood_in", lambda self, promised: None)
+
+
+@bug
+def turned_away_events_not_listed_after_a_crash(patch: pytest.MonkeyPatch) -> None:
+    make = Core.__init__
+    patch.setattr(Core, "__init__", lambda self, *args: make(self, *args[:4]))
+
+
+@bug
+def log_cut_before_readers_have_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "needed", property(lambda self: self.position))
+
+
+# -- what a checkpoint forgets ----------------------------------------------------------------------------------------
+
+
+@bug
+def checkpoint_forgets_ids_seen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SeenIds, "state", lambda self: {})
+
+
+@bug
+def checkpoint_forgets_revisions_made(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ChangedEvents, "state", lambda self: {})
+
+
+@bug
+def checkpoint_forgets_waiting_events(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unit, "state", _emptied("_waiting", []))
+
+
+@bug
+def checkpoint_forgets_what_was_published(patch: pytest.MonkeyPatch) -> None:
+    restore = Lane.restore
+
+    def forgetful(self: Lane, state: Any) -> None:
+        restore(self, state)
+        self.published = []
+
+    patch.setattr(Lane, "restore", forgetful)
+
+
+@bug
+def checkpoint_forgets_what_peers_promised(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Books, "restore", lambda self, state: None)
+
+
+@bug
+def checkpoint_forgets_readers(patch: pytest.MonkeyPatch) -> None:
+    state = Journal.state
+    patch.setattr(Journal, "state", lambda self: state(self) | {"readers": {}})
+
+
+@bug
+def checkpoint_forgets_places_in_other_logs(patch: pytest.MonkeyPatch) -> None:
+    restore = LastingBroker.restore
+
+    def forgetful(self: LastingBroker, state: dict[str, object]) -> None:
+        restore(self, state)
+        self._books.places.clear()
+
+    patch.setattr(LastingBroker, "restore", forgetful)
+
+
+def _emptied(part: str, empty: Any) -> Callable[[Unit], dict[str, Any]]:
+    state = Unit.state
+    return lambda self: state(self) | {part: empty}
+
+
+# -- units ------------------------------------------------------------------------------------------------------------
+
+
+@bug
+def late_events_let_through(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unit, "_admit", _with_nothing_final(Unit._admit))
+
+
+@bug
+def late_revisions_let_through_by_units(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unit, "_withdraw", _with_nothing_final(Unit._withdraw))
+
+
+def _with_nothing_final(do: Callable[..., Any]) -> Callable[..., Any]:
+    def lax(self: Unit, *args: Any) -> Any:
+        final, self.final = self.final, NEVER
+        try:
+            return do(self, *args)
+        finally:
+            self.final = final
+
+    return lax
+
+
+@bug
+def revisions_of_refused_ones_let_through_by_units(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unit, "_standing", lambda self, gone, revises: (gone, revises))
+
+
+@bug
+def states_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lane, "same_state", lambda one, other: True)
+
+
+@bug
+def failed_events_leave_their_traces(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lane, "_rehearse", lambda self, end, odd: None)
+
+
+# -- where publishers come in -----------------------------------------------------------------------------------------
+
+
+@bug
+def repeats_taken(patch: pytest.MonkeyPatch) -> None:
+    add = SeenIds.add
+
+    def taken(self: SeenIds, source: str, number: int) -> bool:
+        add(self, source, number)
+        return True
+
+    def all_taken(self: SeenIds, runs: list[Run]) -> bool:
+        for source, first, last in runs:
+            for number in range(first, last + 1):
+                add(self, source, number)
+        return True
+
+    patch.setattr(SeenIds, "add", taken)
+    patch.setattr(SeenIds, "add_runs", all_taken)
+
+
+@bug
+def late_revisions_let_through_where_they_come_in(patch: pytest.MonkeyPatch) -> None:
+    timely = Ingress._timely
+
+    def lax(self: Ingress, name: str, delta: Delta, bounds: Bounds) -> Delta:
+        kept = timely(self, name, Delta(delta.inserts, [], delta.retracts), bounds)
+        return Delta(kept.inserts, delta.revises, kept.retracts)
+
+    patch.setattr(Ingress, "_timely", lax)
+
+
+@bug
+def events_below_promises_let_through(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gate, "_promised", lambda self, name: NEVER)
+
+
+@bug
+def watermarks_combined_as_the_largest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(progress, "min", lambda one, other: other if one == END else max(one, other), raising=False)
+
+
+@bug
+def publishers_do_not_promise_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Publication, "restarted", lambda self: None)
+
+
+# -- links and readers ------------------------------------------------------------------------------------------------
+
+
+@bug
+def resending_skips_one(patch: pytest.MonkeyPatch) -> None:
+    restart = Link._restart
+
+    def skipping(self: Link, now: int) -> None:
+        if self._unacked:
+            self._unacked.popleft()
+        restart(self, now)
+
+    patch.setattr(Link, "_restart", skipping)
+
+
+@bug
+def barrier_lets_go_one_too_early(patch: pytest.MonkeyPatch) -> None:
+    released = Barrier._released
+
+    def hasty(self: Barrier) -> Any:
+        reached = self.progress
+        self.progress = min(reached + 1, END)
+        try:
+            return released(self)
+        finally:
+            self.progress = reached
+
+    patch.setattr(Barrier, "_released", hasty)
+
+
+@bug
+def types_change_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker, "retractions_first", lambda deltas: deltas.items())
+    patch.setattr(recovery, "retractions_first", lambda deltas: deltas.items())
+
+
+@bug
+def readers_behind_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "start_of", lambda self, *_: (self.oldest, False))
+
+
+@bug
+def cursor_forgets_what_is_held_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Cursor, "position", property(lambda self: self.place[1]))
+
+
+@bug
+def reader_forgets_its_place(patch: pytest.MonkeyPatch) -> None:
+    restarted = Subscription.restarted
+
+    def without_place(self: Subscription) -> Parts:
+        self._place = None
+        return restarted(self)
+
+    patch.setattr(Subscription, "restarted", without_place)
+
+
+def _heeding_no(kind: type[Resumed | Gap]) -> Callable[[Subscription, Payload], None]:
+    heed = Subscription._heed
+    return lambda self, payload: None if isinstance(payload, kind) else heed(self, payload)
+
+
+@bug
+def reader_ignores_where_its_name_was(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Subscription, "_heed", _heeding_no(Resumed))
+
+
+@bug
+def reader_ignores_gaps(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Subscription, "_heed", _heeding_no(Gap))
+
+
+# -- operators --------------------------------------------------------------------------------------------------------
+
+
+def _not_restored(operation: type[Operation]) -> Bug:
+    return lambda patch: patch.setattr(operation, "restore", lambda self, state: None)
+
+
+_OPERATIONS: list[tuple[type[Operation], Application]] = [
+    (WindowsOperation, of_windows),
+    (SteppedWindows, of_windows),
+    (SequenceOperation, of_sequences),
+    (WindowedOperation, of_cql),
+    (SteppedQuery, of_cql),
+    (FlowOperation, of_flows),
+]
+for _operation, _application in _OPERATIONS:
+    _name = f"state of {_operation.__name__} not restored"
+    BUGS[_name], APPLICATIONS[_name] = _not_restored(_operation), _application
+
+
+def _measure(names: list[str]) -> Iterator[str]:
+    for name in names or BUGS:
+        start = time.process_time()
+        with pytest.MonkeyPatch.context() as patch:
+            BUGS[name](patch)
+            found = worlds_until_found(name)
+        yield f"{name}: {found if found is not None else f'not in {MOST}'} ({time.process_time() - start:.0f} s)"
+
+
+if __name__ == "__main__":
+    for line in _measure(sys.argv[1:]):
+        print(line, flush=True)

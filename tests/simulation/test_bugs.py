@@ -1,0 +1,13 @@
+"""Proof that the simulated worlds see what they are to see: each deliberate bug shows within so many of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.bugs import BUGS, MOST, SELDOM, worlds_until_found
+
+
+@pytest.mark.parametrize("name", [name for name in BUGS if name not in SELDOM])
+def test_a_deliberate_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS[name](monkeypatch)
+    assert worlds_until_found(name) is not None, f"{name}: not found within {MOST} worlds"

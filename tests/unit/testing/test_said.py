@@ -1,0 +1,42 @@
+"""What of the changes of a publisher stands for someone who refused some of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from middleware.change import Insert, Retract, Revise
+from middleware.testing.worlds.applications import Reading
+from middleware.testing.worlds.said import Claim, claim, sound, standing, with_changes
+
+FIRST, SECOND = (Reading(1, value, ts=5, id=1, source="p") for value in (1, 2))
+SAID = [Insert(FIRST), Revise(SECOND, FIRST), Retract(SECOND)]
+
+
+@pytest.mark.parametrize(
+    ("refused", "stands"),
+    [
+        ([], []),
+        ([claim("retract", SECOND)], [SECOND]),
+        ([claim("revise", SECOND), claim("retract", SECOND)], [FIRST]),
+        ([claim("retract", FIRST)], [FIRST]),  # revision and withdrawal came together
+        ([claim("insert", SECOND)], []),  # event and revision came together
+    ],
+)
+def test_what_stands_without_what_was_refused(refused: list[Claim], stands: list[Reading]) -> None:
+    assert standing(SAID, set(refused)) == stands
+
+
+def test_what_is_said_again_changes_nothing() -> None:
+    assert standing([*SAID, *SAID], set()) == standing(SAID, set())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_drawn_changes_rest_on_what_is_there(seed: int) -> None:
+    rng = random.Random(seed)
+    events = [Reading(1, rng.randrange(10), ts=number, id=number, source="p") for number in range(40)]
+    said = with_changes(rng, events, 0.5, 10)
+    assert sound(said) == said
+    assert len(said) > 50
+    assert sound([each for each in said if type(each) is not Insert]) == []
