@@ -335,6 +335,7 @@ class Hierarchy:
                     units[name].restore_part(lanes, version)
         self._stopped = len({name for placed in self._placed if placed.unit.halted is not None for name in placed.publishes})
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
+        self._progress = {name: min(unit.progress for unit in own) for name, own in self._publishers.items()}
 
     def _check_names(self, stored: Collection[str]) -> None:
         present = {placed.unit.name for placed in self._placed}
