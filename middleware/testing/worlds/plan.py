@@ -12,7 +12,7 @@ from middleware.clock import MILLISECOND, SECOND
 from middleware.detector import Detector
 from middleware.event import EventTypes, type_name
 from middleware.operator import Operator
-from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
+from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.testing.simulation import TICK, Faults
@@ -134,7 +134,7 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
     incidents = [*_incidents(rng, nodes, len(sinks), kinds, longest, min(_WHEN, spoken + SECOND // 2)), *losses]
     if is_kept:
         incidents = [replace(each, copy=rng.choice([1, 0.9, 0.3])) if each.kind == "kill sink" else each for each in incidents]
-    return WorldPlan(
+    plan = WorldPlan(
         seed=seed,
         detectors=detectors,
         nodes=nodes,
@@ -154,6 +154,59 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
         idle=rng.choice([100, 300, 1_000, 10_000, 10_000]) * MILLISECOND if crashes else 10 * SECOND,
         restless=0.3 if by_clock else 0.02,
     )
+    if crashes and is_kept:
+        apart = random.Random(seed + 2**32)  # of its own: all other worlds stay as they were drawn
+        if is_mixed and by_clock and apart.random() < 0.7:
+            _let_watermarks_shift(plan, apart)
+        elif (share := apart.random()) < 0.08:
+            _let_nodes_stand_in(plan, apart)
+        elif share < 0.2:
+            _let_readers_die(plan, apart)
+    return plan
+
+
+def _let_watermarks_shift(plan: WorldPlan, rng: random.Random) -> None:
+    """What is final goes by the largest delays, also of results that came early by an alpha that no log has; then nodes crash.
+
+    Whoever takes their steps again and works out anew what was final comes to something else.
+    """
+    derived = {kind for detector in plan.detectors.values() for kind in detector.publishes}
+    for name, detector in plan.detectors.items():
+        horizon = Horizon(3 if derived & {*detector.subscribes} else 1, 0)
+        alpha, retraction = rng.choice([0.0, 1.0]), rng.choice(list(Retraction))
+        plan.policies[name] = Policies(alpha=alpha, slack=MaxSlack, horizon=horizon, retraction=retraction)
+    for source in plan.sources:
+        source.promises, source.pauses, source.dies = False, 0, 0
+    plan.latency, plan.checkpoint_every, plan.idle = rng.choice([0, 5]) * MILLISECOND, 10_000, 10 * SECOND
+    plan.incidents = _crashes(rng, plan.nodes, 1_500)
+
+
+def _let_nodes_stand_in(plan: WorldPlan, rng: random.Random) -> None:
+    """Sources fall silent and go on too late, while nodes with slow disks crash: much is turned away, and not listed yet."""
+    for source in plan.sources:
+        source.promises = source.offers = True
+        source.start = source.dies = 0
+        source.pauses, source.silent = rng.randint(1, max(1, len(source.says))), rng.choice([300, 500]) * MILLISECOND
+    plan.latency, plan.checkpoint_every, plan.idle = 200 * MILLISECOND, rng.choice([10, 10_000]), 100 * MILLISECOND
+    plan.incidents = _crashes(rng, plan.nodes, 2_500)
+
+
+def _let_readers_die(plan: WorldPlan, rng: random.Random) -> None:
+    """Named readers are killed again and again while results come singly, some with less than they had said they have."""
+    for sink in plan.sinks:
+        sink.resumes, sink.marks, sink.dies = True, rng.random() < 0.4, 0
+    plan.pace, plan.burst = 0.5, 1
+    times = sorted(rng.randrange(4_000) * MILLISECOND for _ in range(12))
+    names, aways = [f"sink{number}" for number in range(len(plan.sinks))], [0, 20 * MILLISECOND]
+    plan.incidents = [
+        Incident(at, "kill sink", rng.choice(names), rng.choice(aways), copy=rng.choice([1, 0.9, 0.3])) for at in times
+    ]
+
+
+def _crashes(rng: random.Random, nodes: list[str], when: int) -> list[Incident]:
+    """Eight of them within ``when`` ms."""
+    times = sorted(rng.randrange(when) * MILLISECOND for _ in range(8))
+    return [Incident(at, "crash", rng.choice(nodes), rng.choice([0, 0, 20]) * MILLISECOND) for at in times]
 
 
 def _sink(rng: random.Random, nodes: list[str], forgetful: list[str], is_kept: bool, is_foreseen: bool) -> SinkPlan:

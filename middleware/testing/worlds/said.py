@@ -41,8 +41,13 @@ def standing(said: Iterable[Said], refused: Collection[Claim]) -> list[Event]:
     never = {each[1:3] for each in refused if each[0] == "insert"}
     firsts: dict[Identity, Event] = {}
     stands: dict[Identity, Event | None] = {}
+    again: set[Claim] = set()
     for each in said:
         identity = IDENTITY(each.event)
+        if type(each) is not Insert:
+            if claim_of(each) in again:
+                continue
+            again.add(claim_of(each))
         if type(each) is Insert:
             stands[identity] = stands.get(identity, each.event) if identity in firsts else each.event
             firsts.setdefault(identity, each.event)

@@ -26,7 +26,8 @@ class PromiseError(AssertionError):
 
 
 class Watch:
-    """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by type and identity.
+    """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by identity: one that
+    changes its type is taken back under the one before it comes under the other.
 
     ``stands_in``
         whether its node ever promised in the place of publishers that had fallen silent.
@@ -40,7 +41,7 @@ class Watch:
         self.is_blind = self.stands_in = False
         self.given: list[tuple[BlockHead, bytes]] = []
         self.unstored: list[tuple[int, list[tuple[BlockHead, bytes]]]] = []
-        self.now: dict[tuple[str, Identity], Event] = {}
+        self.now: dict[Identity, Event] = {}
         self.progress: dict[str, int] = {}
 
     def take(self, deltas: Mapping[str, Delta], progress: Mapping[str, int]) -> None:
@@ -63,12 +64,12 @@ class Watch:
             self.progress[name] = max(before, until)
 
     def _remove(self, name: str, event: Event) -> None:
-        if self.now.pop((name, IDENTITY(event)), None) != event:
+        if self.now.pop(IDENTITY(event), None) != event:
             raise PromiseError(f"{self.who}: took back {event}, which does not stand")
         self._check(name, event)
 
     def _add(self, name: str, event: Event) -> None:
-        if self.now.setdefault((name, IDENTITY(event)), event) is not event:
+        if self.now.setdefault(IDENTITY(event), event) is not event:
             raise PromiseError(f"{self.who}: {event} stands already")
         self._check(name, event)
 
