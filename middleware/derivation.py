@@ -76,6 +76,9 @@ def canonical(key: Any) -> Any:
 
     It can be a part of an ``Origin.id``. Raises DetectorError for keys of which that cannot be said.
     """
+    kind = key.__class__
+    if kind is str or (kind is int and -(2**63) <= key < 2**63):  # nearly all keys, and there may be millions
+        return key
     if isinstance(key, tuple):
         return tuple(map(canonical, key))
     if isinstance(key, frozenset):

@@ -247,11 +247,18 @@ def fresh(detector: Detector) -> Detector:
 
     It shares nothing with the first, but what a ``snapshot`` of its own leaves out: that is taken to be constant.
     """
-    kind = type(detector)
-    other = object.__new__(kind) if leaves_state(kind) else copy.copy(detector)
-    for name, value in _fixed(detector).items():
-        object.__setattr__(other, name, value)
+    other = blank(detector)
     other.restore(detector.snapshot())
+    return other
+
+
+def blank(detector: Detector) -> Detector:
+    """Another instance that has yet to be given its state, with ``restore``."""
+    kind: type = type(detector)
+    other = object.__new__(kind) if leaves_state(kind) else copy.copy(detector)
+    if unchanging(kind):
+        for name, value in _fixed(detector).items():
+            object.__setattr__(other, name, value)
     return other
 
 

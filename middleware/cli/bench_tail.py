@@ -2,8 +2,14 @@
 
 ``durability.tail``: the latency (ms) that 1 % of results exceed, of a node that keeps a log beside one that keeps none;
 ``durability.worst``: the largest. ``durability.pause``: the largest with 100,000 keys, while checkpoints are made of them.
-``durability.restart``: how many seconds a node with 1,000,000 keys needs to take up its checkpoint, beside 10. The node
+``durability.restart``: how many seconds a node with 1,000,000 keys needs to take up its checkpoint, beside 10;
+``durability.restart.cpu``: the same by processor time, which is what it is on a machine with nothing else to do. The node
 has a process of its own, as always; latency counts from when an event was due, so that nothing that waits is missed.
+
+Aims: tail at most 20 ms and 3 times that without a log; worst at most 100 ms, pause 50 ms, restart 10 s. Latencies are of
+results, from the clock of this process to its clock: what the publisher and the reader in it, and whatever else runs on the
+machine, keep waiting counts too, in the baseline as well. They are of one run of 12 s each, and leave out the load before it.
+The detector has a key: state without one, operators and ids of sources are written at once, and not measured here.
 """
 
 from __future__ import annotations
@@ -91,12 +97,15 @@ def bench_tail(rounds: int) -> list[dict[str, Any]]:
     """The rows, each the median of ``rounds``; disk and memory in turn. The restart is measured once."""
     few, many = ([_pair(keys) for _ in range(rounds)] for keys in (_FEW, KEYS))
     with TemporaryDirectory(prefix="slackline-bench-") as folder:
-        seconds = restart(Path(folder), MANY)
+        restarted = restart(Path(folder), MANY)
     return [
         _entry("durability.tail", few, 0.99),
         _entry("durability.worst", few, 1.0),
         _entry("durability.pause", many, 1.0),
-        {"name": "durability.restart", "value": seconds, "unit": "s", "baseline": _RESTART, "ratio": seconds / _RESTART},
+        *(
+            {"name": f"durability.restart{kind}", "value": spent, "unit": "s", "baseline": _RESTART, "ratio": spent / _RESTART}
+            for kind, spent in zip(("", ".cpu"), restarted, strict=True)
+        ),
     ]
 
 
@@ -182,8 +191,8 @@ def _listen(subscriber: Subscriber, skip: int, count: int, latencies: list[int])
                     latencies.append(now - change.event.ts)
 
 
-def restart(folder: Path, keys: int) -> float:
-    """Seconds from opening the store of a node with so many keys to when it has taken up its checkpoint."""
+def restart(folder: Path, keys: int) -> tuple[float, float]:
+    """Seconds from opening the store of a node with so many keys to when it has taken up its checkpoint; of processor, too."""
     store = Store(folder, "bench")
     hierarchy = Hierarchy([Totals()])
     now = time.time_ns()
@@ -201,15 +210,15 @@ def restart(folder: Path, keys: int) -> float:
         store.close()
         del hierarchy, core, broker
     gc.collect()
-    start_ns = time.monotonic_ns()
+    began, worked = time.monotonic(), time.process_time()
     store = Store(folder, "bench")
     hierarchy = Hierarchy([Totals()])
     Keeper(_broker(store, hierarchy), hierarchy, TYPES, store)
-    spent = time.monotonic_ns() - start_ns
+    spent, work = time.monotonic() - began, time.process_time() - worked
     store.close()
     (statistics_of,) = hierarchy.statistics()
     assert statistics_of.keys == keys
-    return spent / SECOND
+    return spent, work
 
 
 def _broker(store: Store, hierarchy: Hierarchy) -> LastingBroker:

@@ -39,12 +39,16 @@ class Adaptation(StrEnum):
 
 
 class Placed(msgspec.Struct):
-    """A unit in its place: what it reads and publishes by type name, and the state of its alpha adaptation."""
+    """A unit in its place: what it reads and publishes by type name, and the state of its alpha adaptation.
+
+    ``final`` is how far it had got when its types were last looked at.
+    """
 
     unit: Unit
     reads: tuple[str, ...]
     publishes: tuple[str, ...]
     adaptation: Alpha
+    final: int = NEVER
     spent: float = 0.0
     results: int = 0
 
@@ -99,6 +103,7 @@ class Hierarchy:
             for name in placed.publishes:
                 self._publishers.setdefault(name, []).append(placed.unit)
         self._promised: dict[str, int] = dict.fromkeys(self._publishers, NEVER)
+        self._progress = self._promised.copy()  # of each type, by the units here that publish it
         self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
         self.publications = frozenset(self._publishers)
         self.derivations = {name: self._resting_on(name) for name in self.subscriptions}
@@ -130,19 +135,29 @@ class Hierarchy:
             self.clock = batch.clock if self.clock is None else max(self.clock, batch.clock)
         arrived: list[Parts] = [{name: [delta] for name, delta in batch.deltas.items()}]
         published: list[Parts] = []
+        came = set(batch.deltas)
+        moved: dict[str, int] = {}
         halted: dict[str, str] = {}  # by type, why nothing more comes of it
+        clock = self.clock
         for placed in self._placed:
-            final = None if finals is None else finals.get(placed.unit.name, placed.unit.final)
-            withdrawn = self._halt(placed, halted)
-            for index, delta in enumerate(withdrawn + self._step(placed, arrived, batch.progress, final)):
-                parts = _by_time(delta).by_type()
-                for rounds in (arrived, published):
-                    rounds += [{} for _ in range(index + 1 - len(rounds))]
-                    for name, part in parts.items():
-                        rounds[index].setdefault(name, []).append(part)
-            if placed.unit.halted is not None:
-                halted |= dict.fromkeys(placed.publishes, f"{placed.unit.name} has stopped: {last_line(placed.unit.halted)}")
-        out = self._published(published)
+            unit = placed.unit
+            if finals is None and unit.is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
+                unit.pass_time(clock, *self._promised_to(placed))  # most units, most of the time
+            else:
+                final = None if finals is None else finals.get(unit.name, unit.final)
+                withdrawn = self._halt(placed, halted)
+                for index, delta in enumerate(withdrawn + self._step(placed, arrived, final)):
+                    parts = _by_time(delta).by_type()
+                    came |= parts.keys()
+                    for rounds in (arrived, published):
+                        rounds += [{} for _ in range(index + 1 - len(rounds))]
+                        for name, part in parts.items():
+                            rounds[index].setdefault(name, []).append(part)
+                if unit.halted is not None:
+                    halted |= dict.fromkeys(placed.publishes, f"{unit.name} has stopped: {last_line(unit.halted)}")
+            if unit.final != placed.final:
+                moved |= self._advance(placed)
+        out = self._published(published, moved)
         if len(halted) > self._stopped:
             self._stopped = len(halted)
             promised = out[-1].progress if out else {}
@@ -153,15 +168,19 @@ class Hierarchy:
 
     def _halt(self, placed: Placed, halted: Mapping[str, str]) -> list[Delta]:
         """Halt a unit if what it reads has halted: what came of that, while part of it is missing, would be wrong for ever."""
-        why = next((halted[name] for name in placed.reads if name in halted), None)
+        why = self._why(placed, halted) if halted else None
         return placed.unit.halt(why) if why is not None and placed.unit.halted is None else []
+
+    @staticmethod
+    def _why(placed: Placed, halted: Mapping[str, str]) -> str | None:
+        return next((halted[name] for name in placed.reads if name in halted), None)
 
     @property
     def halted(self) -> dict[str, str]:
         """By the name of a unit of which nothing more comes, why: the traceback of an operator, or what has halted below it."""
         return {placed.unit.name: placed.unit.halted for placed in self._placed if placed.unit.halted is not None}
 
-    def _step(self, placed: Placed, arrived: list[Parts], outside: dict[str, int], final: int | None) -> list[Delta]:
+    def _step(self, placed: Placed, arrived: list[Parts], final: int | None) -> list[Delta]:
         """Run one unit: round by round, so that what was withdrawn and published again comes in that sequence."""
         inputs = [_together(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
         unit = placed.unit
@@ -171,27 +190,38 @@ class Hierarchy:
         last = inputs[-1] if inputs else _NOTHING
         if final is not None:
             return outputs + unit.push(last, self.clock, final, False)
-        promises = [self._promise(name, outside) for name in placed.reads]
-        known = [promise for promise in promises if promise is not None]
-        outputs += unit.push(last, self.clock, min(known, default=END), len(known) < len(promises))
-        return outputs
+        return outputs + unit.push(last, self.clock, *self._promised_to(placed))
 
-    def _promise(self, name: str, outside: dict[str, int]) -> int | None:
+    def _promised_to(self, placed: Placed) -> tuple[int, bool]:
+        """The smallest promise of what a unit reads, END if there is none, and whether some of it is open."""
+        promises = [self._promise(name) for name in placed.reads]
+        if len(promises) == 1 and promises[0] is not None:
+            return promises[0], False
+        is_open = None in promises
+        return min((promise for promise in promises if promise is not None), default=END), is_open
+
+    def _promise(self, name: str) -> int | None:
         """Progress of the stream of a type as this node sees it; None for a raw type that is open."""
-        promise = outside.get(name, NEVER if name in self._derived else None)
-        if name not in self._publishers:
-            return promise
-        own = min(unit.progress for unit in self._publishers[name])
-        return min(own, NEVER if promise is None else promise) if name in self._away else own
+        own = self._progress.get(name)
+        if own is not None and name not in self._away:
+            return own
+        promise = self._outside.get(name, NEVER if name in self._derived else None)
+        return promise if own is None else min(own, NEVER if promise is None else promise)
 
-    def _published(self, rounds: list[Parts]) -> list[Batch]:
+    def _advance(self, placed: Placed) -> dict[str, int]:
+        """A unit has got further: returns what can be promised more of its types."""
+        placed.final = placed.unit.final
+        moved = {}
+        for name in placed.publishes:
+            units = self._publishers[name]
+            own = self._progress[name] = units[0].progress if len(units) == 1 else min(unit.progress for unit in units)
+            if own > self._promised[name]:
+                self._promised[name] = moved[name] = own
+        return moved
+
+    def _published(self, rounds: list[Parts], moved: dict[str, int]) -> list[Batch]:
         """The batches that leave the node, the last with all that is newly promised."""
         batches = [Batch({name: combined(deltas) for name, deltas in parts.items()}, {}, self.clock) for parts in rounds]
-        moved = {}
-        for name, units in self._publishers.items():
-            promised = min(unit.progress for unit in units)
-            if promised > self._promised[name]:
-                self._promised[name] = moved[name] = promised
         if moved and not batches:
             batches.append(Batch({}, {}, self.clock))
         if moved:
@@ -250,7 +280,7 @@ class Hierarchy:
     def inputs(self, unit: Unit) -> dict[str, int | None]:
         """By type, what is promised to a unit of this node of each input; None where it is open."""
         placed = next(each for each in self._placed if each.unit is unit)
-        return {name: self._promise(name, self._outside) for name in placed.reads}
+        return {name: self._promise(name) for name in placed.reads}
 
     def finals(self) -> dict[str, int]:
         """How far each unit has got: what it derived from events at or below it never changes again."""
@@ -305,6 +335,7 @@ class Hierarchy:
                     units[name].restore_part(lanes, version)
         self._stopped = len({name for placed in self._placed if placed.unit.halted is not None for name in placed.publishes})
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
+        self._progress = {name: min(unit.progress for unit in own) for name, own in self._publishers.items()}
 
     def _check_names(self, stored: Collection[str]) -> None:
         present = {placed.unit.name for placed in self._placed}

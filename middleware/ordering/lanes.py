@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from middleware import native
 from middleware.change import Delta, combined
 from middleware.derivation import Derivation
-from middleware.detector import Detector, Key, fresh, key_function, migrated
+from middleware.detector import Detector, Key, blank, fresh, key_function, migrated
 from middleware.event import END, NEVER, ORDER, Event, Order
 from middleware.operator import Operator
 from middleware.ordering.buffer import position_of
@@ -278,9 +278,9 @@ class KeyedLanes:
             return False
         return True
 
-    def _new_lane(self, value: Any) -> Lane:
+    def _new_lane(self, value: Any, made: Callable[[Detector], Detector] = fresh) -> Lane:
         derive = Derivation(self._name, self._detector, self._level, value)
-        return Lane(fresh(self._detector), derive, self._settings, self.counts, self._initial)
+        return Lane(made(self._detector), derive, self._settings, self.counts, self._initial)
 
     def _gone(self, removed: list[Event]) -> dict[Lane, list[Event]]:
         """Emitted events that are withdrawn, by lane."""
@@ -346,7 +346,7 @@ class KeyedLanes:
     def restore_part(self, part: list[KeyedLane]) -> None:
         """Add lanes that ``part`` gave."""
         for key, kept in part:
-            self._lanes[key] = self._new_lane(key)
+            self._lanes[key] = self._new_lane(key, blank)
             self._lanes[key].restore(LaneState(*kept))
 
     def _check(self) -> None:

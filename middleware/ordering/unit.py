@@ -155,6 +155,7 @@ class Unit:
         self.quarantine: list[Published] = []
         self.halted: str | None = None
         self._top = NEVER
+        self._backdate = detector.backdate
         self._ticking = frozenset(detector.clock) or None
         self.costs = Costs(timer)
         self._choice = RetractionChoice() if self.policies.retraction is Retraction.AUTO else None
@@ -178,7 +179,8 @@ class Unit:
     @property
     def progress(self) -> int:
         """No further change of what this unit publishes will have ts <= this."""
-        return self.final if self.final in (NEVER, END) else self.final - self.detector.backdate
+        final = self.final
+        return final - self._backdate if NEVER < final < END else final
 
     @property
     def horizon(self) -> int:
@@ -210,7 +212,7 @@ class Unit:
             whether there is more of the same arrival to come: the clock stands still till then.
         """
         if not self._waiting and not delta and not more:
-            self._pass_time(mark, promised, is_open)
+            self.pass_time(mark, promised, is_open)
             return self._emit(_NOTHING, [], self.final) if self._is_due() else []
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
@@ -237,12 +239,21 @@ class Unit:
         self._operator.advance(self.emitted, self.final)
         return self._operator.is_due
 
-    def _pass_time(self, mark: int | None, promised: int, is_open: bool) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits here: then, as long as nothing comes, ``pass_time`` does all that ``push`` would do."""
+        return not self._waiting and self._operator is None and self.halted is None
+
+    def pass_time(self, mark: int | None, promised: int, is_open: bool) -> None:
         """Nothing has come and nothing waits: only the clock and what is final move. Most units of a node, most of the time."""
-        self.clock.release()
-        if mark is not None and self._ticking is None:
-            self.clock.mark(mark)
-        self._settle(promised, is_open)
+        clock, before = self.clock, self.final
+        clock.release()
+        if mark is not None and mark > clock.clk and self._ticking is None:
+            clock.mark(mark)
+        if is_open or promised > before or clock.within != END:
+            self._settle(promised, is_open)
+        if self.final == before:
+            return
         self.emitted = max(self.emitted, self.final)
         if self.final == END:
             self._purge()

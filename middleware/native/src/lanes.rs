@@ -202,7 +202,7 @@ impl KeyedLanes {
     /// Add lanes that `part` gave.
     fn restore_part(&mut self, py: Python<'_>, lanes: Vec<KeyedLane<'_>>) -> PyResult<()> {
         for (key, lane) in lanes {
-            let number = self.new_lane(key)?;
+            let number = self.new_lane(key, &self.shared.twins.blank)?;
             self.lanes[number].restore(py, lane, &mut self.shared)?;
         }
         Ok(())
@@ -299,15 +299,16 @@ impl KeyedLanes {
         let key = self.key.of(event)?;
         match self.numbers.get(&key)? {
             Some(number) => Ok(number),
-            None => self.new_lane(key),
+            None => self.new_lane(key, &self.shared.twins.fresh),
         }
     }
 
-    fn new_lane(&mut self, key: Bound<'_, PyAny>) -> PyResult<usize> {
+    /// `made` makes its detector: `fresh`, or `blank` where it is about to be given its state.
+    fn new_lane(&mut self, key: Bound<'_, PyAny>, made: &Py<PyAny>) -> PyResult<usize> {
         let py = key.py();
         let number = self.lanes.len();
         let derive = self.shared.twins.derivation.call1(py, (&self.name, &self.detector, &self.level, &key))?;
-        let instance = self.shared.twins.fresh.bind(py).call1((&self.detector,))?;
+        let instance = made.bind(py).call1((&self.detector,))?;
         let lane = Lane::new(key.clone().unbind(), Detector::new(instance, derive)?, self.initial.clone_ref(py));
         self.numbers.add(key, number)?;
         self.lanes.push(lane);

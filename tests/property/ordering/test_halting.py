@@ -177,8 +177,11 @@ class Mesh:
 
     def restart(self):
         state = copy.deepcopy(self.hierarchy.state())
+        parts = []
+        while part := self.hierarchy.parts(1_000):
+            parts.append(copy.deepcopy(part))
         self.hierarchy = self._make()
-        self.hierarchy.restore(state)
+        self.hierarchy.restore(state, parts)
 
 
 def play(seed: int, call: float):

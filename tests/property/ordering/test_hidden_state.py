@@ -74,9 +74,12 @@ def test_a_unit_that_restarts_goes_on_from_what_was_saved(detector_class, has_ke
     for number, event in enumerate(events):
         if number % 10 == 5:
             state = unit.state()
-            data = encode_state(state, TYPES)
+            parts = list(iter(lambda unit=unit: unit.part(2), []))
+            data, rest = encode_state(state, TYPES), encode_state(parts, TYPES)
             unit = Unit(name, chosen(), 1, Policies(alpha=0.0, horizon=ALL_IN_TIME, spacing=4))
             unit.restore(decode_state(data, TYPES))
+            for part in decode_state(rest, TYPES):
+                unit.restore_part(part)
         for delta in unit.push(Delta([event])):
             said.update({each.ts: each.text for each in delta.inserts} | {each.ts: each.text for _, each in delta.revises})
     unit.push(Delta(), promised=END, is_open=False)

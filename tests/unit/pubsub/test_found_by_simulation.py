@@ -123,7 +123,11 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
     written = core.settle(1)
     assert written.turned == [], "it waits for the log"
     record = decode_record(encode_record(written.writes[0].record))
-    for checkpoint in (None, core._checkpoint()):  # it is in the one, or in what is behind the other
+    core.checkpoint_due = True
+    pieces = core.settle(1).writes[-1].pieces
+    while core.checkpointing:
+        pieces.append(core.go_on(100))
+    for checkpoint in (None, [piece.data for piece in pieces]):  # it is in the one, or in what is behind the other
         journal = Journal(1, lambda position, size: [])
         broker = lasting(journal)
         recovered, _ = recover(broker, None, EventTypes([Reading]), checkpoint, [] if checkpoint else [record])
