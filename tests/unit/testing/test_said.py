@@ -28,8 +28,9 @@ def test_what_stands_without_what_was_refused(refused: list[Claim], stands: list
     assert standing(SAID, set(refused)) == stands
 
 
-def test_what_is_said_again_changes_nothing() -> None:
-    assert standing([*SAID, *SAID], set()) == standing(SAID, set())
+@pytest.mark.parametrize("refused", [[], [claim("retract", FIRST)], [claim("retract", SECOND)], [claim("revise", SECOND)]])
+def test_what_is_said_again_changes_nothing(refused: list[Claim]) -> None:
+    assert standing([*SAID, *SAID], set(refused)) == standing(SAID, set(refused))
 
 
 @pytest.mark.parametrize("seed", range(20))
