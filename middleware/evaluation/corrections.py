@@ -9,7 +9,7 @@ import msgspec
 from middleware.detector import Detector
 from middleware.evaluation.modes import DYNAMIC, FULL, Mode
 from middleware.evaluation.runs import Counted
-from middleware.ordering.unit import UnitStatistics
+from middleware.ordering.records import UnitStatistics
 from middleware.runtime.scenario import Scenario
 
 

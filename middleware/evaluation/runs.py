@@ -15,7 +15,7 @@ from middleware.evaluation.feeder import Fed, Feeder
 from middleware.evaluation.modes import NODE, Mode, in_mode
 from middleware.evaluation.unkeyed import unkeyed
 from middleware.event import Event, Identity
-from middleware.ordering.unit import UnitStatistics
+from middleware.ordering.records import UnitStatistics
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.collector import Collector
 from middleware.runtime.engine import run

@@ -21,7 +21,8 @@ from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
 from middleware.ordering.lanes import KeyedLane
-from middleware.ordering.unit import Policies, Unit, UnitStatistics
+from middleware.ordering.records import UnitStatistics
+from middleware.ordering.unit import Policies, Unit
 
 Parts = dict[str, list[Delta]]
 """Changes of one round by type name."""

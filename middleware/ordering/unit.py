@@ -26,6 +26,7 @@ from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
 from middleware.ordering.operation import OperatorLane, Ready
+from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
 
@@ -81,52 +82,6 @@ class Policies(msgspec.Struct, frozen=True):
             raise ValueError(f'late must be "ledger" or "error", not {self.late!r}')
         if self.failing not in ("skip", "stop"):
             raise ValueError(f'failing must be "skip" or "stop", not {self.failing!r}')
-
-
-class Late(msgspec.Struct, frozen=True):
-    """An entry of the late ledger: what came behind the horizon, and the unit's clk, K and progress at that moment (ns)."""
-
-    event: Event
-    change: str
-    clk: int
-    k: int
-    final: int
-
-
-class UnitStatistics(msgspec.Struct, frozen=True):
-    """What a unit has done. ``executed`` counts detector calls, so ``executed - emitted`` were replays.
-
-    ``waiting``, ``held``: events in its buffers now: not emitted yet; emitted, and kept because they may yet be disturbed.
-    ``halted``: why nothing more comes of it, if so.
-    """
-
-    detector: str
-    alpha: float
-    k: int
-    clk: int
-    final: int
-    received: int
-    emitted: int
-    executed: int
-    waiting: int
-    held: int
-    late: int
-    duplicates: int
-    unknown: int
-    rollbacks: int
-    early_stops: int
-    snapshots: int
-    failures: int
-    keys: int
-    spacing: int
-    retraction: str
-    switches: int
-    spent: float
-    corrections: float
-    inserted: int
-    revised: int
-    retracted: int
-    halted: str | None = None
 
 
 class Unit:

@@ -15,7 +15,8 @@ from middleware.failures import DetectorFailedError, Failure, failure_of
 from middleware.intake import taken
 from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Late, Policies, Unit, UnitStatistics
+from middleware.ordering.records import Late, UnitStatistics
+from middleware.ordering.unit import Policies, Unit
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.seen import SeenIds
 

@@ -21,8 +21,8 @@ import xxhash
 
 from middleware.errors import LedgerError
 from middleware.event import type_name
+from middleware.ordering.records import Late
 from middleware.ordering.retraction import Published
-from middleware.ordering.unit import Late
 from middleware.pubsub.codec import encode
 from middleware.pubsub.ingress import Turned
 from middleware.runtime.spill import Spill

@@ -18,7 +18,8 @@ from middleware.errors import last_line
 from middleware.event import IDENTITY, Identity, type_name
 from middleware.failures import Failure, failure_of, place_of
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Unit, UnitStatistics
+from middleware.ordering.records import UnitStatistics
+from middleware.ordering.unit import Unit
 from middleware.pubsub.effects import BrokerStatistics
 from middleware.pubsub.waiting import UnitStatus
 from middleware.runtime.ledger import Ledger

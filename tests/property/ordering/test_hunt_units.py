@@ -14,8 +14,9 @@ from middleware.derivation import Derivation
 from middleware.detector import Detector, fresh, key_function
 from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
+from middleware.ordering.records import UnitStatistics
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies, Unit, UnitStatistics
+from middleware.ordering.unit import Policies, Unit
 from middleware.testing.oracle import in_order
 
 from .streams import Alarm, Beat, Brittle, Filter, Fold, Mode, Reading

@@ -12,7 +12,7 @@ from middleware.evaluation.feeder import Fed
 from middleware.evaluation.modes import Mode
 from middleware.evaluation.runs import Replay
 from middleware.event import IDENTITY
-from middleware.ordering.unit import UnitStatistics
+from middleware.ordering.records import UnitStatistics
 from middleware.pubsub.effects import BrokerStatistics
 from middleware.runtime.report import Adaptation, NodeReport
 from middleware.runtime.scenario import Plan, Scenario

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from middleware.cli.late import app
 from middleware.errors import LedgerError
 from middleware.event import Event
+from middleware.ordering.records import Late
 from middleware.ordering.retraction import Published
-from middleware.ordering.unit import Late
 from middleware.pubsub.codec import encode
 from middleware.pubsub.ingress import Turned
 from middleware.runtime import ledger as module
@@ -131,7 +131,7 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
         import os, signal
         from pathlib import Path
         from middleware.event import Event
-        from middleware.ordering.unit import Late
+        from middleware.ordering.records import Late
         from middleware.runtime.ledger import Ledger
 
         class Hit(Event):

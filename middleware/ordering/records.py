@@ -1,0 +1,53 @@
+"""What a unit tells of itself: what came too late for it, and what it has done."""
+
+from __future__ import annotations
+
+import msgspec
+
+from middleware.event import Event
+
+
+class Late(msgspec.Struct, frozen=True):
+    """An entry of the late ledger: what came behind the horizon, and the unit's clk, K and progress at that moment (ns)."""
+
+    event: Event
+    change: str
+    clk: int
+    k: int
+    final: int
+
+
+class UnitStatistics(msgspec.Struct, frozen=True):
+    """What a unit has done. ``executed`` counts detector calls, so ``executed - emitted`` were replays.
+
+    ``waiting``, ``held``: events in its buffers now: not emitted yet; emitted, and kept because they may yet be disturbed.
+    ``halted``: why nothing more comes of it, if so.
+    """
+
+    detector: str
+    alpha: float
+    k: int
+    clk: int
+    final: int
+    received: int
+    emitted: int
+    executed: int
+    waiting: int
+    held: int
+    late: int
+    duplicates: int
+    unknown: int
+    rollbacks: int
+    early_stops: int
+    snapshots: int
+    failures: int
+    keys: int
+    spacing: int
+    retraction: str
+    switches: int
+    spent: float
+    corrections: float
+    inserted: int
+    revised: int
+    retracted: int
+    halted: str | None = None
