@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from middleware.clock import MILLISECOND
 from middleware.errors import RunError
@@ -101,4 +102,5 @@ class Feeder:
 
 
 if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))  # what it says goes to standard output
     sys.stdout.write(msgspec.json.encode(feed(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))).decode())
