@@ -250,7 +250,8 @@ class Ingress:
             first = (here or {}).get((source, number)) or self.copies.find(source, number)
             kind, at, was = first or (name, 0, record)
             if kind != name or (was != record and not self._codec.same(name, was, record)):
-                self.turned.append(Turned("clash", at, "insert", name, ts, number, source, record, first=(kind, was)))
+                bound = min(max(at, MIN_TS), MAX_TS)  # read from bytes that went on unread, so it may be any number
+                self.turned.append(Turned("clash", bound, "insert", name, ts, number, source, record, first=(kind, was)))
                 continue
             self._drops["duplicate"] += 1
             if first is None:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import pytest
 from test_network import poll_until
 
+from middleware.durability.checkpoint import Piece, whole
 from middleware.durability.core import Write
 from middleware.errors import NetworkError, StateError
 from middleware.event import Event, EventTypes
@@ -94,7 +95,8 @@ def test_a_store_that_cannot_store_ends_the_node(tmp_path: Path, monkeypatch: py
 def test_a_log_that_was_cut_off_cannot_be_built_anew_from(tmp_path: Path) -> None:
     store = Store(tmp_path, "n", Retention(age=1))
     for number in (1, 2, 3):  # none has blocks: the positions of the log do not tell that it was cut off
-        store.write(Write(Record(number, 0, [], False, None, {}), checkpoint=lambda: b"state"))
+        pieces = [Piece(number, part, piece) for part, piece in enumerate(whole(b"state"))]
+        store.write(Write(Record(number, 0, [], False, None, {}), pieces))
         poll_until(lambda: (store.stored(), store.idle)[1], "it is stored")
     store.close()
     with pytest.raises(StateError, match="does not reach back to its beginning"):
