@@ -41,8 +41,6 @@ class Gatekeeper:
     """See the module. Works in two threads of its own, one of them pyzmq's, until it is stopped."""
 
     def __init__(self, context: zmq.Context[Any], keys: Keys, port: zmq.Socket[bytes]) -> None:
-        self.refused = 0
-        """Handshakes with a key that is not listed."""
         self._keys = keys
         self._arrivals = Arrivals(MOST_NEW, MOST_OPEN, HANDSHAKE)
         self._turned: Counter[str] = Counter()
@@ -59,7 +57,6 @@ class Gatekeeper:
         """Called by the authenticator: whether the key (Z85) is listed."""
         if self._keys.entry(key.decode()) is not None:
             return True
-        self.refused += 1
         self._turned["their key is not on the allow-list"] += 1
         return False
 
