@@ -46,6 +46,11 @@ class Recoverable(Protocol):
         ...
 
     @property
+    def reached(self) -> int:
+        """Up to where anything was final, or is stamped, that its units have ended."""
+        ...
+
+    @property
     def code(self) -> dict[str, Any]:
         """What its stored state depends on."""
         ...

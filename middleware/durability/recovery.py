@@ -80,7 +80,7 @@ def recover(
     gone = journal.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
     final = max((journal.state()["finals"][name] for name in gone), default=NEVER)
     correction, result.withheld = _above(correction, promised, final)
-    broker.resumed(promised)
+    broker.resumed(promised, hierarchy.reached if hierarchy is not None else NEVER)
     result.corrected = len(correction)
     return result, Batch(correction.by_type())
 

@@ -101,7 +101,7 @@ class Reporter:
         self._halted: set[str] = set()
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
-        self.derivations = hierarchy.derivations
+        self.derivations, self.backdate = hierarchy.derivations, hierarchy.backdate
         self._process = psutil.Process()
         self._started = self._adapted = time.monotonic()
         self._cpu = self._processor_time()
@@ -167,6 +167,10 @@ class Reporter:
     @property
     def promised(self) -> dict[str, int]:
         return self.hierarchy.promised
+
+    @property
+    def reached(self) -> int:
+        return self.hierarchy.reached
 
     def state(self) -> dict[str, Any]:
         return self.hierarchy.state() | {"late": self._late}

@@ -74,6 +74,7 @@ class _Running:
             subscriptions=here.subscriptions,
             publications=here.publications,
             derivations=here.derivations,
+            backdate=here.backdate,
             peers=peers,
             journal=journal,
             sources=self._sources,
@@ -114,6 +115,8 @@ class _Running:
         batch = self.broker.take(local)
         if batch is not None:
             self._took(inbox)
+            if batch.ground is not None:
+                self.watch.go_on()
         results = self.hierarchy.process(batch) if batch is not None else []
         for result in results:
             self.broker.publish(result, local)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Mapping
 
 from middleware.change import Delta, Insert
 from middleware.clock import MILLISECOND
-from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
+from middleware.event import END, IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Mark, Passed, decode_payload
 from middleware.pubsub.merge import merged
 from middleware.pubsub.subscription import Arrived, Interruption
@@ -43,6 +43,8 @@ class Watch:
         self.unstored: list[tuple[int, list[tuple[BlockHead, bytes]]]] = []
         self.now: dict[Identity, Event] = {}
         self.progress: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
+        self._untold: set[str] = set()
 
     def take(self, deltas: Mapping[str, Delta], progress: Mapping[str, int]) -> None:
         """Take changes, then promises. Raises PromiseError."""
@@ -59,9 +61,15 @@ class Watch:
                 self._add(name, event)
         for name, until in progress.items():
             before = self.progress.get(name, NEVER)
-            if until < before and (until != NEVER or name not in _RAW):  # a raw type may be open again, from there on
+            is_open = until == NEVER and name in _RAW  # a raw type may be open again, from there on
+            if until < before and not is_open and name not in self._untold:
                 raise PromiseError(f"{self.who}: progress of {name} went back to {until}")
             self.progress[name] = max(before, until)
+
+    def go_on(self) -> None:
+        """What had ended goes on, behind all that was final; how far that was need not be said."""
+        self._untold |= {name for name, until in self.progress.items() if until == END}
+        self.progress |= {name: self._newest.get(name, NEVER) for name, until in self.progress.items() if until == END}
 
     def _remove(self, name: str, event: Event) -> None:
         if self.now.pop(IDENTITY(event), None) != event:
@@ -72,6 +80,7 @@ class Watch:
         if self.now.setdefault(IDENTITY(event), event) is not event:
             raise PromiseError(f"{self.who}: {event} stands already")
         self._check(name, event)
+        self._newest[name] = max(event.ts, self._newest.get(name, NEVER))
 
     def _check(self, name: str, event: Event) -> None:
         if event.ts <= self.progress.get(name, NEVER):
@@ -114,6 +123,7 @@ class Sink(SimulatedSubscriber):
         self.lacks: bool = before is not None and before.lacks
         self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
         self.watch = Watch(name)
+        self._era = 0
         self.history: list[str] = []
         self._codec = EventCodec(types)
 
@@ -173,4 +183,7 @@ class Sink(SimulatedSubscriber):
             by_type.setdefault(head.type, []).append(self._codec.decode(head, block, Drops()))
         deltas = {name: merged(same) for name, same in by_type.items()}
         self.history.append(repr((deltas, changes.progress or {})))
+        if changes.era != self._era:
+            self._era = changes.era
+            self.watch.go_on()
         self.watch.take(deltas, changes.progress or {})

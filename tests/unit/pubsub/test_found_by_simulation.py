@@ -108,10 +108,10 @@ def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() ->
     broker._books.offered(("publisher", "p"), Interest(1, raw=["Reading"]))
     broker.resumed({})
     broker.settle(0)
-    assert broker._interest.raw == ["Reading"], "it has ten seconds to come back"
+    assert broker._offering.interest.raw == ["Reading"], "it has ten seconds to come back"
     for second in range(1, 13):
         broker.settle(second * SECOND)
-    assert broker._interest.raw == []
+    assert broker._offering.interest.raw == []
     assert broker._gate.sources.types == {"Reading"}, "of those that have left, too, the clock is promised when all is quiet"
 
 
