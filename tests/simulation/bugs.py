@@ -30,19 +30,24 @@ from middleware.operator import Operation
 from middleware.ordering import lane
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.lane import Lane
+from middleware.ordering.operation import OperatorLane
 from middleware.ordering.unit import Unit
 from middleware.pubsub import broker, progress
 from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.books import Books
+from middleware.pubsub.books import LOCAL, Books
 from middleware.pubsub.changed import ChangedEvents
 from middleware.pubsub.codec import Gap, Payload, Resumed
 from middleware.pubsub.cursor import Cursor
+from middleware.pubsub.eras import Eras
 from middleware.pubsub.gate import Gate
 from middleware.pubsub.ingress import Bounds, Ingress
 from middleware.pubsub.journal import Journal
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.link import Link
+from middleware.pubsub.peer import Peer
+from middleware.pubsub.progress import Promises
 from middleware.pubsub.publication import Publication
+from middleware.pubsub.reopening import Reopening
 from middleware.pubsub.seen import Run, SeenIds
 from middleware.pubsub.subscription import Subscription
 from middleware.pubsub.wire import Parts
@@ -286,6 +291,47 @@ def watermarks_combined_as_the_largest(patch: pytest.MonkeyPatch) -> None:
 @bug
 def publishers_do_not_promise_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Publication, "restarted", lambda self: None)
+
+
+# -- what has ended goes on -------------------------------------------------------------------------------------------
+
+
+@bug
+def an_end_of_a_former_era_believed(patch: pytest.MonkeyPatch) -> None:
+    fall = Promises.fall
+    patch.setattr(Promises, "fall", lambda self, may_go_on: fall(self, lambda origin: origin == LOCAL))
+    patch.setattr(Eras, "in_doubt", property(lambda self: False))
+
+
+@bug
+def units_do_not_go_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unit, "go_on", lambda self, ground: [])
+
+
+@bug
+def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
+    go_on = OperatorLane.go_on
+
+    def forgetful(self: OperatorLane, ground: int) -> list[Delta]:
+        self._before = None
+        return go_on(self, ground)
+
+    patch.setattr(OperatorLane, "go_on", forgetful)
+
+
+@bug
+def publishers_do_not_wait_till_it_is_known_from_where_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reopening, "_is_shut", lambda self, peer: False)
+
+
+@bug
+def eras_not_logged(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "noted", lambda self, entry: None)
+
+
+@bug
+def readers_not_told_of_an_era(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Peer, "is_in", lambda self, era: None)
 
 
 # -- links and readers ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSl
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.testing.simulation import TICK, Faults
+from middleware.testing.worlds.afterwards import Afterwards, afterwards
 from middleware.testing.worlds.applications import Probe, Reading, a_stream, an_application
 from middleware.testing.worlds.said import with_changes
 from middleware.testing.worlds.sources import SourcePlan
@@ -85,6 +86,8 @@ class WorldPlan(msgspec.Struct):
     ``idle``
         after so long (ns) nodes promise in the place of publishers that say nothing. ``restless``: chance of a unit's alpha
         to change in a step; it is as configured again when the node comes back.
+    ``later``
+        who comes after all have ended, if anyone does.
     """
 
     seed: int
@@ -105,6 +108,7 @@ class WorldPlan(msgspec.Struct):
     retained: int
     idle: int
     restless: float
+    later: Afterwards | None = None
 
     @property
     def types(self) -> EventTypes:
@@ -162,6 +166,11 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
             _let_nodes_stand_in(plan, apart)
         elif share < 0.2:
             _let_readers_die(plan, apart)
+        if apart.random() < 0.2:
+            incidents = _incidents(apart, nodes, len(sinks), kinds, 2_000, 2 * SECOND)
+            incidents = apart.choice([[], incidents, _crashes(apart, nodes, 1_000)])
+            is_raw = any(sink.raw for sink in plan.sinks)
+            plan.later = afterwards(apart, nodes, sources, sorted(incidents, key=lambda each: each.at), is_raw)
     return plan
 
 

@@ -14,6 +14,7 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Unit
 from middleware.testing.oracle import derived
 from middleware.testing.simulation import TICK, Simulation
+from middleware.testing.worlds.afterwards import late_in_time, refused_in_time
 from middleware.testing.worlds.applications import Probe, Reading
 from middleware.testing.worlds.disk import Disk
 from middleware.testing.worlds.nodes import DurableNode, MemoryNode
@@ -62,7 +63,7 @@ class World:
         self._lines = 1
         self._lost_logs: set[str] = set()
         self._listed: dict[str, set[Claim]] = {}
-        self._begun = 0
+        self._begun = self._newest = 0
         self._ahead = list(plan.incidents)
         self._mortal = [number for number, sink in enumerate(plan.sinks) if sink.dies]
         self._endings: list[tuple[int, Incident]] = []
@@ -86,7 +87,7 @@ class World:
         """A life of a node begins."""
         plan = self.plan
         here = [detector for detector, node in plan.place.items() if node == name]
-        hierarchy = Hierarchy(plan.detectors, here, plan.policies)
+        hierarchy = Hierarchy(plan.detectors, here, plan.policies, resumes=True)
         what = (self.simulation, name, plan.nodes, self._types, hierarchy, self.watches[name], self._random)
         if name in plan.forgetful:
             self.nodes[name] = MemoryNode(*what, rate=plan.rates[name], idle=plan.idle)
@@ -231,13 +232,26 @@ class World:
 
     def run(self) -> None:
         """Let everyone meet, then publish while things go wrong, until all streams have ended everywhere."""
-        simulation, rng, plan = self.simulation, self._random, self.plan
+        simulation, plan = self.simulation, self.plan
         assert simulation.run_until(lambda: self._has_met, LONGEST), "the nodes never met"
         simulation.run(5 * TICK)
         assert simulation.run_until(lambda: self.quiet, LONGEST), "nodes have never told each other all"
-        self._begun = simulation.now
+        self._play()
+        if plan.later is not None:
+            self._newest = max((event.ts for sink in self.sinks for event in sink.finals), default=0)
+            self.sources += [Source(simulation, each) for each in plan.later.sources]
+            if plan.later.is_foreseen:
+                assert simulation.run_until(lambda: self._has_met, LONGEST), "who comes afterwards never attaches"
+            self._ahead = list(plan.later.incidents)
+            self._play()
+        simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost word of a gap is said again
+        for node in self.nodes.values():
+            self._count(node)
 
-        stepped = self._begun
+    def _play(self) -> None:
+        """Publish while things go wrong, until all streams have ended everywhere."""
+        simulation, rng, plan = self.simulation, self._random, self.plan
+        stepped = self._begun = simulation.now
 
         def step() -> None:
             nonlocal stepped
@@ -249,13 +263,10 @@ class World:
 
         assert simulation.run_until(lambda: self.over, LONGEST, step), "progress never came to the end"
         assert simulation.run_until(lambda: self.quiet, LONGEST), "something is never acknowledged"
-        simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost word of a gap is said again
-        for node in self.nodes.values():
-            self._count(node)
 
     @property
     def _has_met(self) -> bool:
-        return all(sink.ready for sink in self.sinks) and all(source.attached for source in self.sources)
+        return all(sink.ready for sink in self.sinks) and all(source.attached or source.ended for source in self.sources)
 
     @property
     def over(self) -> bool:
@@ -284,7 +295,8 @@ class World:
     @property
     def said(self) -> list[Said]:
         """All that sources said."""
-        return [each for source in self.plan.sources for each in source.says]
+        later = self.plan.later.sources if self.plan.later is not None else []
+        return [each for source in [*self.plan.sources, *later] for each in source.says]
 
     def late(self) -> dict[str, set[Claim]]:
         """By detector, the raw changes that are listed as late, also those that a node without a log listed in former lives."""
@@ -318,6 +330,13 @@ class World:
             assert not stray, f"node {name} dropped {stray}"
         self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
         self._check_late()
+        if self.plan.later is not None and not any(watch.stands_in for watch in self.watches.values()):
+            margin = max(node.hierarchy.backdate * node.broker._books.eras.number for node in self.nodes.values())
+            refused = refused_in_time(self.turned, self.plan.sources, self.plan.later, self._newest, margin)
+            late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.ledger]
+            wrong = late_in_time(late, self.plan.sources, self.plan.later, self._newest, margin)
+            assert not refused, f"turned away, though newer than all that was final: {refused[:2]}"
+            assert not wrong, f"listed as late, though newer than all that was final: {wrong[:2]}"
         results, raw = self.expected(), sorted(standing(self.said, self.turned), key=ORDER)
         for number, sink in enumerate(self.sinks):
             expected = raw if self.plan.sinks[number].raw else results
