@@ -13,6 +13,8 @@ LIST = ROOT / "docs" / "modules.md"
 _TOPS = {
     "middleware": "",
     "detectors": "What several kinds of operators share. A namespace package: a user's own folder `detectors` joins it.",
+    "tests/slackline_benchmarks": "",
+    "tests/slackline_torture": "",
     "scenarios": "One folder each, with its nodes.toml. A namespace package, too.",
 }
 _CORE = Path("middleware/native/src")

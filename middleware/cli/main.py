@@ -28,8 +28,6 @@ COMMANDS = {
     "why-waiting": Entry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
     "late": Entry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
-    "torture": Entry("middleware.cli.torture:torture", "Real nodes under kill, cut, stall, full disks, lies and junk."),
-    "soak": Entry("middleware.cli.soak:soak", "More than nodes can take, for long: memory stays flat, nothing is dropped."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
     "flow": Entry("middleware.cli.flow:flow", "Check a flow and draw it."),
     "simulate": Entry("middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."),
