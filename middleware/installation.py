@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from importlib import metadata
 from pathlib import Path
 from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 DISTRIBUTION: Final = "slackline-cep"
 """What the package index calls us; ``slackline`` there is somebody else's."""
@@ -27,3 +32,21 @@ def install(extra: str = "") -> str:
     if is_checkout():
         return f"in {ROOT}: make env (or: pip install -e '.{extras}')"
     return f"pip install '{DISTRIBUTION}{extras}'"
+
+
+def declared() -> dict[str, list[Requirement]]:
+    """What Slackline declares to need: by extra, and under "" what is always needed. Raises PackageNotFoundError."""
+    sets: dict[str, list[Requirement]] = {"": []}
+    for requirement in map(Requirement, metadata.requires(DISTRIBUTION) or []):
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", str(requirement.marker))
+        sets.setdefault(extra.group(1) if extra else "", []).append(requirement)
+    return sets
+
+
+def extra_with(package: str) -> str | None:
+    """The first extra that has a package; None if it is in none."""
+    name = canonicalize_name(package)
+    for extra, requirements in declared().items():
+        if extra and name in {canonicalize_name(requirement.name) for requirement in requirements}:
+            return extra
+    return None

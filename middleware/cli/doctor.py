@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 from middleware import native as core
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
-from middleware.installation import DISTRIBUTION, install, is_checkout
+from middleware.installation import DISTRIBUTION, declared, install, is_checkout
 
 PYTHON = (3, 11)
 JAVA = 17
@@ -51,14 +51,12 @@ def python() -> Iterator[Finding]:
 def packages() -> Iterator[Finding]:
     """One finding for each set of packages that Slackline declares: the core, and each extra."""
     try:
-        declared = metadata.requires(DISTRIBUTION) or []
+        sets = declared()
     except metadata.PackageNotFoundError:
         yield Finding("packages", "missing", f"{DISTRIBUTION} itself is not installed", install())
         return
-    sets: dict[str, list[Requirement]] = {"": [], "spark": [], "dev": []}
-    for requirement in map(Requirement, declared):
-        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", str(requirement.marker))
-        sets.setdefault(extra.group(1) if extra else "", []).append(requirement)
+    if not is_checkout():
+        sets.pop("dev", None)  # for who works on Slackline itself
     for extra_name, requirements in sets.items():
         yield _package_set(extra_name, requirements)
 

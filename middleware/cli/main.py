@@ -17,6 +17,7 @@ from middleware.cli.output import exit_code, log_to_standard_error, print_error
 from middleware.cli.termination import end_in_order, interrupted
 from middleware.errors import SlacklineError
 from middleware.extensions import extensions
+from middleware.installation import extra_with, install
 
 COMMANDS = {
     "run": Entry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
@@ -64,6 +65,12 @@ class Lazy(TyperGroup):
         except SlacklineError as error:
             print_error(error)
             raise typer.Exit(exit_code(error)) from None
+        except ModuleNotFoundError as error:
+            extra = extra_with(error.name or "")
+            if extra is None:
+                raise
+            print_error(lacking := SlacklineError(f"this needs {error.name}; {install(extra)}"))
+            raise typer.Exit(exit_code(lacking)) from None
         except KeyboardInterrupt:
             raise typer.Exit(interrupted()) from None
 

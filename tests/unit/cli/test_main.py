@@ -48,6 +48,12 @@ COMMAND_MODULE = """
 
     def broken() -> None:
         raise ZeroDivisionError
+
+    def lacking() -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+
+    def lost() -> None:
+        raise ModuleNotFoundError("No module named 'nonesuch'", name="nonesuch")
 """
 
 
@@ -56,7 +62,16 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry
     (tmp_path / "sample_commands.py").write_text(textwrap.dedent(COMMAND_MODULE))
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("sample_commands", None)
-    names = {"trace": "app", "say": "say", "bad": "bad", "late": "late", "interrupted": "interrupted", "broken": "broken"}
+    names = {
+        "trace": "app",
+        "say": "say",
+        "bad": "bad",
+        "late": "late",
+        "interrupted": "interrupted",
+        "broken": "broken",
+        "lacking": "lacking",
+        "lost": "lost",
+    }
     table = {name: Entry(f"sample_commands:{attribute}", f"Line of {name}.") for name, attribute in names.items()}
     return table | {"absent": Entry("no_such_module_of_slackline:absent", "Not built yet.")}
 
@@ -120,6 +135,13 @@ def test_a_command_of_another_package_that_cannot_be_loaded_hurts_no_other(monke
     entries = main.commands()
     assert set(entries) == set(main.COMMANDS)
     assert "'lost' of no_such_package_of_slackline:LOST cannot be loaded" in capsys.readouterr().err
+
+
+def test_a_command_without_its_extra_says_what_to_install(commands, monkeypatch) -> None:
+    monkeypatch.setattr("middleware.installation.ROOT", Path("/nowhere"))
+    code, _, err = call(commands, monkeypatch, "lacking")
+    assert (code, err) == (ExitCode.BAD_INPUT, "error: this needs pyarrow; pip install 'slackline-cep[spark]'\n")
+    assert isinstance(CliRunner().invoke(application(commands), ["lost"]).exception, ModuleNotFoundError)
 
 
 def test_unknown_command_is_bad_input_with_a_suggestion(commands, monkeypatch) -> None:
