@@ -39,7 +39,7 @@ _BATCH = 2_000
 def bench_durability(rounds: int) -> list[dict[str, Any]]:
     """All rows, each the median of ``rounds``; disk and memory in turn."""
     scenario = load_scenario("soccer")
-    events = list(soccer_events(7, _SECONDS))
+    events: list[Event] = list(soccer_events(7, _SECONDS))
     disk: list[float] = []
     memory: list[float] = []
     recovery: list[float] = []

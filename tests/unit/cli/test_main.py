@@ -62,16 +62,8 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry
     (tmp_path / "sample_commands.py").write_text(textwrap.dedent(COMMAND_MODULE))
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("sample_commands", None)
-    names = {
-        "trace": "app",
-        "say": "say",
-        "bad": "bad",
-        "late": "late",
-        "interrupted": "interrupted",
-        "broken": "broken",
-        "lacking": "lacking",
-        "lost": "lost",
-    }
+    same = ("say", "bad", "late", "interrupted", "broken", "lacking", "lost")
+    names = {"trace": "app"} | {name: name for name in same}
     table = {name: Entry(f"sample_commands:{attribute}", f"Line of {name}.") for name, attribute in names.items()}
     return table | {"absent": Entry("no_such_module_of_slackline:absent", "Not built yet.")}
 
