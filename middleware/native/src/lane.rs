@@ -104,6 +104,11 @@ impl Lane {
     /// Run the event at `at`; returns what is published, if anything is.
     #[inline]
     fn execute(&mut self, py: Python<'_>, at: usize, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
+        if self.detector.is_stopped() {
+            let left_out = shared.twins.left_out(py, &self.history[at].event)?;
+            self.record(py, at, left_out, true);
+            return Ok(None);
+        }
         let event = self.history[at].event.bind(py);
         let Some(derived) = self.detector.run(event, shared)? else {
             return Ok(None);
@@ -232,6 +237,9 @@ impl Lane {
         if let Some(event) = self.history.last().map(|entry| &entry.event)
             && let Some(traceback) = self.broken.take()
         {
+            if self.records.last().is_some_and(|record| record.is_failure && record.cause.event.is(event)) {
+                self.records.pop(); // it was left out; this is why
+            }
             shared.failures.push(shared.twins.failure(py, event, &traceback)?);
         }
         let position = self.snapshots.last_until(count).position;
