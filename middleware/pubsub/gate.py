@@ -39,6 +39,11 @@ class Gate:
         self.sources.attach(key, now)
         self.sources[key].promised = dict.fromkeys(self._everywhere.ended_by(key), END)
 
+    def told_wall(self, key: PeerKey, wall: int, now: int) -> None:
+        """A peer says what its clock shows (0: it does not know); readers have no say."""
+        if wall and key[0] != "subscriber":
+            self.sources.told_wall(key, wall, now)
+
     def offered(self, names: Iterable[str]) -> None:
         """A publisher offers these types."""
         self.sources.types.update(names)
