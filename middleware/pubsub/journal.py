@@ -98,7 +98,13 @@ class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
     common: int
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed
+class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
+    """These units have stopped by the end of the step: when one does may depend on what no log has, as alpha."""
+
+    names: list[str]
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Halted
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -266,6 +272,10 @@ class Journal:
     def stood_in(self, promised: Iterable[StoodIn]) -> None:
         """Note what is promised in the place of others: this node keeps its word through a crash."""
         self._entries += promised
+
+    def halted(self, names: list[str]) -> None:
+        """Note that units have stopped."""
+        self._entries.append(Halted(names))
 
     def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""
