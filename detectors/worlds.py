@@ -118,7 +118,7 @@ def of_windows(rng: Random) -> Deployed:
     reads, kind, emit = rng.choice(READS), rng.choice(KINDS), rng.choice(["close", "change", "final"])
 
     def windows(share: tuple[Monoid, Field]) -> Windows:
-        values = {"count": COUNT, "total": (SUM.of(int), "value"), "share": share}
+        values: dict[str, Any] = {"count": COUNT, "total": (SUM.of(int), "value"), "share": share}
         return Windows(reads, kind, values, key="sensor", result=Held, emit=emit)
 
     def monoid(combine: Callable[[float, float], float]) -> tuple[Monoid, Field]:

@@ -227,11 +227,9 @@ class Broker:
         link = Link(self.name, "node", self._next_epoch(), self._now, dials=False)
         peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
-        self._gate.told_wall(peer.key, hello.wall, self._now)
         link.wall = self.sources.own_wall
         if peer.role == "publisher":
-            link.held = bool(self._missing) or self.sources.is_undecided(self._now)
-            self._gate.attach(peer.key, self._now)
+            link.held = self._gate.attach(peer.key, hello.wall, self._now) or bool(self._missing)
         return peer
 
     def _forget(self, peer: Peer) -> None:

@@ -49,7 +49,7 @@ class _Breaking(Operation):
         super().__init__()
 
     @property
-    def failures(self) -> dict[Identity, tuple[Event, str]]:  # type: ignore[override]
+    def failures(self) -> dict[Identity, tuple[Event, str]]:
         return self._inner.failures
 
     @failures.setter

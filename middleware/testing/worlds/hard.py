@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from middleware.operator import Operator
 from middleware.ordering.kslack import Horizon, MaxSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
+from middleware.testing.worlds.applications import Reading
 from middleware.testing.worlds.fragile import Fragile, breaking
 from middleware.testing.worlds.plan import Incident, WorldPlan
 from middleware.testing.worlds.policies import a_policy
@@ -134,11 +136,13 @@ def _let_copies_clash(plan: WorldPlan, rng: random.Random) -> bool:
 
 def _another(said: Said, source: SourcePlan, rng: random.Random) -> Insert:
     """Another event of the same source and id."""
-    was = said.event
-    kind = rng.choice(source.kinds)
-    moved = rng.choice([0, 0, 1, 7, -4])
-    value = (was.value + rng.randint(1, 9)) % 10  # type: ignore[attr-defined]
-    return Insert(kind(was.sensor, value, ts=max(was.ts + moved, 0), id=was.id, source=was.source))  # type: ignore[attr-defined, call-arg]
+    was = cast(Reading, said.event)
+    value, ts = (was.value + rng.randint(1, 9)) % 10, max(was.ts + rng.choice([0, 0, 1, 7, -4]), 0)
+    return Insert(_a_kind(source, rng)(was.sensor, value, ts=ts, id=was.id, source=was.source))
+
+
+def _a_kind(source: SourcePlan, rng: random.Random) -> type[Reading]:
+    return cast(type[Reading], rng.choice(source.kinds))  # Probes have the same fields
 
 
 def _let_a_clock_be_wrong(plan: WorldPlan, rng: random.Random) -> bool:
@@ -159,7 +163,7 @@ def _let_one_lag(plan: WorldPlan, rng: random.Random) -> bool:
     for _ in range(rng.choice([1, 1, 20, 60])):
         number += 1
         ts = -rng.randint(1, 3) * HOUR - rng.randrange(100)
-        event = rng.choice(source.kinds)(rng.randrange(4), rng.randrange(10), ts=ts, id=number, source=source.name)  # type: ignore[call-arg]
+        event = _a_kind(source, rng)(rng.randrange(4), rng.randrange(10), ts=ts, id=number, source=source.name)
         said.insert(rng.randint(len(said) // 3, len(said)), Insert(event))
     source.says = said
     return True
