@@ -80,6 +80,7 @@ class World:
         self.sources = [Source(self.simulation, source, WALL if plan.walls else None) for source in plan.sources]
         self._loss: Loss | None = None
         self._lines = 1
+        self._is_older = False
         self._lost_logs: set[str] = set()
         self._listed: dict[str, set[Claim]] = {}
         self._begun = 0
@@ -231,7 +232,7 @@ class World:
         """A sink comes back under its name."""
         number = self.sinks.index(killed)
         again = self._sink_of(killed.name, self.plan.sinks[number], killed, copy if killed.marks else 1)
-        again.watch.is_blind = again.lacks  # a former life was told that changes are missing
+        again.watch.is_blind = again.lacks or self._is_older  # a former life was told that changes are missing
         self.sinks[number] = again
         self._excuse(again)
         self.troubles["restored"] += len(again.finals) < len(killed.finals)
@@ -245,6 +246,9 @@ class World:
         self._crash(name)
         if kind in DAMAGES:
             self.troubles[kind] += self.disks[name].damage(kind)
+            self._is_older |= kind == "older folder"
+            for sink in self.sinks if self._is_older else ():
+                sink.watch.is_blind = True  # if nobody shows that it is older, nobody is told; only finals are judged then
             return
         self.disks[name] = Disk(len(self.plan.nodes) + self._lines, self._random)
         self._lines += 1
