@@ -185,6 +185,12 @@ class Hierarchy:
             out.append(Batch({}, promised, self.clock, sorted(halted)))
         return out
 
+    def halt(self, names: Collection[str]) -> list[Delta]:
+        """Halt these units, as they had in the step that is about to be taken again; returns what takes back their results."""
+        why = "it had stopped before this node was started again"
+        units = [placed.unit for placed in self._placed if placed.unit.name in names and placed.unit.halted is None]
+        return [delta for unit in units for delta in unit.halt(why)]
+
     def _halt(self, placed: Placed, halted: Mapping[str, str]) -> list[Delta]:
         """Halt a unit if what it reads has halted: what came of that, while part of it is missing, would be wrong for ever."""
         why = self._why(placed, halted) if halted else None

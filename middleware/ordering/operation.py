@@ -60,8 +60,8 @@ class Standing:
 class OperatorLane:
     """Stands where lanes of detectors stand, for an operator.
 
-    ``stopped`` is the traceback if the operator raised out of ``apply``. What it held is not to be trusted any more: its
-    results that are not final are withdrawn, and nothing more comes.
+    ``stopped`` is the traceback if the operator raised out of ``apply``, or could not say what it holds. What it held is not to
+    be trusted any more: its results that are not final are withdrawn, and nothing more comes.
     ``resumes``: what has ended may go on, so the operation is kept as it was before the end.
     """
 
@@ -91,8 +91,8 @@ class OperatorLane:
 
     @property
     def is_due(self) -> bool:
-        """Whether time has passed that the operation was not told of yet."""
-        return self._now != self._told
+        """Whether time has passed that the operation was not told of yet, or its unit not that it has stopped."""
+        return self._now != self._told or self.stopped is not None
 
     def advance(self, emitted: int, final: int) -> None:
         """Time passes: the operation is told of it at the next ``emit``."""
@@ -110,6 +110,8 @@ class OperatorLane:
 
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
         """Hand over what is ready and what is removed; K+ of a result is how much earlier it comes than with full slack."""
+        if self.stopped is not None:
+            return self.withdraw(self._told[1])
         inserts = ready.behind + ready.ahead if ready.behind else ready.ahead
         self.counts.executed += len(inserts)
         delta, (emitted, promised), given = Delta(inserts, [], removed), self._told, list[Delta]()
@@ -174,7 +176,12 @@ class OperatorLane:
 
     def state(self, final: int) -> tuple[Any, ...]:
         """All that the operation needs to go on in another process. To be encoded before it runs on."""
-        operation = None if self.stopped else self._operation.snapshot()
+        operation = None
+        if self.stopped is None:
+            try:
+                operation = self._operation.snapshot()
+            except Exception:  # the node goes on: it stops as if it had raised at the next event
+                self.stopped = traceback.format_exc(limit=-8)
         results = self._results.above(self._told[1])
         return operation, self._operation.failures, self.stopped, results, self._told, self._now, self._before
 

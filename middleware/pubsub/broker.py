@@ -158,8 +158,8 @@ class Broker:
             if ended and (names := self._gate.known(ended)):
                 self._offer_more(peer, names)  # before it is taken, as it may have to wait
         payload = peer.link.receive(frame, parts[1:], now)
-        if type(frame) is Hello and frame.wall and peer.role != "subscriber" and peer.link.peer is frame:
-            self._gate.sources.told_wall(peer.key, frame.wall, now)
+        if type(frame) is Hello and peer.link.peer is frame:
+            self._gate.told_wall(peer.key, frame.wall, now)
         if payload is not None:
             self._received(peer, payload)
 
@@ -232,11 +232,11 @@ class Broker:
             if (dialling := self._peers.get(key)) is not None:
                 self._forget(dialling)
         link = Link(self.name, "node", self._next_epoch(), self._now, dials=False)
-        link.held, link.wall = hello.role == "publisher" and bool(self._missing), self._gate.sources.own_wall
         peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
+        link.wall = self.sources.own_wall
         if peer.role == "publisher":
-            self._gate.attach(peer.key, self._now)
+            link.held = self._gate.attach(peer.key, hello.wall, self._now) or bool(self._missing)
         return peer
 
     def _forget(self, peer: Peer) -> None:
@@ -502,7 +502,8 @@ class Broker:
             self._missing.clear()
             self._gathered()
         position = self.journal.position if self.journal is not None else None
-        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing), position):
+        too_soon = bool(self._missing) or self.sources.is_undecided(now)
+        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, too_soon, position):
             self._offering.is_stale = True
         for key in [key for key, until in self._awaited.items() if now >= until and self._closing is None]:
             del self._awaited[key]

@@ -34,10 +34,20 @@ class Gate:
         new = [name for name in names if name not in known]
         return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
 
-    def attach(self, key: PeerKey, now: int) -> None:
-        """A publisher has attached. What it ended under this name, before it or this node went away, stays ended."""
+    def attach(self, key: PeerKey, wall: int, now: int) -> bool:
+        """A publisher has attached. What it ended under this name, before it or this node went away, stays ended.
+
+        ``wall``: what its clock shows. Whether it is too soon to take anything, as it may be this node's clock that is wrong.
+        """
         self.sources.attach(key, now)
         self.sources[key].promised = dict.fromkeys(self._everywhere.ended_by(key), END)
+        self.told_wall(key, wall, now)
+        return self.sources.is_undecided(now)
+
+    def told_wall(self, key: PeerKey, wall: int, now: int) -> None:
+        """A peer says what its clock shows (0: it does not know); readers have no say."""
+        if wall and key[0] != "subscriber":
+            self.sources.told_wall(key, wall, now)
 
     def offered(self, names: Iterable[str]) -> None:
         """A publisher offers these types."""

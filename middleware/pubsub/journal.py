@@ -111,7 +111,13 @@ class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
     ground: int
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Began | WentOn
+class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
+    """These units have stopped by the end of the step: when one does may depend on what no log has, as alpha."""
+
+    names: list[str]
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Began | WentOn | Halted
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -288,6 +294,10 @@ class Journal:
     def stood_in(self, promised: Iterable[StoodIn]) -> None:
         """Note what is promised in the place of others: this node keeps its word through a crash."""
         self._entries += promised
+
+    def halted(self, names: list[str]) -> None:
+        """Note that units have stopped."""
+        self._entries.append(Halted(names))
 
     def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""

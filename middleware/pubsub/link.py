@@ -243,7 +243,8 @@ class Link:
                 self._ask_again(now)
             return None
         if type(frame) is Data and self._received_bytes >= self._limit:
-            self.refuse("it ignores its credit")
+            if self._limit:  # else it had some of a former life of this end, and sends this again
+                self.refuse("it ignores its credit")
             return None
         self._received += 1
         self._count.frames_in += 1

@@ -13,7 +13,7 @@ import msgspec
 import psutil
 import structlog
 
-from middleware.change import Batch
+from middleware.change import Batch, Delta
 from middleware.errors import last_line
 from middleware.event import IDENTITY, Identity, type_name
 from middleware.failures import Failure, failure_of, place_of
@@ -171,6 +171,13 @@ class Reporter:
     @property
     def reached(self) -> int:
         return self.hierarchy.reached
+
+    @property
+    def halted(self) -> dict[str, str]:
+        return self.hierarchy.halted
+
+    def halt(self, names: Collection[str]) -> list[Delta]:
+        return self.hierarchy.halt(names)
 
     def state(self) -> dict[str, Any]:
         return self.hierarchy.state() | {"late": self._late}

@@ -30,17 +30,24 @@ class Watch:
     changes its type is taken back under the one before it comes under the other.
 
     ``stands_in``
-        whether its node ever promised in the place of publishers that had fallen silent.
+        whether its node ever promised in the place of publishers that had fallen silent. ``has_lived``: whether it was here.
     ``is_blind``
         it was told that changes are missing, and cannot judge those that follow. ``given``: what a node's detectors
         were given. ``unstored``: the same in steps that are not stored, with the number of their record.
+    ``halts``
+        by unit that has stopped: the number of the record, and how far its results are final and stand.
+    ``contested``
+        identities under which several events are said. ``came_first``: those of them that were let in.
     """
 
     def __init__(self, who: str) -> None:
         self.who = who
-        self.is_blind = self.stands_in = False
+        self.is_blind = self.stands_in = self.has_lived = False
         self.given: list[tuple[BlockHead, bytes]] = []
         self.unstored: list[tuple[int, list[tuple[BlockHead, bytes]]]] = []
+        self.halts: dict[str, tuple[int, int]] = {}
+        self.contested: set[Identity] = set()
+        self.came_first: dict[Identity, Event] = {}
         self.now: dict[Identity, Event] = {}
         self.progress: dict[str, int] = {}
         self._newest: dict[str, int] = {}
@@ -96,7 +103,8 @@ class Sink(SimulatedSubscriber):
     ``marks``: it stores the mark together with the finals, and commits at once. One that does not works on them for a while,
     and commits when it looks again, as who calls ``receive`` does; then ``repeated`` is what it is sent a second time, and
     ``needless`` how much of that its former lives had committed for certain.
-    ``lacks``: it was told that changes are missing. ``incomplete``: some copy had less than was there.
+    ``lacks``: it was told that changes are missing. ``gave_up``: of others than those of a detector that has stopped; so it
+    gave up what it held back. ``incomplete``: some copy had less than was there.
     """
 
     def __init__(
@@ -121,6 +129,7 @@ class Sink(SimulatedSubscriber):
         self._safe: Mark | None = before.safe if before is not None else None
         self._sent = self._safe
         self.lacks: bool = before is not None and before.lacks
+        self.gave_up: bool = before is not None and before.gave_up
         self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
         self.watch = Watch(name)
         self._era = 0
@@ -136,6 +145,7 @@ class Sink(SimulatedSubscriber):
     def _interrupted(self, interruption: Interruption) -> None:
         super()._interrupted(interruption)
         self.watch.is_blind = self.lacks = True
+        self.gave_up |= not interruption.stopped
 
     def _read(self, arrived: Arrived) -> None:
         for changes, parts in arrived:

@@ -46,12 +46,12 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
     books = Books(())
     gate = Gate(EventTypes(), books.publishers, None, 0)
     key = ("publisher", "p")
-    gate.attach(key, 0)
+    gate.attach(key, 0, 0)
     books.offered(key, Interest(1, raw=["Ping"]))
     books.noted(key, gate.heard(key, Changes(7, {"Ping": END}, []), 1))
     assert books.here.values["Ping"] == END
     gate.sources.leave(key)
-    gate.attach(key, 2)
+    gate.attach(key, 0, 2)
     for seconds in (11, 12, 30):
         gate.stand_in(7 + seconds, [], [], seconds * SECOND)
         assert books.here.values["Ping"] == END
