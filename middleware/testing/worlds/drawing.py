@@ -82,7 +82,7 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
 
 
 def _let_some_come_afterwards(plan: WorldPlan, kinds: Sequence[str]) -> None:
-    """In one world of five publishers come when all have ended; not where rare things happen besides, each of which is enough."""
+    """In one world of five publishers come when all have ended; not where something rare happens besides: one is enough."""
     rng = random.Random(plan.seed + 2**34)
     if plan.rare or plan.later or rng.random() >= 0.2:
         return
