@@ -78,8 +78,11 @@ def late_in_time(
 
 
 def _alone(later: Afterwards) -> list[SourcePlan]:
-    """The source that comes, if it is the only one, and stays: what one has said may be final before another comes."""
-    return later.sources if len(later.sources) == 1 and not later.sources[0].dies else []
+    """The source that comes, if it is the only one, stays, and says what it will send: what one has said may be final before
+    another comes, or another type."""
+    return [
+        each for each in later.sources if len(later.sources) == 1 and not each.dies and (each.offers or len(each.kinds) == 1)
+    ]
 
 
 def _newest(before: Sequence[SourcePlan], final: int) -> int:
