@@ -144,9 +144,9 @@ def run(folder: Path | None, keys: int, seconds: float = _SECONDS) -> Waits:
             before_it, in_all = (len(range(0, count, _SAMPLED)) for count in (keys, keys + int(RATE * seconds)))
             listener = threading.Thread(target=_listen, args=(subscriber, before_it, in_all, latencies))
             listener.start()
-            now = time.time_ns()
-            for start in range(0, keys, 1_000):
-                publisher.publish([_reading(place, place, now) for place in range(start, min(start + 1_000, keys))])
+            for start in range(0, keys, 1_000):  # in order, as all that follows: what waits, waits for no slack
+                now = time.time_ns() - start
+                publisher.publish([_reading(place, place, now + place) for place in range(start, min(start + 1_000, keys))])
             publisher.flush(120)
             pipe.send("memory")
             before = pipe.recv()

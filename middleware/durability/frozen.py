@@ -56,7 +56,7 @@ def known_events(data: bytes, types: EventTypes) -> dict[str, str]:
 def encode_state(state: Any, types: EventTypes) -> bytes:
     """The bytes of a state. Raises StateError if something in it cannot be pickled. O(size)."""
     data = BytesIO()
-    _dump(state, data, types)
+    write_state(state, data, types)
     return data.getvalue()
 
 
@@ -77,9 +77,10 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _dump(state: Any, data: BytesIO, types: EventTypes) -> None:
+def write_state(state: Any, file: Any, types: EventTypes) -> None:
+    """Write what ``encode_state`` gives to a file, 64 KiB at a time."""
     try:
-        _Pickler(data, types).dump(state)
+        _Pickler(file, types).dump(state)
     except Exception as error:
         raise StateError(
             f"the state cannot be written down: {error}; a detector that holds such things needs snapshot()"
@@ -117,7 +118,7 @@ _BY_VALUE = (type, FunctionType)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, file: BytesIO, types: EventTypes) -> None:
+    def __init__(self, file: Any, types: EventTypes) -> None:
         self.dispatch_table = dict(cloudpickle.Pickler.dispatch_table)  # its own is a chain of them in Python: slow
         super().__init__(file, protocol=5)  # which takes the table, so that comes first
         self._types = types

@@ -133,10 +133,10 @@ class OperatorLane:
         return failures
 
     def state(self, final: int) -> tuple[Any, ...]:
-        """All that the operation needs to go on in another process. To be encoded before it runs on."""
+        """All that the operation needs to go on in another process."""
         operation = None if self.stopped else self._operation.snapshot()
         results = self._results.above(self._told[1])
-        return operation, self._operation.failures, self.stopped, results, self._told, self._now
+        return operation, dict(self._operation.failures), self.stopped, results, self._told, self._now
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the lane that gave ``state``."""

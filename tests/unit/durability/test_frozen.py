@@ -27,7 +27,7 @@ def pieces(number: int = 7, parts: int = 5) -> list[bytes]:
     begun = Begun(
         number, {"number": number, "events": [Hit(1, ts=1)]}, lambda count: left.pop(0) if left else None, TYPES, known
     )
-    made: list[Piece] = [begun.first()]
+    made: list[Piece] = [begun.next(0)]
     while not made[-1].is_last:
         made.append(begun.next(1))
     assert [(piece.number, piece.part) for piece in made] == [(number, part) for part in range(len(made))]
