@@ -118,16 +118,20 @@ class Begun:
 
         The first one has next to nothing in it.
         """
+        with uncollected():
+            return self._piece(*self._next(count))
+
+    def _next(self, count: int) -> tuple[bytes, bytes]:
+        """Kind and body of it. All that was made on the way is gone when it returns, and no collection looks at it."""
         if self._head:
             head, self._head = self._head, b""
-            return self._piece(_WHOLE, head)
-        with uncollected():
-            if self._whole is not None:
-                if data := self._whole.take(count * _LANE):
-                    return self._piece(_WHOLE, data)
-                self._whole = None
-            parts = self._parts(count)
-            return self._piece(_LANES, encode_state(parts, self._types)) if parts else self._piece(_LAST, b"")
+            return _WHOLE, head
+        if self._whole is not None:
+            if data := self._whole.take(count * _LANE):
+                return _WHOLE, data
+            self._whole = None
+        parts = self._parts(count)
+        return (_LANES, encode_state(parts, self._types)) if parts else (_LAST, b"")
 
     def _piece(self, kind: bytes, body: bytes) -> Piece:
         self._sum = _summed(self._sum, kind, body)

@@ -19,8 +19,7 @@ class Knot:
         self.me = self
 
 
-def test_what_survived_a_long_collection_is_left_alone_until_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calms, "_LONG", -1)
+def test_what_survived_a_collection_is_left_alone_until_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     size = [100]
     monkeypatch.setattr(calms._Collections, "_resident", lambda self: size[0])
     before = gc.get_freeze_count()
@@ -30,7 +29,6 @@ def test_what_survived_a_long_collection_is_left_alone_until_there_is_twice_as_m
         gc.collect()
         assert gc.get_freeze_count() > before
         del knot
-        monkeypatch.setattr(calms, "_LONG", 10**18)
         gc.collect()
         assert gone() is not None, "it was looked at again"
         size[0] = 201
