@@ -9,10 +9,12 @@ import structlog
 from middleware.change import Batch
 from middleware.clock import MILLISECOND, SECOND
 from middleware.durability.core import Core, Doings, Recoverable
+from middleware.durability.frozen import uncollected
 from middleware.durability.recovery import Recovered, recover
 from middleware.errors import DetectorError, StateError
 from middleware.event import EventTypes
 from middleware.pubsub.lasting import LastingBroker
+from middleware.runtime.calm import spare
 from middleware.runtime.slices import Slices
 from middleware.runtime.store import Store
 
@@ -98,18 +100,23 @@ class Keeper:
 
     def _write(self, now: int) -> Doings:
         """Settle the step and write its record, with which a checkpoint may begin."""
-        begins = self._core.checkpoint_due
-        doings = self._core.settle(now)
-        if begins:
-            self._cost = time.monotonic_ns() - now
-            self.worked = self._logged = 0
-            self._count = _FEW
+        doings = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
         for write in doings.writes:
             while self._at_once and self._core.checkpointing:  # no record without what tells with which code it was made
                 write.pieces.append(self._core.go_on(_MOST))
             self._at_once = False
             self._logged += write.size
             self._store.write(write)
+        return doings
+
+    def _begin(self, now: int) -> Doings:
+        """Settle the step, and begin a checkpoint as of its end. No collection looks at what that takes."""
+        with uncollected():
+            doings = self._core.settle(now)
+            spare()
+        self._cost = time.monotonic_ns() - now
+        self.worked = self._logged = 0
+        self._count = _FEW
         return doings
 
     def _go_on(self, count: int) -> None:

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from middleware.runtime import calm as calms
-from middleware.runtime.calm import calm
+from middleware.runtime.calm import calm, spare
 
 
 class Knot:
@@ -36,6 +36,17 @@ def test_what_survived_a_collection_is_left_alone_until_there_is_twice_as_much(m
         gc.collect()
         assert gone() is None
     assert gc.get_freeze_count() == 0
+
+
+def test_what_is_spared_is_looked_at_by_no_collection_in_a_calm_process_alone() -> None:
+    before = gc.get_freeze_count()
+    spare()
+    assert gc.get_freeze_count() == before
+    with calm():
+        made = [[number] for number in range(1_000)]
+        before = gc.get_freeze_count()
+        spare()
+        assert gc.get_freeze_count() >= before + len(made)
 
 
 def test_everything_is_as_before_afterwards() -> None:
