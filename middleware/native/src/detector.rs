@@ -116,6 +116,11 @@ impl Detector {
         Ok(())
     }
 
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }

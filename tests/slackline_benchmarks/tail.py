@@ -9,7 +9,7 @@ has a process of its own, as always; latency counts from when an event was due, 
 Aims: tail at most 20 ms and 3 times that without a log; worst at most 100 ms, pause 50 ms, restart 10 s. Latencies are of
 results, from the clock of this process to its clock: what the publisher and the reader in it, and whatever else runs on the
 machine, keep waiting counts too, in the baseline as well. They are of one run of 12 s each, and leave out the load before it.
-The detector has a key: state without one, operators and ids of sources are written at once, and not measured here.
+The detector has a key; what a checkpoint takes of other state stands in decision 033.
 """
 
 from __future__ import annotations
