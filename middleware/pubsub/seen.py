@@ -101,8 +101,8 @@ class SeenIds:
         """The ids of one source that have been seen, to be added to before the next ``state``. O(1), or O(gaps) behind one."""
         intervals = self._sources.get(source)
         if intervals is None or intervals.owner is not self._owner:
-            bounds = intervals.bounds if intervals is not None else ()
-            intervals = self._sources[source] = Intervals(*bounds, owner=self._owner)
+            starts, stops = intervals.bounds if intervals is not None else ((), ())
+            intervals = self._sources[source] = Intervals(starts, stops, self._owner)
         return intervals
 
     def add_runs(self, runs: list[Run]) -> bool:
@@ -125,7 +125,7 @@ class SeenIds:
 
     def restore(self, state: Mapping[str, tuple[list[int], list[int]]]) -> None:
         """Become the set that gave ``state``."""
-        self._sources = {source: Intervals(*bounds, owner=self._owner) for source, bounds in state.items()}
+        self._sources = {source: Intervals(*bounds, self._owner) for source, bounds in state.items()}
 
     def gaps(self) -> int:
         """How many intervals are kept, over all sources."""
