@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import sysconfig
-from pathlib import Path
 
 import msgspec
 
 from middleware.detector import Detector
 from middleware.errors import DetectorError, last_line
 from middleware.event import Event
+from middleware.installation import ROOT
 
-_OWN = str(Path(__file__).parent) + "/"
+_OWN = str(ROOT / "middleware") + "/"
 _LIBRARIES = tuple({sysconfig.get_path(name) + "/" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 

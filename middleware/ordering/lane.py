@@ -312,7 +312,10 @@ class Lane:
             self._snapshot(settled)
         failures = []
         if self.broken is not None and self.history:
-            failures.append(Published(self.history[-1], [], self.broken))
+            last = self.history[-1]
+            if self.published and self.published[-1].cause is last and self.published[-1].failure:
+                self.published.pop()  # it was left out; this is why
+            failures.append(Published(last, [], self.broken))
             self.broken = None
         at = bisect_right(self.snapshots, settled, key=_position) - 1
         drop = self.snapshots[at].position

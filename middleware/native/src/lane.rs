@@ -237,6 +237,9 @@ impl Lane {
         if let Some(event) = self.history.last().map(|entry| &entry.event)
             && let Some(traceback) = self.broken.take()
         {
+            if self.records.last().is_some_and(|record| record.is_failure && record.cause.event.is(event)) {
+                self.records.pop(); // it was left out; this is why
+            }
             shared.failures.push(shared.twins.failure(py, event, &traceback)?);
         }
         let position = self.snapshots.last_until(count).position;

@@ -238,9 +238,11 @@ def test_a_detector_whose_state_cannot_be_copied_stops_and_says_so():
 
     target = lanes(Hoarder(), spacing=1)
     assert totals(emit(target, reading(1), reading(2, 7), reading(3), reading(4, sensor=1))) == [[1, 8, 1]]
-    left_out, failure = sorted(target.purge(END), key=lambda failed: "cannot pickle" in failed.failure)
+    failure, left_out = target.purge(END)
     assert failure.cause == reading(2, 7)
+    assert "cannot pickle" in failure.failure
     assert left_out.cause == reading(3)
+    assert "had stopped" in left_out.failure
     assert target.counts.failures == 1
     target._check()
 
