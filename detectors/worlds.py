@@ -36,6 +36,7 @@ from middleware.detector import Detector
 from middleware.event import Event, EventType
 from middleware.testing.worlds import applications as plain
 from middleware.testing.worlds.applications import High, Level, Low, Probe, Reading
+from middleware.testing.worlds.fragile import Fragile
 
 Deployed = dict[str, Detector]
 
@@ -102,18 +103,29 @@ KINDS: list[Kind[Any]] = [
 ]
 
 
+def total(one: float, other: float) -> float:
+    return one + other
+
+
+def fragile_total(one: float, other: float) -> float:
+    """Raises where windows are large: of a monoid nothing can be kept to an event, so the operator stops."""
+    return one + other if one + other < 25 else 1 / 0
+
+
 def of_windows(rng: Random) -> Deployed:
-    """Windows over raw events, some of which cannot be aggregated, and a detector on top."""
-    share = rng.choice(SHARES)
-    windows = Windows(
-        rng.choice(READS),
-        rng.choice(KINDS),
-        {"count": COUNT, "total": (SUM.of(int), "value"), "share": share},
-        key="sensor",
-        result=Held,
-        emit=rng.choice(["close", "change", "final"]),
-    )
-    return named([windows, Watches()][: rng.randint(1, 2)])
+    """Windows over raw events, some of which cannot be aggregated, and a detector on top. Some have a monoid that raises."""
+    share = rng.choice([*SHARES, None])
+    reads, kind, emit = rng.choice(READS), rng.choice(KINDS), rng.choice(["close", "change", "final"])
+
+    def windows(share: tuple[Monoid, Field]) -> Windows:
+        values: dict[str, Any] = {"count": COUNT, "total": (SUM.of(int), "value"), "share": share}
+        return Windows(reads, kind, values, key="sensor", result=Held, emit=emit)
+
+    def monoid(combine: Callable[[float, float], float]) -> tuple[Monoid, Field]:
+        return Monoid(name="total", identity=0.0, combine=combine, lift=float), "value"
+
+    operator = windows(share) if share else Fragile(windows(monoid(total)), windows(monoid(fragile_total)).start)
+    return named([operator, Watches()][: rng.randint(1, 2)])
 
 
 # -- sequences --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from operator import not_
 
 import msgspec
 
-from middleware.event import IDENTITY, Event, Identity, type_name
+from middleware.event import IDENTITY, NEVER, Event, Identity, type_name
 from middleware.state import same_event
 
 
@@ -131,12 +131,18 @@ class Batch(msgspec.Struct):
         largest raw occurrence time known where the batch comes from (a clock mark), or None.
     ``stopped``
         event types of which, from here on, changes are missing: what makes them has stopped, and withdrawn what was not final.
+    ``reached``
+        up to where anything was final, or is stamped, of what has ended where the batch comes from.
+    ``ground``
+        if given, what had ended goes on, before all else in this batch: everything up to it was final, and stays so.
     """
 
     deltas: dict[str, Delta] = {}
     progress: dict[str, int] = {}
     clock: int | None = None
     stopped: list[str] = []
+    reached: int = NEVER
+    ground: int | None = None
 
 
 def combined(deltas: Sequence[Delta]) -> Delta:

@@ -71,7 +71,8 @@ def node(
     check_addresses(addresses)
     own = Keys.given(keys, allow_list)
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
-    hierarchy = Hierarchy(chosen.detectors, chosen.places[name], chosen.policies(alpha), adaptation, time.perf_counter_ns)
+    places, policies = chosen.places[name], chosen.policies(alpha)
+    hierarchy = Hierarchy(chosen.detectors, places, policies, adaptation, time.perf_counter_ns, resumes=True)
     durable = chosen.is_durable(name)
     folder = state if state is not None or not durable else state_folder(chosen) / name
     was_there = folder is not None and (folder / FILE).exists()

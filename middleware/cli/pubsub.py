@@ -233,7 +233,7 @@ def pub(
             "with a name, what is published again under it counts once.",
         ),
     ] = None,
-    end: Annotated[bool, typer.Option("--end", help="End the streams of these types, here and for good.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="Nothing more comes of these types from here.")] = False,
     json_file: JsonFile = None,
     keys: KeyFile = None,
     allow_list: AllowList = None,

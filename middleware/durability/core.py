@@ -7,12 +7,12 @@ the core that a write is safe. See docs/decisions/009.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from middleware.change import Batch
+from middleware.change import Batch, Delta
 from middleware.clock import SECOND
 from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
 from middleware.durability.frozen import uncollected
@@ -43,6 +43,20 @@ class Recoverable(Protocol):
     @property
     def promised(self) -> dict[str, int]:
         """What is promised of each type published here."""
+        ...
+
+    @property
+    def reached(self) -> int:
+        """Up to where anything was final, or is stamped, that its units have ended."""
+        ...
+
+    @property
+    def halted(self) -> Mapping[str, str]:
+        """By the name of a unit that has stopped, why."""
+        ...
+
+    def halt(self, names: Collection[str]) -> list[Delta]:
+        """Stop these units, as they had in the step that is about to be taken again; returns what takes back their results."""
         ...
 
     @property
@@ -137,6 +151,7 @@ class Core:
         self._types, self._known, self._slicing = types, known or {}, slicing
         self._held: deque[tuple[int, Effects]] = deque()
         self._owed = list(turned)
+        self._halted: set[str] = set()  # as this life has noted it: in replay they may have stopped sooner than in the last one
         self._given: list[Turned] = []
         self._is_over = False
         self._stored = journal.number
@@ -171,6 +186,10 @@ class Core:
             self.broker.wait_longer(now)
         effects = self.broker.settle(now)
         finals = self.processor.finals() if self.processor is not None else {}
+        halted = self.processor.halted.keys() - self._halted if self.processor is not None else ()
+        if halted:
+            self._halted.update(halted)
+            self.journal.halted(sorted(halted))
         record = self.journal.close(finals, even_empty=self.checkpoint_due)
         doings = Doings()
         if record is not None:

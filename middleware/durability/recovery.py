@@ -18,7 +18,7 @@ from middleware.errors import StateError
 from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode
 from middleware.pubsub.ingress import Turned
-from middleware.pubsub.journal import Made, Record, Taken, TurnedAway
+from middleware.pubsub.journal import Broken, Halted, Made, Record, Taken, TurnedAway
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.merge import retractions_first
 from middleware.state import exactly
@@ -74,15 +74,15 @@ def recover(
                 _restore(broker, hierarchy, stored, result)
             result.changed |= not set(types) <= result.known.keys()
     logged = frozenset(name for name in broker.publications if journal.is_wanted(name))
-    made, stood = _replayed(broker, hierarchy, types, records, result, {} if rebuild else result.known)
+    made, stood, stopped = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known)
     correction = correcting(consolidate(made), consolidate(stood), logged) if hierarchy is not None else Delta()
     promised = hierarchy.promised if hierarchy is not None else {}
     gone = journal.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
     final = max((journal.state()["finals"][name] for name in gone), default=NEVER)
     correction, result.withheld = _above(correction, promised, final)
-    broker.resumed(promised)
+    broker.resumed(promised, hierarchy.reached if hierarchy is not None else NEVER)
     result.corrected = len(correction)
-    return result, Batch(correction.by_type())
+    return result, Batch(correction.by_type(), stopped=stopped)
 
 
 def _replayed(
@@ -91,17 +91,21 @@ def _replayed(
     types: EventTypes,
     records: Iterable[Record],
     result: Recovered,
-    needed: Mapping[str, str],
-) -> tuple[list[Change], list[Change]]:
-    """Take records again: what was published of them then, and what is published of them now, as far as anyone wants it.
+    known: Mapping[str, str] | None,
+) -> tuple[list[Change], list[Change], list[str]]:
+    """Take records again: what was published of them then, and what is published of them now, as far as anyone wants it; and
+    types of which nothing more comes, which nobody was told.
 
-    ``needed``: types of which nothing may be lost, not even if they are not known any more.
+    ``known``: types of which nothing may be lost, not even if they are not known any more. None for a rebuild: then any may,
+    and what had stopped may go on, as its code may have been mended.
     """
     assert broker.journal is not None
     codec, drops = EventCodec(types), Drops()
     made: list[Change] = []
     stood: list[Change] = []
     lost = Drops()
+    stopped: set[str] = set()
+    told: set[str] = set()
     for record in records:
         result.records += 1
         batch = broker.replay(record)
@@ -110,12 +114,17 @@ def _replayed(
                 made += codec.decode(entry.head, entry.block, drops).changes()
             elif type(entry) is TurnedAway:
                 result.turned += entry.turned
+            elif type(entry) is Broken and not entry.names:
+                told.update(entry.here)
+            elif type(entry) is Halted and hierarchy is not None and known is not None:
+                stood += [change for delta in hierarchy.halt(entry.names) for change in delta.changes()]
         before, result.unreadable = result.unreadable, _unreadable(drops) + _unreadable(broker.drops)
         if result.unreadable > before:
-            lost += _lost(record, broker.subscriptions, codec, needed)
+            lost += _lost(record, broker.subscriptions, codec, known or {})
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
             for published in hierarchy.process(batch, record.finals):
+                stopped.update(published.stopped)
                 for name, delta in retractions_first(published.deltas):
                     stood += delta.changes() if broker.journal.is_wanted(name) else ()
     if lost:
@@ -124,7 +133,7 @@ def _replayed(
             f"stored events cannot be read any more: {counts}; put their types back as they were and give changed events new "
             "names, or start the node in a new state folder, without what it knew"
         )
-    return made, stood
+    return made, stood, sorted(stopped - told)
 
 
 def _restore(broker: LastingBroker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:

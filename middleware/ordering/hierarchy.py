@@ -54,8 +54,10 @@ class Placed(msgspec.Struct):
     results: int = 0
 
     @classmethod
-    def of(cls, name: str, detector: Detector, level: int, policies: Policies | None, timer: Timer | None) -> Placed:
-        unit = Unit(name, detector, level, policies, timer)
+    def of(
+        cls, name: str, detector: Detector, level: int, policies: Policies | None, timer: Timer | None, resumes: bool
+    ) -> Placed:
+        unit = Unit(name, detector, level, policies, timer, resumes)
         reads, publishes = (tuple(map(type_name, types)) for types in (detector.subscribes, detector.publishes))
         return cls(unit, reads, publishes, Alpha(unit.alpha))
 
@@ -74,6 +76,10 @@ class Hierarchy:
         weighted by what people subscribe to.
     ``timer``
         a clock in nanoseconds, to measure what work costs; without one, detector calls are counted.
+    ``resumes``
+        what has ended may go on, as it may at a node: costs a copy of the state of operators when it ends.
+    ``backdate``
+        how much earlier than raw events results may be, over all levels of the application, ns.
     """
 
     def __init__(
@@ -83,6 +89,7 @@ class Hierarchy:
         policies: Policies | Mapping[str, Policies] | None = None,
         adaptation: Adaptation = Adaptation.NONE,
         timer: Timer | None = None,
+        resumes: bool = False,
     ) -> None:
         everything = named(detectors)
         level = levels(everything)
@@ -92,10 +99,14 @@ class Hierarchy:
         self._outside: dict[str, int] = {}
         self._stopped = 0  # types of which nothing more comes, as was told
         self._placed = [
-            Placed.of(name, everything[name], level[name], _policy(policies, name), timer)
+            Placed.of(name, everything[name], level[name], _policy(policies, name), timer, resumes)
             for name in sorted(everything, key=lambda name: (level[name], name))
             if here is None or name in here
         ]
+        backdates: dict[int, int] = {}
+        for name, detector in everything.items():
+            backdates[level[name]] = max(detector.backdate, backdates.get(level[name], 0))
+        self.backdate = sum(backdates.values())
         local = {placed.unit.name for placed in self._placed}
         self._derived = frozenset(type_name(t) for detector in everything.values() for t in detector.publishes)
         self._away = frozenset(type_name(t) for name, d in everything.items() if name not in local for t in d.publishes)
@@ -141,12 +152,19 @@ class Hierarchy:
         halted: dict[str, str] = {}  # by type, why nothing more comes of it
         clock = self.clock
         for placed in self._placed:
-            unit = placed.unit
-            if finals is None and unit.is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
+            unit, before = placed.unit, placed.unit.final
+            resumed = unit.go_on(batch.ground) if batch.ground is not None and before == END else None
+            if (
+                finals is None
+                and not resumed
+                and unit.is_idle
+                and came.isdisjoint(placed.reads)
+                and not (halted and self._why(placed, halted))
+            ):
                 unit.pass_time(clock, *self._promised_to(placed))  # most units, most of the time
             else:
-                final = None if finals is None else finals.get(unit.name, unit.final)
-                withdrawn = self._halt(placed, halted)
+                final = None if finals is None else finals.get(unit.name, before)
+                withdrawn = (resumed or []) + self._halt(placed, halted)
                 for index, delta in enumerate(withdrawn + self._step(placed, arrived, final)):
                     parts = _by_time(delta).by_type()
                     came |= parts.keys()
@@ -156,8 +174,8 @@ class Hierarchy:
                             rounds[index].setdefault(name, []).append(part)
                 if unit.halted is not None:
                     halted |= dict.fromkeys(placed.publishes, f"{unit.name} has stopped: {last_line(unit.halted)}")
-            if unit.final != placed.final:
-                moved |= self._advance(placed)
+            if unit.final != placed.final or resumed is not None:
+                moved |= self._advance(placed, resumed is not None)
         out = self._published(published, moved)
         if len(halted) > self._stopped:
             self._stopped = len(halted)
@@ -166,6 +184,12 @@ class Hierarchy:
                 out[-1].progress = {}  # nothing is promised before readers know
             out.append(Batch({}, promised, self.clock, sorted(halted)))
         return out
+
+    def halt(self, names: Collection[str]) -> list[Delta]:
+        """Halt these units, as they had in the step that is about to be taken again; returns what takes back their results."""
+        why = "it had stopped before this node was started again"
+        units = [placed.unit for placed in self._placed if placed.unit.name in names and placed.unit.halted is None]
+        return [delta for unit in units for delta in unit.halt(why)]
 
     def _halt(self, placed: Placed, halted: Mapping[str, str]) -> list[Delta]:
         """Halt a unit if what it reads has halted: what came of that, while part of it is missing, would be wrong for ever."""
@@ -209,14 +233,14 @@ class Hierarchy:
         promise = self._outside.get(name, NEVER if name in self._derived else None)
         return promise if own is None else min(own, NEVER if promise is None else promise)
 
-    def _advance(self, placed: Placed) -> dict[str, int]:
-        """A unit has got further: returns what can be promised more of its types."""
+    def _advance(self, placed: Placed, resumed: bool) -> dict[str, int]:
+        """A unit has got further, or was at the end and goes on: returns what can be promised of its types."""
         placed.final = placed.unit.final
         moved = {}
         for name in placed.publishes:
             units = self._publishers[name]
             own = self._progress[name] = units[0].progress if len(units) == 1 else min(unit.progress for unit in units)
-            if own > self._promised[name]:
+            if own > self._promised[name] or resumed:
                 self._promised[name] = moved[name] = own
         return moved
 
@@ -227,6 +251,8 @@ class Hierarchy:
             batches.append(Batch({}, {}, self.clock))
         if moved:
             batches[-1].progress = moved
+        if END in moved.values():
+            batches[-1].reached = self.reached
         return batches
 
     def adapt(self, busy: float, wanted: Collection[str] | None = None) -> None:
@@ -286,6 +312,11 @@ class Hierarchy:
     def finals(self) -> dict[str, int]:
         """How far each unit has got: what it derived from events at or below it never changes again."""
         return {placed.unit.name: placed.unit.final for placed in self._placed}
+
+    @property
+    def reached(self) -> int:
+        """Up to where anything was final, or is stamped, of the units at the end; NEVER if none is. O(units)."""
+        return max((placed.unit.reached for placed in self._placed if placed.unit.final == END), default=NEVER)
 
     @property
     def promised(self) -> dict[str, int]:

@@ -54,8 +54,11 @@ def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int) -> 
 def migrated_state(state: Any, detector: Detector, version: int) -> Any:
     """The same of what ``state`` of lanes gives."""
     if isinstance(detector, Operator):
-        operation, *rest = state
-        return (detector.migrate(operation, version), *rest)
+        operation, failures, stopped, results, told, now, *kept = state
+        if kept and kept[0] is not None:
+            before, standing = kept[0]
+            kept = [(detector.migrate(before, version), standing)]
+        return (detector.migrate(operation, version), failures, stopped, results, told, now, *kept)
     return LanesState(migrated_lanes(state[0], detector, version), *state[1:])
 
 
@@ -68,11 +71,11 @@ def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane
 
 
 def lanes_for(
-    name: str, detector: Detector, level: int, settings: Settings
+    name: str, detector: Detector, level: int, settings: Settings, resumes: bool = False
 ) -> SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane:
-    """The lanes that a detector needs; those for keys from the native core, where it is there."""
+    """The lanes that a detector needs; those for keys from the native core, if it is there. ``resumes``: see OperatorLane."""
     if isinstance(detector, Operator):
-        return OperatorLane(name, detector, level)
+        return OperatorLane(name, detector, level, resumes)
     key = key_function(detector)
     if key is None:
         return SingleLane(name, detector, level, settings)

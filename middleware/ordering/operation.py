@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -67,16 +68,21 @@ def _standing(noted: list[tuple[int, Delta]], final: int) -> list[Event]:
 class OperatorLane:
     """Stands where lanes of detectors stand, for an operator.
 
-    ``stopped`` is the traceback if the operator raised out of ``apply``. What it held is not to be trusted any more: its
-    results that are not final are withdrawn, and nothing more comes.
+    ``stopped`` is the traceback if the operator raised out of ``apply``, or could not say what it holds. What it held is not to
+    be trusted any more: its results that are not final are withdrawn, and nothing more comes.
+    ``resumes``: what has ended may go on, so the operation is kept as it was before the end.
     """
 
-    def __init__(self, name: str, operator: Operator, level: int) -> None:
+    def __init__(self, name: str, operator: Operator, level: int, resumes: bool = False) -> None:
         self.counts = Counts()
         self.stopped: str | None = None
-        self._operation = operator.start(name, level)
+        self._start = partial(operator.start, name, level)
+        self._operation = self._start()
         self._results = Standing()
         self._told = self._now = (NEVER, NEVER)
+        self._resumes = resumes
+        self._before: tuple[Any, list[Event]] | None = None
+        """The operation before the end, and its results that were not final then."""
 
     def __len__(self) -> int:
         return self._operation.keys
@@ -93,8 +99,8 @@ class OperatorLane:
 
     @property
     def is_due(self) -> bool:
-        """Whether time has passed that the operation was not told of yet."""
-        return self._now != self._told
+        """Whether time has passed that the operation was not told of yet, or its unit not that it has stopped."""
+        return self._now != self._told or self.stopped is not None
 
     def advance(self, emitted: int, final: int) -> None:
         """Time passes: the operation is told of it at the next ``emit``."""
@@ -112,14 +118,25 @@ class OperatorLane:
 
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
         """Hand over what is ready and what is removed; K+ of a result is how much earlier it comes than with full slack."""
+        if self.stopped is not None:
+            return self.withdraw(self._told[1])
         inserts = ready.behind + ready.ahead if ready.behind else ready.ahead
         self.counts.executed += len(inserts)
-        promised, self._told = self._told[1], self._now
+        delta, (emitted, promised), given = Delta(inserts, [], removed), self._told, list[Delta]()
         try:
-            out = self._operation.apply(Delta(inserts, [], removed), *self._now)
+            if self._now[1] == END != promised and self._resumes:
+                if delta:
+                    given = self._applied(delta, (max([emitted, *map(TS, inserts)]), promised), clk, k)
+                self._before, delta = (self._operation.snapshot(), self._results.above(promised)), Delta()
+            return given + self._applied(delta, self._now, clk, k)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)
-            return self.withdraw(promised)
+            return given + self.withdraw(promised)
+
+    def _applied(self, delta: Delta, now: tuple[int, int], clk: int, k: int) -> list[Delta]:
+        """Hand changes and time to the operation; what changes among its results, if anything does."""
+        promised, self._told = self._told[1], now
+        out = self._operation.apply(delta, *now)
         if not out:
             return []
         out.inserts.sort(key=TS)  # as if each came when it happened: their delays are measured above
@@ -128,6 +145,31 @@ class OperatorLane:
             out.k_plus = early
         self._results.note(out, promised)
         return [out]
+
+    def go_on(self, ground: int) -> list[Delta]:
+        """Go on from before the end; what it gives again, up to ``ground``, was given at the end, and what stands above it is
+        said again, as it was withdrawn there. O(what is kept)."""
+        self._told = self._now = ground, ground
+        if self._before is None or self.stopped is not None:
+            return []
+        (state, results), self._before = self._before, None
+        self._operation = self._start()
+        self._operation.restore(state)
+        self._results = Standing(results)
+        try:
+            if out := self._operation.apply(Delta(), ground, ground):
+                self._results.note(out, NEVER)
+        except Exception:
+            self.stopped = traceback.format_exc(limit=-8)
+            self._results = Standing()
+            return []
+        self._operation.failed(ground)  # they were listed at the end
+        again = self._results.above(ground)
+        return [Delta(again)] if again else []
+
+    def standing(self, promised: int) -> list[Event]:
+        """Results later than ``promised``. O(what is kept)."""
+        return self._results.above(promised)
 
     def withdraw(self, promised: int) -> list[Delta]:
         """Take back all results later than what was promised: those up to it rest on all there is to rest on."""
@@ -142,13 +184,19 @@ class OperatorLane:
 
     def state(self, final: int) -> tuple[Any, ...]:
         """All that the operation needs to go on in another process."""
-        operation = None if self.stopped else self._operation.snapshot()
+        operation = None
+        if self.stopped is None:
+            try:
+                operation = self._operation.snapshot()
+            except Exception:  # the node goes on: it stops as if it had raised at the next event
+                self.stopped = traceback.format_exc(limit=-8)
         results = self._results.state(self._told[1])
-        return operation, dict(self._operation.failures), self.stopped, results, self._told, self._now
+        return operation, dict(self._operation.failures), self.stopped, results, self._told, self._now, self._before
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the lane that gave ``state``."""
-        operation, failed, self.stopped, results, self._told, self._now = state
+        operation, failed, self.stopped, results, self._told, self._now, *before = state
+        self._before = before[0] if before else None  # those of former versions have none
         self._results = Standing(results)
         if self.stopped is None:
             self._operation.restore(operation)

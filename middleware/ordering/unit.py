@@ -42,7 +42,7 @@ _NOTHING = Ready([], [])
 Revision = tuple[Event, Event]
 """Old and new content of an event."""
 
-_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "halted", "_top", "_waiting", "_refused")
+_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "halted", "reached", "_top", "_waiting", "_refused")
 """What a unit is made of besides its clock and lanes; counts and measured costs are of one life only."""
 
 
@@ -94,10 +94,18 @@ class Unit:
     ``halted`` is why nothing more comes of it, None while it runs: its operator raised, or what it reads has halted. What was
     not final then is withdrawn; what it is given from then on, and in the batch at which its operator raised, is listed as
     failed once it is final. ``final`` goes on: there is nothing left that could become wrong.
+    ``reached`` is, once all has ended, the time of the last event that was taken or given, or of whatever else was known.
+    ``resumes``: what has ended may go on (``go_on``).
     """
 
     def __init__(
-        self, name: str, detector: Detector, level: int = 1, policies: Policies | None = None, timer: Timer | None = None
+        self,
+        name: str,
+        detector: Detector,
+        level: int = 1,
+        policies: Policies | None = None,
+        timer: Timer | None = None,
+        resumes: bool = False,
     ) -> None:
         self.name = name
         self.level = level
@@ -111,6 +119,7 @@ class Unit:
         self.ledger: list[Late] = []
         self.quarantine: list[Published] = []
         self.halted: str | None = None
+        self.reached = NEVER
         self._top = NEVER
         self._backdate = detector.backdate
         self._ticking = frozenset(detector.clock) or None
@@ -121,7 +130,7 @@ class Unit:
             self.policies.spacing or SPACING,
             self.policies.failing == "stop",
         )
-        self._lanes = lanes_for(name, detector, level, self._settings)
+        self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self._constants = constants(detector)
@@ -168,10 +177,13 @@ class Unit:
         ``more``
             whether there is more of the same arrival to come: the clock stands still till then.
         """
+        settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not delta and not more:
             self.pass_time(mark, promised, is_open)
-            return self._emit(_NOTHING, [], self.final) if self._is_due() else []
-        settled = self.final  # what is admitted now may be older than what is final when it is emitted
+            deltas = self._emit(_NOTHING, [], self.final) if self._is_due() else []
+            if self._operator is not None and self.final == END != settled:
+                self._end(settled)
+            return deltas
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
         arrived = self._admit(delta, mark, more) if delta.inserts else _NOTHING
         if not more:
@@ -182,6 +194,8 @@ class Unit:
         ready = self._ready(arrived, again)
         due = self._is_due() or ready.ahead or ready.behind or removed
         deltas = self._emit(ready, removed, settled) if due else []
+        if self.final == END != settled:
+            self._end(settled)
         if self.final == END or self._unpurged >= _PURGE_EVERY:
             self._purge()
         if self.final >= self._failing:
@@ -213,9 +227,28 @@ class Unit:
             return
         self.emitted = max(self.emitted, self.final)
         if self.final == END:
+            if self._operator is None:
+                self._end(before)
             self._purge()
         elif self.final >= self._failing:
             self._list_failures()
+
+    def _end(self, before: int) -> None:
+        """All has become final, which had been so up to ``before``: note how far that goes."""
+        promised = before - self._backdate if before != NEVER else NEVER
+        given = max(map(TS, self._lanes.standing(promised)), default=NEVER)
+        self.reached = max(before, given, self._top, self.clock.clk)
+
+    def go_on(self, ground: int) -> list[Delta]:
+        """What had ended goes on: up to ``ground``, no less than ``reached``, all stays final, and what comes is late there.
+
+        Detectors go on from the state that they have, operators from the one before the end, which for them is an event like
+        others; returns the early results that they stand by still.
+        """
+        self.final = self.emitted = ground
+        deltas = self._operator.go_on(ground) if self._operator is not None and self.halted is None else []
+        self._count(deltas)
+        return deltas
 
     def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
@@ -547,7 +580,7 @@ class Unit:
         ``version``: of the detector that gave it, if that is another one. Raises DetectorError if it cannot be migrated.
         """
         for name in _STATE:
-            setattr(self, name, state[name])
+            setattr(self, name, state.get(name, NEVER))  # "reached" was not there in former versions
         self.clock.restore(state["clock"])
         kept = state["lanes"]
         self._lanes.restore(kept if version is None else migrated_state(kept, self.detector, version))

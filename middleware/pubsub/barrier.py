@@ -7,7 +7,7 @@ from collections.abc import Collection
 from heapq import heappop, heappush
 
 from middleware.change import Batch, Delta
-from middleware.event import IDENTITY, NEVER, ORDER, Event, Identity, Order
+from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Identity, Order
 from middleware.pubsub.routing import wanted
 
 
@@ -16,7 +16,8 @@ class Barrier:
 
     ``progress``
         everything up to it has been let go: the least progress of the subscribed types. A type subscribed by its exact
-        name counts from the start, one that a pattern covers from when it is first heard of.
+        name counts from the start, one that a pattern covers from when it is first heard of. It goes back only from END, to the
+        newest that was let go, when what had ended goes on (``Batch.ground``).
     ``violations``
         changes to what was final already, by kind. They are not let go; a stream that keeps its promises has none.
     """
@@ -28,6 +29,7 @@ class Barrier:
         self._promised = {name: NEVER for name in patterns if not name.endswith("*")}
         self._held: dict[Identity, Event] = {}
         self._heap: list[Order] = []
+        self._newest = NEVER
 
     def __len__(self) -> int:
         """How many events are held back."""
@@ -35,6 +37,8 @@ class Barrier:
 
     def take(self, batch: Batch) -> list[Event]:
         """Take changes, then promises; the events that are final now. O(log n) per change."""
+        if batch.ground is not None:
+            self._go_on()
         for name in batch.deltas.keys() | batch.progress.keys():
             if name not in self._promised and wanted(self._patterns, name):
                 self._promised[name] = NEVER
@@ -47,6 +51,12 @@ class Barrier:
                 self._promised[name] = until
         self.progress = max(self.progress, min(self._promised.values(), default=NEVER))
         return self._released()
+
+    def _go_on(self) -> None:
+        """A new era: what has ended in it is to be said again, and nothing comes that is as old as what was let go."""
+        self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
+        if self.progress == END:
+            self.progress = self._newest
 
     def __contains__(self, identity: object) -> bool:
         """Whether an event is held back."""
@@ -90,5 +100,6 @@ class Barrier:
             event = held.get((order[2], order[3]))
             if event is not None and ORDER(event) == order:  # else retracted or revised since
                 free.append(event)
+                self._newest = event.ts
                 del held[IDENTITY(event)]
         return free

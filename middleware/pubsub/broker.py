@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from middleware.change import Batch, Delta
 from middleware.clock import SECOND
@@ -22,7 +21,6 @@ from middleware.pubsub.admission import objection, objection_to_name
 from middleware.pubsub.books import Books
 from middleware.pubsub.codec import (
     LARGEST_BLOCK,
-    MOST_NAME_BYTES,
     MOST_TYPES,
     Answer,
     BlockHead,
@@ -48,10 +46,12 @@ from middleware.pubsub.ingress import Admitted, Ingress
 from middleware.pubsub.journal import BREAK, Journal, PeerKey
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
+from middleware.pubsub.offering import Offering
 from middleware.pubsub.peer import Channel, Peer
 from middleware.pubsub.posting import begin, note_passed, pass_on, post_news, serve
 from middleware.pubsub.pressure import Pressure
-from middleware.pubsub.routing import RoutingTable, check_pattern, fitted, wanted
+from middleware.pubsub.reopening import Reopening
+from middleware.pubsub.routing import RoutingTable, check_pattern, wanted
 from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.tally import TURNED, tally
 from middleware.pubsub.waiting import NodeStatus, UnitStatus, status_of
@@ -72,7 +72,8 @@ class Broker:
 
     ``peers``: names of the nodes to dial; the channel to each is its name. ``owner``: whose key is behind a channel, if
     there are keys: only the owner of a dialled node's key can be that node, so only nodes can send derived events.
-    ``derivations``: by type read, the publications that rest on it: what may be wrong where it is missing.
+    ``derivations``: by type read, the publications that rest on it: what may be wrong where it is missing. ``backdate``: how
+    much earlier than raw events results may be, over all levels.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Broker:
         subscriptions: Collection[str] = (),
         publications: Collection[str] = (),
         derivations: Mapping[str, Collection[str]] | None = None,
+        backdate: int = 0,
         peers: Iterable[str] = (),
         owner: Callable[[Channel], str | None] = lambda channel: None,
         journal: Journal | None = None,
@@ -103,12 +105,13 @@ class Broker:
         self._peers: dict[PeerKey, Peer] = {}
         self._channels: dict[Channel, Peer] = {}
         self._table: RoutingTable[Peer] = RoutingTable()
-        self._books = Books(self.publications)
+        self._books = Books(self.publications, backdate)
+        self._reopening = Reopening(self._books, journal)
         self._gate = Gate(self._types, self._books.publishers, sources, now)
         self.sources = self._gate.sources
         self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress)
         self._effects, self._pressure = Effects(), Pressure()
-        self._interest, self._interest_stale = Interest(0), True
+        self._offering = Offering(self.subscriptions, self.publications)
         self._closing: str | None = None
         self.journal = journal
         self._awaited: dict[PeerKey, int] = {}
@@ -148,11 +151,15 @@ class Broker:
                 self.drops["frame of an unknown link"] += 1
                 self._refuse(channel, f"node {self.name} does not know this link: say Hello", final=False)
             return
-        if self._closing is not None and peer.role == "publisher" and type(frame) is Data:
-            return  # not acknowledged, so the publisher knows that it was not taken
+        if peer.role == "publisher" and type(frame) is Data:
+            if self._closing is not None:
+                return  # not acknowledged, so the publisher knows that it was not taken
+            ended = self._reopening.foreseen(peer, frame, parts)
+            if ended and (names := self._gate.known(ended)):
+                self._offer_more(peer, names)  # before it is taken, as it may have to wait
         payload = peer.link.receive(frame, parts[1:], now)
-        if type(frame) is Hello and frame.wall and peer.role != "subscriber" and peer.link.peer is frame:
-            self._gate.sources.told_wall(peer.key, frame.wall, now)
+        if type(frame) is Hello and peer.link.peer is frame:
+            self._gate.told_wall(peer.key, frame.wall, now)
         if payload is not None:
             self._received(peer, payload)
 
@@ -225,11 +232,11 @@ class Broker:
             if (dialling := self._peers.get(key)) is not None:
                 self._forget(dialling)
         link = Link(self.name, "node", self._next_epoch(), self._now, dials=False)
-        link.held, link.wall = hello.role == "publisher" and bool(self._missing), self._gate.sources.own_wall
         peer = Peer(hello.role, hello.name, link, channel, owner)
         self._attach(peer)
+        link.wall = self.sources.own_wall
         if peer.role == "publisher":
-            self._gate.attach(peer.key, self._now)
+            link.held = self._gate.attach(peer.key, hello.wall, self._now) or bool(self._missing)
         return peer
 
     def _forget(self, peer: Peer) -> None:
@@ -252,7 +259,7 @@ class Broker:
         elif not returns and (self._closing is None or self.journal is None or reason.startswith("said goodbye")):
             self._leave(peer.key)  # who stays when a node with a log leaves is awaited by its next life
         self._gate.sources.leave(peer.key)
-        self._interest_stale = True
+        self._offering.is_stale = True
         lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
         if lost:
             self.drops[f"frames to a {peer.role} that left"] += lost
@@ -297,10 +304,9 @@ class Broker:
 
     def _lack(self, key: PeerKey, missing: Collection[str], here: Collection[str]) -> None:
         """Tell readers that changes are missing of types from a peer, and of those made here: these alone, if they stopped."""
-        if (journal := self.journal) is not None:
-            journal.broken(key, sorted(missing), sorted(here))
-        place = (journal.line, journal.position) if journal is not None else (0, 0)
-        pass_on(missing, here, self._peers.values(), place, self._now)
+        if self.journal is not None:
+            self.journal.broken(key, sorted(missing), sorted(here))
+        pass_on(missing, here, self._peers.values(), self.journal.place if self.journal is not None else (0, 0), self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:
         try:
@@ -311,7 +317,7 @@ class Broker:
         if against is not None:
             peer.link.refuse(f"node {self.name}: {against}")
             raise WireError("a name that cannot be had")
-        self._interest_stale = True
+        self._offering.is_stale = True
         self._awaited.pop(peer.key, None)
         is_back = False
         peer.forget_progress()
@@ -323,10 +329,11 @@ class Broker:
         if self.journal is not None:
             self.journal.told(peer.key, interest, peer.owner)
         if peer.role == "subscriber":
+            peer.is_in(self._books.eras.number)
             peer.ready_number = interest.number
             return
         peer.offered = self._gate.known(interest.raw)
-        self._offered(peer.key, interest)
+        self._offers(peer, interest)
         if is_back and not interest.keeps:  # without a log, whatever it had not handed on is gone
             self._broken(peer.key)
         if peer.role == "node" and peer.name in self._missing:
@@ -358,7 +365,7 @@ class Broker:
         if self.journal is not None:
             self.journal.left(key)
         self._books.left(key)
-        self._interest_stale = True
+        self._offering.is_stale = True
 
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
@@ -369,9 +376,8 @@ class Broker:
         admitted: list[Admitted] = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)]
         logged = changes
         if peer.role == "publisher":
-            for name in sorted({head.type for head in changes.blocks} - peer.offered):
-                if self._gate.known([name]):
-                    self._offer_more(peer, name)
+            if new := self._gate.known({head.type for head in changes.blocks} - peer.offered):
+                self._offer_more(peer, new)
             turned = len(self._ingress.turned)
             self._ingress.copies.at = self.journal.position if self.journal is not None else 0
             admitted, logged = self._gate.let_in(peer.key, changes, parts[1:], self._ingress, self.subscriptions, self._now)
@@ -382,21 +388,38 @@ class Broker:
         for head, block, delta in admitted:
             self._route(head, block, delta, peer.role == "publisher")
         self._books.noted(peer.key, logged)
+        if peer.role == "node" and logged.progress is not None:
+            self._look()
 
-    def _offer_more(self, peer: Peer, name: str) -> None:
-        self._interest_stale = True
-        peer.offered |= {name}
+    def _offer_more(self, peer: Peer, names: Iterable[str]) -> None:
+        self._offering.is_stale = True
+        peer.offered |= frozenset(names)
         interest = Interest(0, raw=sorted(peer.offered))
         if self.journal is not None:
             self.journal.told(peer.key, interest)
+        self._offers(peer, interest)
+
+    def _offers(self, peer: Peer, interest: Interest) -> None:
+        """A publisher or a node may send these types; what of them had ended goes on, if all agree from where on."""
+        ended = self._reopening.ended(peer.key, peer.offered) if peer.role == "publisher" else []
         self._offered(peer.key, interest)
+        if ended:
+            self._reopening.begin()
+        elif peer.role == "node":
+            self._reopening.heard(peer.key, interest)
+        self._look()
+
+    def _look(self) -> None:
+        """An era may have begun, or be settled: tell it to other nodes before all that comes of it."""
+        if self._reopening.is_under_way and self._reopening.look(self._peers.values(), bool(self._missing), self._now):
+            self._offering.is_stale = True
+            for peer in self._peers.values():
+                peer.is_in(self._books.eras.number)
+                if peer.role == "node":
+                    self._post(peer, self._current_interest(), self._now)
 
     def _offered(self, key: PeerKey, interest: Interest) -> None:
-        if key[0] == "publisher":
-            known = self._gate.known(interest.raw)
-            self._gate.offered(known)
-            interest = replace(interest, raw=sorted(known))
-        self._books.offered(key, interest)
+        self._books.offered(key, self._gate.offers(interest) if key[0] == "publisher" else interest)
 
     def _route(self, head: BlockHead, block: bytes, delta: Delta | None, local: bool) -> None:
         """Hand on what came from outside, to the local detectors too."""
@@ -428,7 +451,7 @@ class Broker:
         self._now = now
         if self.journal is not None and self.journal.gathers and not self._missing:
             self.journal.met()
-        batch = self._inbox.take(self._books.elsewhere, self._books.clock, self._missing)
+        batch = self._inbox.take(self._books.elsewhere, self._books.clock, self._missing, self._reopening.due())
         if batch is not None and self.journal is not None:
             self.journal.stepped(batch.clock)
         return batch
@@ -457,6 +480,7 @@ class Broker:
                         self.drops["oversized event"] += head.count
         if batch.stopped:
             self._lack(("node", self.name), (), batch.stopped)
+        self._books.reached = max(batch.reached, self._books.reached)
         self._books.promised_here(batch.progress)
 
     # -- the end of a step --------------------------------------------------------------------------------------------
@@ -478,22 +502,18 @@ class Broker:
             self._missing.clear()
             self._gathered()
         position = self.journal.position if self.journal is not None else None
-        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, bool(self._missing), position):
-            self._interest_stale = True
+        too_soon = bool(self._missing) or self.sources.is_undecided(now)
+        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, too_soon, position):
+            self._offering.is_stale = True
         for key in [key for key, until in self._awaited.items() if now >= until and self._closing is None]:
             del self._awaited[key]
             self._leave(key)
         self._dial_due()
+        self._look()
         interest = self._current_interest()
         for peer in list(self._peers.values()):
-            peer.link.wall = self._gate.sources.own_wall
             self._post(peer, interest, now)
-            peer.link.consume()
-            peer.link.tick(now)
-            peer.link.settle(now)
-            for message in peer.link.outbox:
-                self._effects.sends.append((peer.channel, message))
-            peer.link.outbox.clear()
+            self._effects.sends += peer.settled(self._gate.sources.own_wall, now)
             if peer.link.closed is not None:
                 self._remove(peer, peer.link.closed)
         effects, self._effects = self._effects, Effects()
@@ -532,20 +552,7 @@ class Broker:
             peer.ready_number = None
 
     def _current_interest(self) -> Interest:
-        """What this node wants and offers, under a new number if that has changed."""
-        if self._interest_stale:
-            self._interest_stale = False
-            peers = self._peers.values()
-            wants = self._table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self.subscriptions
-            if self.journal is not None:
-                wants |= self.journal.wants()
-            raw = self._books.raw_here()
-            named, paused = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, self._pressure.paused))
-            now = Interest(0, named, "block", sorted(raw), sorted(self.publications), paused)
-            now.keeps = self.journal is not None
-            if self._interest.number == 0 or replace(self._interest, number=0) != now:
-                self._interest = replace(now, number=self._interest.number + 1)
-        return self._interest
+        return self._offering.current(self._peers.values(), self._table, self.journal, self._books, self._pressure.paused)
 
     def _is_known_everywhere(self, interest: Interest) -> bool:
         nodes = [peer for peer in self._peers.values() if peer.role == "node" and peer.link.up]
@@ -563,7 +570,7 @@ class Broker:
     @property
     def gathering(self) -> list[str]:
         """The nodes of the configuration without which nothing is taken from publishers yet."""
-        return sorted(self._missing)
+        return sorted(self._missing) or self._reopening.awaited(self._peers)
 
     @property
     def drained(self) -> bool:
@@ -586,13 +593,5 @@ class Broker:
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""
-        return BrokerStatistics(
-            self._events_in,
-            self._inbox.taken,
-            self._events_out,
-            dict(self.drops),
-            self._ingress.seen.gaps(),
-            [peer.statistics() for peer in list(self._peers.values())],
-            dict(self._left),
-            self.gathering,
-        )
+        counts = self._events_in, self._inbox.taken, self._events_out, dict(self.drops), self._ingress.seen.gaps()
+        return BrokerStatistics(*counts, [peer.statistics() for peer in self._peers.values()], dict(self._left), self.gathering)

@@ -15,7 +15,7 @@ import msgspec
 
 from middleware.change import Delta
 from middleware.errors import WireError
-from middleware.event import MAX_TS, MIN_TS, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
+from middleware.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
 from middleware.pubsub.seen import Run
 from middleware.pubsub.wire import Count, Parts
 
@@ -68,7 +68,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
 class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
     """Blocks of changes, then promises: ``progress`` replaces all that this sender promised before, None keeps it.
 
-    ``line``, ``position``: the place in the sender's log that this leads to; 0 if it keeps none.
+    ``line``, ``position``: the place in the sender's log that this leads to; 0 if it keeps none. ``era``: to a subscriber, that
+    of the node: what had ended in an earlier one goes on, from these blocks on (see ``eras``).
     """
 
     clock: Timestamp | None
@@ -76,6 +77,7 @@ class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
     blocks: list[BlockHead]
     line: Count = 0
     position: Count = 0
+    era: Count = 0
 
 
 Mark = tuple[Timestamp, Count, str, int]
@@ -89,6 +91,8 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     ``line``, ``position``: the place it has reached in the receiver's log; 0 if it has heard nothing yet.
     ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name,
     or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), the place that it had then.
+    ``era``: that in which it promises from now on (see ``eras``). ``reached``: up to where all was final there when it began;
+    ``backdate``: how much earlier than raw events results may be; ``ground``: from where on all go on, if that is known.
     """
 
     number: Count
@@ -102,6 +106,10 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     keeps: bool = False
     resumes: bool = False
     after: Mark | None = None
+    era: Count = 0
+    reached: Progress = NEVER
+    backdate: Count = 0
+    ground: Progress | None = None
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from middleware.event import END, NEVER, EventTypes
-from middleware.pubsub.codec import MOST_TYPES, BlockHead, Changes
+from middleware.pubsub.codec import MOST_TYPES, BlockHead, Changes, Interest
 from middleware.pubsub.ingress import Admitted, Bounds, Ingress
 from middleware.pubsub.journal import PeerKey, StoodIn
 from middleware.pubsub.peer import Peer
@@ -34,14 +34,30 @@ class Gate:
         new = [name for name in names if name not in known]
         return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
 
-    def attach(self, key: PeerKey, now: int) -> None:
-        """A publisher has attached. What it ended under this name, before it or this node went away, stays ended."""
+    def attach(self, key: PeerKey, wall: int, now: int) -> bool:
+        """A publisher has attached. What it ended under this name, before it or this node went away, stays ended.
+
+        ``wall``: what its clock shows. Whether it is too soon to take anything, as it may be this node's clock that is wrong.
+        """
         self.sources.attach(key, now)
         self.sources[key].promised = dict.fromkeys(self._everywhere.ended_by(key), END)
+        self.told_wall(key, wall, now)
+        return self.sources.is_undecided(now)
+
+    def told_wall(self, key: PeerKey, wall: int, now: int) -> None:
+        """A peer says what its clock shows (0: it does not know); readers have no say."""
+        if wall and key[0] != "subscriber":
+            self.sources.told_wall(key, wall, now)
 
     def offered(self, names: Iterable[str]) -> None:
         """A publisher offers these types."""
         self.sources.types.update(names)
+
+    def offers(self, interest: Interest) -> Interest:
+        """What a publisher offers, without the types that it may not send."""
+        known = self.known(interest.raw)
+        self.offered(known)
+        return msgspec.structs.replace(interest, raw=sorted(known))
 
     def heard(self, key: PeerKey, changes: Changes, now: int) -> Changes:
         """What a publisher says, without what it may not: to promise progress of types that are derived, or unknown."""
@@ -64,7 +80,8 @@ class Gate:
         heads: list[BlockHead] = []
         high, newest = self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1, NEVER
         for head, block in zip(changes.blocks, blocks, strict=True):
-            runs, bounds = head.runs, Bounds(self._promised(head.type), high)
+            has_ended = self.sources[key].promised.get(head.type) == END
+            runs, bounds = head.runs, Bounds(END if has_ended else self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
                 admitted.append(fresh)
                 heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
@@ -93,7 +110,8 @@ class Gate:
         ``reads``: what the local detectors read. If all are silent, those that nobody ever sent hold nothing back either.
         """
         promised: list[StoodIn] = []
-        silent, is_quiet = self.sources.tick(clock, now, [peer.key for peer in publishers if peer.link.held])
+        held = [peer.key for peer in publishers if peer.link.held or peer.link.shut]
+        silent, is_quiet = self.sources.tick(clock, now, held)
         if not is_quiet and any(promises.is_resting(None) for promises in self._views):
             promised.append(StoodIn(None, {}))
         if clock is None or not (silent or is_quiet):

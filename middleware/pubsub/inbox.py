@@ -26,12 +26,15 @@ class Inbox:
         self._blocks.setdefault(head.type, []).append((head, block, delta))
         self.pending += head.count
 
-    def take(self, promises: Promises, clock: int | None, missing: Collection[str]) -> Batch | None:
-        """All of it, decoded and merged; None if nothing has changed: no events, no progress, no clock. O(bytes)."""
+    def take(self, promises: Promises, clock: int | None, missing: Collection[str], ground: int | None = None) -> Batch | None:
+        """All of it, decoded and merged; None if nothing has changed: no events, no progress, no clock. O(bytes).
+
+        ``ground``: from where on goes on what had ended, if the detectors are to be told.
+        """
         if not self._subscriptions:
             return None
         progress = self._progress(promises, missing)
-        if not self._blocks and self._known == (progress, clock):
+        if not self._blocks and self._known == (progress, clock) and ground is None:
             return None
         blocks, self._blocks, self.pending, self._known = self._blocks, {}, 0, (progress, clock)
         deltas: dict[str, Delta] = {}
@@ -39,7 +42,7 @@ class Inbox:
             if net := merged([delta or self._decoded(head, block) for head, block, delta in same]):
                 deltas[name] = net
                 self.taken += len(net)
-        return Batch(deltas, dict(progress), clock)
+        return Batch(deltas, dict(progress), clock, ground=ground)
 
     def _decoded(self, head: BlockHead, block: bytes) -> Delta:
         """What is in a block from another node. Raw events that came in here, too (their publisher moved), count once."""

@@ -98,7 +98,26 @@ class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
     common: int
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed
+class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
+    """A new era began here (see ``eras``): up to ``reached`` anything was final."""
+
+    era: int
+    reached: int
+
+
+class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
+    """What had ended before the era goes on from there."""
+
+    ground: int
+
+
+class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
+    """These units have stopped by the end of the step: when one does may depend on what no log has, as alpha."""
+
+    names: list[str]
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Began | WentOn | Halted
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -233,6 +252,11 @@ class Journal:
         self._stepped = False
         self._unstored: deque[Record] = deque()
 
+    @property
+    def place(self) -> Place:
+        """Where who has read all of it stands."""
+        return self.line, self.position
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def taken(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None:
@@ -263,9 +287,17 @@ class Journal:
         """Note events that were turned away."""
         self._entries.append(TurnedAway(turned))
 
+    def noted(self, entry: Began | WentOn) -> None:
+        """Note what becomes of the era."""
+        self._entries.append(entry)
+
     def stood_in(self, promised: Iterable[StoodIn]) -> None:
         """Note what is promised in the place of others: this node keeps its word through a crash."""
         self._entries += promised
+
+    def halted(self, names: list[str]) -> None:
+        """Note that units have stopped."""
+        self._entries.append(Halted(names))
 
     def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""

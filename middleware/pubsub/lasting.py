@@ -12,7 +12,7 @@ from middleware.event import NEVER
 from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import Interest
 from middleware.pubsub.effects import Closed
-from middleware.pubsub.journal import Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway
+from middleware.pubsub.journal import Began, Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway, WentOn
 from middleware.pubsub.link import SILENCE
 from middleware.pubsub.peer import Peer
 from middleware.pubsub.routing import wanted
@@ -83,11 +83,13 @@ class LastingBroker(Broker):
             elif type(entry) is TurnedAway:
                 for turned in entry.turned:
                     self._ingress.refused(turned)
+            elif isinstance(entry, Began | WentOn):
+                self._reopening.again(entry)
         self.journal.passed(record)
         batch = None
         if record.stepped:
-            taken = self._inbox.take(self._books.elsewhere, record.clock, ()) or Batch()
-            batch = Batch(taken.deltas, taken.progress, record.clock)
+            taken = self._inbox.take(self._books.elsewhere, record.clock, (), self._reopening.due()) or Batch()
+            batch = Batch(taken.deltas, taken.progress, record.clock, ground=taken.ground)
         for entry in record.entries:
             if type(entry) is StoodIn:  # at the end of the step, as then
                 self._gate.again(entry)
@@ -103,9 +105,13 @@ class LastingBroker(Broker):
                     self._inbox.put(*admitted)
         self._books.noted(taken.peer, taken.changes)
 
-    def resumed(self, progress: dict[str, int]) -> None:
-        """All that was stored has been taken again, with these promises of the local detectors: await who was there."""
+    def resumed(self, progress: dict[str, int], reached: int = NEVER) -> None:
+        """All that was stored has been taken again, with these promises of the local detectors: await who was there.
+
+        ``reached``: up to where anything of theirs was final, or is stamped, that has ended.
+        """
         self._books.promised_here(progress)
+        self._books.reached = max(reached, self._books.reached)
         here = self._books.here
         self._gate.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
         for gone in [key for key in self._books.lasting if key[1] not in self._dialled]:

@@ -73,6 +73,8 @@ class Link:
         self.peer: Hello | None = None
         self.held = False
         """While set, no further credit is granted."""
+        self.shut = False
+        """While set, no payload is taken: the peer keeps them, and sends them again once it is asked to."""
         self.greeting: Parts | None = None
         """The first payload of each life, if any."""
         self.wall: int | None = None
@@ -200,7 +202,7 @@ class Link:
                     self._resend(now)
                 if frame.asks:
                     self._ack_due = self._asked = True
-                if frame.sent > self._received:
+                if frame.sent > self._received and not self.shut:
                     self._ask_again(now)
         elif type(frame) is Bye:
             if self._take(frame, parts, now) is not None:
@@ -215,11 +217,23 @@ class Link:
             self._refused(frame, now)
         return None
 
+    def expects(self, frame: Data) -> bool:
+        """Whether a payload is the next one in order."""
+        return self.up and frame.epoch == self._peer_epoch and frame.seq == self._received + 1
+
+    def shuts(self, is_shut: bool, now: int) -> None:
+        """Take no payloads, or take them again: then ask for those that were not taken."""
+        if self.shut and not is_shut:
+            self._ask_again(now)
+        self.shut = is_shut
+
     def _take(self, frame: Data | Bye, parts: Parts, now: int) -> Parts | None:
         if not self._is_current(frame.epoch, now):
             return None
         if frame.received > self._acked or frame.limit > self._peer_limit:
             self._settled(frame.received, frame.limit)
+        if self.shut and frame.seq > self._received:
+            return None
         if frame.seq != self._received + 1:
             if frame.seq <= self._received:
                 self._count.duplicates += 1
@@ -229,7 +243,8 @@ class Link:
                 self._ask_again(now)
             return None
         if type(frame) is Data and self._received_bytes >= self._limit:
-            self.refuse("it ignores its credit")
+            if self._limit:  # else it had some of a former life of this end, and sends this again
+                self.refuse("it ignores its credit")
             return None
         self._received += 1
         self._count.frames_in += 1

@@ -14,7 +14,7 @@ from middleware.pubsub.codec import BLOCK_TARGET, BlockHead, Changes, Interest, 
 from middleware.pubsub.journal import PeerKey, Place
 from middleware.pubsub.link import Link, LinkStatistics
 from middleware.pubsub.tally import Account
-from middleware.pubsub.wire import Role
+from middleware.pubsub.wire import Parts, Role
 
 Channel = Hashable
 """How the runtime knows where a message comes from or goes to: the name of a dialled node, or the bytes of a router."""
@@ -57,6 +57,8 @@ class Peer:
         """Number of an Interest that it is to be told about once all nodes know it."""
         self.told_interest = 0
         """Number of the Interest it was last told, 0 if none."""
+        self.era = 0
+        """That of this node, by what was told to it."""
         self.begun = False
         """Whether it has said where in this node's log it goes on."""
         self.begun_in_log = False
@@ -79,6 +81,12 @@ class Peer:
         """It wants, or was offered, other types from now on, so all of the progress is news to it."""
         self._told_version = -1
         self._told_progress = None
+
+    def is_in(self, era: int) -> None:
+        """What it is sent is of this era of the node; if that has just begun, it is to be told again what has ended."""
+        if era != self.era:
+            self.era = era
+            self.forget_progress()
 
     def news_due(self, version: int, clock: int, now: int) -> bool:
         """Whether there is news of progress or clock, and it is time to tell it: with events at once, else each by itself
@@ -119,7 +127,7 @@ class Peer:
         self._send(mark, progress, blocks[start:], place)
 
     def _send(self, clock: int | None, progress: dict[str, int] | None, blocks: list[Numbered], place: Place) -> None:
-        changes = Changes(clock, progress, [head for head, _, _ in blocks], *place)
+        changes = Changes(clock, progress, [head for head, _, _ in blocks], *place, self.era)
         number = self.link.send([encode(changes), *(data for _, data, _ in blocks)])
         if place[0]:
             self._under_way.append((number, place[1]))
@@ -142,6 +150,17 @@ class Peer:
         if self.asked is not None and self.link.up and not self.link.queued_bytes:
             self.link.send([encode(self.account.answer(self.asked))])
             self.asked = None
+
+    def settled(self, wall: int | None, now: int) -> list[tuple[Channel, Parts]]:
+        """End a step: all that it was sent has been read; what is to leave now. ``wall``: see Link."""
+        link = self.link
+        link.wall = wall
+        link.consume()
+        link.tick(now)
+        link.settle(now)
+        sends = [(self.channel, message) for message in link.outbox]
+        link.outbox.clear()
+        return sends
 
     def knows(self, interest: Interest) -> bool:
         """Whether it has taken this Interest in."""

@@ -78,13 +78,14 @@ def post_news(
     clock = books.clock_here if is_node else NEVER
     progress = None
     if not held and (told or peer.news_due(promises.version, clock, now)):
-        progress = {name: until for name, until in promises.values.items() if peer in table.route(name)}
+        known = promises.ends if is_node else ()  # what has ended all nodes know: whoever may send it begins a new era
+        progress = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
         if is_node:  # for types that nobody here sends any more there is nothing to promise, lest others wait for it to go on;
             sent = books.here.offered(lambda origin: True).union(resting)  # but while all rest, nobody else knows that they do
             progress = {name: until for name, until in progress.items() if until == END or name in sent}
         else:
             progress |= {name: NEVER for name in promises.open if peer in table.route(name)}
-    place = (journal.line, journal.position) if journal is not None else (0, 0)
+    place = journal.place if journal is not None else (0, 0)
     peer.post(progress, promises.version, clock if progress is not None else NEVER, now, place)
 
 

@@ -33,12 +33,12 @@ class Pressure:
         peers: Iterable[Peer],
         subscriptions: Collection[str],
         publications: Collection[str],
-        gathering: bool,
+        too_soon: bool,
         position: int | None = None,
     ) -> bool:
         """Look at the queues, hold or release the publishers' credit. Whether ``paused`` has changed. O(peers).
 
-        ``position``: of this node's log, None if it keeps none.
+        ``too_soon``: nothing may be taken from publishers yet. ``position``: of this node's log, None if it keeps none.
         """
         peers = list(peers)
         paused: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class Pressure:
             held |= paused
         for peer in peers:
             if peer.role == "publisher":
-                peer.link.held = gathering or any(_overlap(held, name) for name in peer.offered)
+                peer.link.held = too_soon or any(_overlap(held, name) for name in peer.offered)
         changed, self.paused = paused != self.paused, paused
         return changed
 

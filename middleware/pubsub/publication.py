@@ -34,13 +34,18 @@ class Frame(NamedTuple):
 class Publication:
     """See the module. ``types``: event types (or their names) that will be sent.
 
-    ``greeting``: the first payload of each life of the link. Whatever makes a frame raises EventError for what cannot be sent.
+    ``greeting``: the first payload of each life of the link, with all that was sent in the ones before: else, where all others
+    have ended, what it is about to send would have. Whatever makes a frame raises EventError for what cannot be sent.
     """
 
     def __init__(self, types: Iterable[EventType | str] = ()) -> None:
-        self.greeting: Parts = [encode(Interest(1, raw=list(_names(types))))]
+        self._types = dict.fromkeys(_names(types))
         self._progress: dict[str, int] = {}
         self._clock: int | None = None
+
+    @property
+    def greeting(self) -> Parts:
+        return [encode(Interest(1, raw=list(self._types)))]
 
     def frames(self, events: Sequence[Event]) -> Iterator[Frame]:
         """New events, in this order."""
@@ -86,6 +91,8 @@ class Publication:
         """The payload of a frame, which is sent now."""
         if frame.clock is not None and (self._clock is None or frame.clock > self._clock):
             self._clock = frame.clock
+        for head, _ in frame.blocks:
+            self._types[head.type] = None
         return [encode(Changes(self._clock, None, [head for head, _ in frame.blocks])), *(block for _, block in frame.blocks)]
 
     def promise(self, types: EventType | str | Iterable[EventType | str], progress: int) -> Parts:

@@ -12,7 +12,8 @@ beyond what the most advanced *other* publisher had reached, plus the time that 
 ahead than that beyond the wall clock. What does is turned away. A publisher that is alone is believed.
 
 **The wall clock.** The node's own may be wrong. So all who attach say what theirs shows: if the others agree with each other,
-and none with the node, the node goes by theirs (``agreed_wall``).
+and none with the node, the node goes by theirs (``agreed_wall``), also when they have left. A node that has begun lately, and
+knows one clock only, which is ahead of its own, lets no one publish until it has heard another (``is_undecided``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ import msgspec
 
 from middleware.clock import SECOND
 from middleware.event import MAX_TS, NEVER
+
+UNDECIDED = 10 * SECOND
+"""How long a node waits at most, from its start, for a second clock where the first one is ahead of its own."""
+
+_MOST_WALLS = 1_000
+"""Clocks that are told apart, those of who has left included."""
 
 
 class SourcePolicy(msgspec.Struct, frozen=True):
@@ -88,6 +95,7 @@ class Sources:
         """Whether the node promises in the place of all of them at the moment."""
         self.behind = 0
         self.own_wall: int | None = None
+        self._born = now
         self._wall: int | None = None
         self._walls: dict[Hashable, int] = {}
         self._known: dict[Hashable, Source] = {}
@@ -106,6 +114,12 @@ class Sources:
         """A node or a publisher has said what its clock shows."""
         self._walls[key] = wall - now
         self._agree()
+
+    def is_undecided(self, now: int) -> bool:
+        """Whether it may be this node's clock that is behind, and who can tell has not come yet."""
+        if self.own_wall is None or len(self._walls) != 1 or now - self._born >= UNDECIDED:
+            return False
+        return next(iter(self._walls.values())) - self.own_wall > self.policy.ahead
 
     def _agree(self) -> None:
         if self.own_wall is not None:
@@ -126,8 +140,8 @@ class Sources:
     def leave(self, key: Hashable) -> None:
         """It is gone."""
         self._known.pop(key, None)
-        if self._walls.pop(key, None) is not None:
-            self._agree()
+        if (not self.behind or len(self._walls) > _MOST_WALLS) and self._walls.pop(key, None) is not None:
+            self._agree()  # else what it said is still true, and those who stay are not to be doubted because it went
         self._leaders = None
 
     def heard(self, key: Hashable, now: int) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from middleware.change import Advance, Batch, Change, Delta, Insert
 from middleware.errors import EventError, WireError
-from middleware.event import NEVER, Event, type_name
+from middleware.event import END, NEVER, Event, type_name
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.codec import (
     MOST_TYPES,
@@ -73,7 +73,8 @@ class Subscription:
     ``resumes``
         whether the node keeps its place under its name. ``after``: the last final that is known to be taken.
     ``ready``
-        whether all nodes know it. ``progress``: that of the reader; what is read up to it stays as it is.
+        whether all nodes know it. ``progress``: that of the reader; what is read up to it stays as it is. From END it
+        goes back when a new era begins: what comes then is newer than all that was read.
     ``events``
         changes read so far. ``drops``: what could not be taken, by reason; an interruption counts as one.
     ``interruptions``
@@ -96,7 +97,8 @@ class Subscription:
                 "subscribe to prefixes such as 'soccer.*', or to '*'"
             )
         self.ready = False
-        self.progress = NEVER
+        self.progress = self._before_end = NEVER
+        self._era = 0
         self.events = 0
         self.drops = Drops()
         self.interruptions: list[Interruption] = []
@@ -209,6 +211,7 @@ class Subscription:
     def changes(self, arrived: Arrived) -> list[Change]:
         """What has arrived as changes one by one, and behind them how far progress has come, if it has. O(changes)."""
         if self.barrier is None:
+            self._goes_on(arrived)
             changes: list[Change] = [change for _, delta in self._deltas(arrived) for change in delta.changes()]
             progress: Mapping[str, int] = _latest_progress(arrived)
         else:
@@ -265,15 +268,28 @@ class Subscription:
         by_type: dict[str, list[Delta]] = {}
         for name, delta in self._deltas(arrived):
             by_type.setdefault(name, []).append(delta)
-        return Batch({name: net for name, same in by_type.items() if (net := merged(same))}, _latest_progress(arrived))
+        net = {name: net for name, same in by_type.items() if (net := merged(same))}
+        return Batch(net, _latest_progress(arrived), ground=NEVER if self._goes_on(arrived) else None)
 
     def _advance(self, progress: Mapping[str, int]) -> bool:
         """Whether the least progress of the subscribed types has grown."""
         for name, until in progress.items():
             self._promised[name] = max(until, self._promised.get(name, NEVER))
         least = min(self._promised.values(), default=NEVER)
-        grown, self.progress = least > self.progress, max(least, self.progress)
-        return grown
+        if least <= self.progress:
+            return False
+        self.progress, self._before_end = least, least if least != END else self.progress
+        return True
+
+    def _goes_on(self, arrived: Arrived) -> bool:
+        """Whether a new era of the node has begun: what has ended in it is to be said again."""
+        if not arrived or arrived[-1][0].era == self._era:
+            return False
+        self._era = arrived[-1][0].era
+        self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
+        if self.progress == END:
+            self.progress = self._before_end
+        return True
 
 
 def _latest_progress(arrived: Arrived) -> dict[str, int]:

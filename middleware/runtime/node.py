@@ -148,6 +148,7 @@ class Node:
             subscriptions=processor.subscriptions if processor is not None else (),
             publications=processor.publications if processor is not None else (),
             derivations=processor.derivations if processor is not None else None,
+            backdate=getattr(processor, "backdate", 0),
             peers=peers or (),
             owner=self._transport.owner,
             sources=sources,

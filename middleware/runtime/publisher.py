@@ -224,6 +224,7 @@ class Publisher(Connection):
 
     def _link_restarted(self) -> None:
         """A node that starts anew must be told the promises anew, and asked again, behind all that is sent again."""
+        self._link.greeting = self._publication.greeting
         if (said := self._publication.restarted()) is not None:
             self._link.send(said)
         self._account.restarted()

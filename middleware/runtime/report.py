@@ -13,7 +13,7 @@ import msgspec
 import psutil
 import structlog
 
-from middleware.change import Batch
+from middleware.change import Batch, Delta
 from middleware.errors import last_line
 from middleware.event import IDENTITY, Identity, type_name
 from middleware.failures import Failure, failure_of, place_of
@@ -101,7 +101,7 @@ class Reporter:
         self._halted: set[str] = set()
         self.subscriptions = hierarchy.subscriptions
         self.publications = hierarchy.publications
-        self.derivations = hierarchy.derivations
+        self.derivations, self.backdate = hierarchy.derivations, hierarchy.backdate
         self._process = psutil.Process()
         self._started = self._adapted = time.monotonic()
         self._cpu = self._processor_time()
@@ -167,6 +167,17 @@ class Reporter:
     @property
     def promised(self) -> dict[str, int]:
         return self.hierarchy.promised
+
+    @property
+    def reached(self) -> int:
+        return self.hierarchy.reached
+
+    @property
+    def halted(self) -> dict[str, str]:
+        return self.hierarchy.halted
+
+    def halt(self, names: Collection[str]) -> list[Delta]:
+        return self.hierarchy.halt(names)
 
     def state(self) -> dict[str, Any]:
         return self.hierarchy.state() | {"late": {name: late.copy() for name, late in self._late.items()}}

@@ -81,9 +81,14 @@ def oracle(
 
 
 def derived(
-    detectors: Iterable[Detector] | Mapping[str, Detector], given: Callable[[str], Iterable[Event]]
+    detectors: Iterable[Detector] | Mapping[str, Detector],
+    given: Callable[[str], Iterable[Event]],
+    until: Mapping[str, int] | None = None,
 ) -> dict[str, list[Event]]:
-    """The same over the raw events ``given`` to each detector by name, those that it does not read included."""
+    """The same over the raw events ``given`` to each detector by name, those that it does not read included.
+
+    ``until``: the time of the last result of each detector that has stopped.
+    """
     by_name = named(detectors)
     level = levels(by_name)
     results: dict[str, list[Event]] = {}
@@ -92,5 +97,6 @@ def derived(
         inputs = [event for event in given(name) if event.__class__ in detector.subscribes]
         for lower in results.values():
             inputs += [event for event in lower if event.__class__ in detector.subscribes]
-        results[name] = sorted(in_order(name, detector, level[name], inputs), key=ORDER)
+        last = until.get(name, END) if until is not None else END
+        results[name] = sorted((e for e in in_order(name, detector, level[name], inputs) if e.ts <= last), key=ORDER)
     return results

@@ -257,6 +257,7 @@ class SimulatedPublisher(_SimulatedClient):
         return super().step(now)
 
     def _restarted(self) -> None:
+        self.link.greeting = self._publication.greeting
         if (said := self._publication.restarted()) is not None:
             self.link.send(said)
 

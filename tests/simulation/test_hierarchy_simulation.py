@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from middleware.pubsub import codec, peer
 from middleware.testing.simulation import Faults
+from middleware.testing.worlds.drawing import draw
 from middleware.testing.worlds.hunt import play
-from middleware.testing.worlds.plan import draw
 
 SEEDS = range(40)
 

@@ -16,7 +16,7 @@ from middleware.ordering.unit import Policies
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.codec import Changes, encode, encode_delta
 from middleware.pubsub.ingress import Turned
-from middleware.pubsub.sources import SourcePolicy
+from middleware.pubsub.sources import UNDECIDED, SourcePolicy
 from middleware.testing.simulation import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 IDLE = SourcePolicy().idle
@@ -304,7 +304,26 @@ def test_a_single_publisher_is_not_believed_against_the_node() -> None:
     (alone,) = at_wall(simulation, {"alone": WALL + 3 * AHEAD}, [node])
     alone.publish([ping(WALL + 3 * AHEAD, "alone")])
     simulation.run(SECOND)
+    assert not node.turned and alone.waiting, "another may come and tell who is right"
+    simulation.run(UNDECIDED)
     assert [turned.reason for turned in node.turned] == ["ahead"] and node.broker.sources.behind == 0
+
+
+def test_a_node_that_begins_with_a_wrong_clock_waits_until_two_have_told_the_time() -> None:
+    simulation = Simulation(14)
+    node = Node(simulation)
+    node.broker.wall_is(WALL - 3 * AHEAD, simulation.now)
+    (first,) = at_wall(simulation, {"first": WALL}, [node])
+    first.publish([ping(WALL, "first")])
+    simulation.run(SECOND)
+    (second,) = at_wall(simulation, {"second": WALL}, [node])
+    simulation.run(SECOND)
+    assert not node.turned and node.hierarchy.units[0].received == 1
+    second.link.bye("has said all")
+    simulation.run(SECOND)
+    first.publish([ping(WALL + SECOND, "first", 2)])
+    simulation.run(SECOND)
+    assert not node.turned and node.hierarchy.units[0].received == 2, "it is as right as before"
 
 
 def test_publishers_that_are_wrong_together_are_not_believed_where_another_node_has_the_same_time() -> None:

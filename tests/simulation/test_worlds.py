@@ -19,9 +19,10 @@ from middleware.pubsub.codec import Interest, encode
 from middleware.testing.simulation import Faults, SimulatedPublisher, Simulation
 from middleware.testing.worlds.applications import TYPES, Level, Reading
 from middleware.testing.worlds.disk import Disk
+from middleware.testing.worlds.drawing import draw
 from middleware.testing.worlds.hunt import Outcome, hunt, play, shrunk
 from middleware.testing.worlds.nodes import DurableNode
-from middleware.testing.worlds.plan import Incident, SinkPlan, draw
+from middleware.testing.worlds.plan import Incident, SinkPlan
 from middleware.testing.worlds.watch import Sink, Watch
 from middleware.testing.worlds.world import World
 

@@ -260,6 +260,40 @@ class UnrulyByKey(Unruly):
     key = staticmethod(_wild_key)  # type: ignore[assignment]
 
 
+class _Counted(Detector):
+    """Keeps a part of its state in a slot."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+
+class Slotted(_Counted):
+    """Keeps its state in slots: its own, one of its base's, and one that is not set at first."""
+
+    __slots__ = ("before", "recent")
+    subscribes, publishes = (Reading, Probe), (Low, High)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recent: list[int] = []
+
+    def on_event(self, event: Reading | Probe) -> Event | None:
+        self.seen = (self.seen * 7 + event.value) % 1009
+        self.recent = [*self.recent[-1:], event.value]
+        gone, self.before = getattr(self, "before", 0), event.sensor
+        if event.value == 4:
+            raise RuntimeError("four")
+        return (Low if gone % 2 else High)(event.sensor, self.seen + sum(self.recent), ts=event.ts)
+
+
+class SlottedByKey(Slotted):
+    """The same by sensor."""
+
+    key = "sensor"
+
+
 APPLICATIONS: list[list[type[Detector]]] = [
     [Level, Spans, Crests],
     [Level, ClosedSpans, Crests],
@@ -273,6 +307,10 @@ APPLICATIONS: list[list[type[Detector]]] = [
     [Level, Totals, Pairs],
     [Totals, Pairs, Summaries, Echo],
     [Level, Totals, Pairs, Summaries, Echo],
+    [Slotted],
+    [SlottedByKey],
+    [Slotted, Pairs],
+    [SlottedByKey, Spans, Crests],
 ]
 
 

@@ -1,16 +1,28 @@
-"""A disk for simulated nodes: takes its time, refuses when full, and at a crash keeps what it likes of what was not done."""
+"""A disk for simulated nodes: takes its time, refuses when full, and at a crash keeps what it likes of what was not done.
+
+It can be damaged; what is said of that here is what ``runtime.store`` does with real files (decision 026).
+"""
 
 from __future__ import annotations
 
 import random
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from middleware.durability.checkpoint import Piece
 from middleware.durability.core import Write
 from middleware.pubsub.journal import Record, decode_record, encode_record
+
+DAMAGES = ("flip a byte", "cut log", "older log", "older folder")
+"""What may become of a log while its node is down: a byte of a record is another one; the last records are gone, with the
+checkpoints among them (a file written ahead was cut, emptied or removed); the log is an older copy, with the witness of today,
+or with one as old."""
+
+_CUT = 12
+"""Most records that a log loses that is cut."""
 
 
 class _Page(msgspec.Struct):
@@ -22,6 +34,16 @@ class _Page(msgspec.Struct):
     pieces: list[Piece] = []
     needed: int = 0
     ready: int = 0
+    is_damaged: bool = False
+
+
+class _Past(NamedTuple):
+    """What there was once."""
+
+    pages: list[_Page]
+    checkpoint: tuple[int, list[bytes]] | None
+    oldest: int
+    witness: int
 
 
 class Disk:
@@ -30,15 +52,17 @@ class Disk:
     ``latency``
         how long a write takes at most, ns. ``is_full``: it takes nothing. ``epoch``: of the node's last life.
     ``retained``
-        records kept that nobody needs any more.
+        records kept that nobody needs any more. ``remembers``: whether older copies of it are kept.
     """
 
     def __init__(self, line: int, rng: random.Random) -> None:
         self.line = line
         self.epoch = 0
         self.latency = self.retained = 0
-        self.is_full = False
+        self.is_full = self.remembers = False
         self.oldest = 0
+        self._witness = 0
+        self._past: list[_Past] = []
         self.lost = 0
         """Records that a crash has taken: none of them may have had any effect."""
         self._random = rng
@@ -76,11 +100,14 @@ class Disk:
         if page.record is None:
             return
         self._pages.append(page)
+        self._witness = page.number
         self._new.append(decode_record(page.record))
         if self._checkpoint is not None and not page.pieces:  # retention: never what a recovery or a reader may still need
             unneeded = (each for each in self._pages if each.number <= self._checkpoint[0] and each.last <= page.needed)
             for _ in range(sum(1 for _ in unneeded) - self.retained):
                 self.oldest = max(self.oldest, self._pages.popleft().last)
+        if self.remembers:
+            self._past.append(_Past(list(self._pages), self._checkpoint, self.oldest, self._witness))
 
     def _keep_piece(self, piece: Piece) -> None:
         number, pieces = self._begun
@@ -95,10 +122,44 @@ class Disk:
         self.lost += sum(page.record is not None for page in self._under_way)
         self._under_way.clear()
 
+    # -- damage -------------------------------------------------------------------------------------------------------
+
+    def damage(self, kind: str) -> bool:
+        """Do one of DAMAGES to it while its node is down; whether there was anything to damage."""
+        if kind == "flip a byte":
+            if self._pages:
+                self._random.choice(self._pages).is_damaged = True
+            return bool(self._pages)
+        reach = _CUT if kind == "cut log" else len(self._past)
+        before = self._past[-reach - 1 : -1]
+        if before:
+            past = self._random.choice(before)
+            self._pages, self._checkpoint, self.oldest = deque(past.pages), past.checkpoint, past.oldest
+            self._witness = past.witness if kind == "older folder" else self._witness
+            self._begun, self._past = (0, []), []
+            self._new.clear()
+        return bool(before)
+
+    def examine(self) -> bool:
+        """What a node finds at its start: whether the log lacks its end. What lies behind damage is no part of it any more."""
+        last = self._checkpoint[0] if self._checkpoint is not None else 0
+        for place, page in enumerate(self._pages):
+            if page.number > last and page.is_damaged:
+                while len(self._pages) > place:
+                    self._pages.pop()
+                break
+        return max(last, self._pages[-1].number if self._pages else 0) < self._witness
+
     def read(self, position: int, size: int) -> Iterator[Record]:
-        """Stored records with blocks behind a position, about so many bytes."""
+        """Stored records with blocks behind a position, about so many bytes; see ``Store.read`` for what is damaged."""
+        is_begun = False
         for page in self._pages:
             if page.record is not None and page.last > position:
+                if page.is_damaged:
+                    if is_begun:
+                        return
+                    continue
+                is_begun = True
                 yield decode_record(page.record)
                 size -= len(page.record)
                 if size <= 0:

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from middleware.testing.shrink import smallest
 from middleware.testing.worlds.applications import an_application
-from middleware.testing.worlds.plan import Application, WorldPlan, draw
+from middleware.testing.worlds.drawing import Application, draw
+from middleware.testing.worlds.plan import WorldPlan
 from middleware.testing.worlds.said import Said, sound
 from middleware.testing.worlds.world import World
 

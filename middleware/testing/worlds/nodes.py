@@ -10,13 +10,13 @@ from middleware.change import Batch
 from middleware.clock import SECOND
 from middleware.durability.core import Core, Doings
 from middleware.durability.recovery import Recovered, recover
-from middleware.event import EventTypes
+from middleware.event import IDENTITY, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import BlockHead, Drops, EventCodec
 from middleware.pubsub.effects import Closed, Effects
 from middleware.pubsub.ingress import Turned
-from middleware.pubsub.journal import Journal, Made, Record, StoodIn
+from middleware.pubsub.journal import Journal, Made, Record, StoodIn, Taken
 from middleware.pubsub.lasting import LastingBroker
 from middleware.pubsub.sources import SourcePolicy
 from middleware.pubsub.wire import Parts
@@ -32,7 +32,8 @@ class _Running:
     """One life of a node: its clock, its detectors, and what was seen of it.
 
     ``watch``
-        sees what it publishes over all its lives. ``rate``: how fast its clock goes, 1 being right.
+        sees what it publishes over all its lives. ``rate``: how fast its clock goes, 1 being right. ``wall``: what its wall
+        clock shows when the simulation begins, if it has one.
     """
 
     broker: Broker
@@ -49,12 +50,14 @@ class _Running:
         rng: random.Random,
         rate: float,
         idle: int,
+        wall: int | None,
     ) -> None:
         self.name, self.hierarchy, self.watch = name, hierarchy, watch
+        self._wall = wall
         self._simulation = simulation
         self.closed: list[Closed] = []
-        self.turned: list[Claim] = []
-        """Raw changes that it did not let in, because they came after what was promised for sources that were silent."""
+        self.turned: list[Turned] = []
+        """Raw changes that it did not let in."""
         self._codec, self._random = EventCodec(types), rng
         self._born, self._rate = simulation.now, rate
         self._sources = SourcePolicy(idle=idle)
@@ -66,7 +69,7 @@ class _Running:
     ) -> _B:
         """The broker of this life."""
         here = self.hierarchy
-        return kind(
+        broker = kind(
             self.name,
             epoch,
             self._local(self._born),
@@ -74,15 +77,22 @@ class _Running:
             subscriptions=here.subscriptions,
             publications=here.publications,
             derivations=here.derivations,
+            backdate=here.backdate,
             peers=peers,
             journal=journal,
             sources=self._sources,
         )
+        self._look_at_clock(broker)
+        return broker
+
+    def _look_at_clock(self, broker: Broker) -> None:
+        if self._wall is not None:
+            broker.wall_is(self._wall + self._simulation.now, self._local(self._simulation.now))
 
     @property
-    def unlisted(self) -> set[Claim]:
+    def unlisted(self) -> list[Turned]:
         """Raw changes that were turned away, and that it may not have listed yet."""
-        return set()
+        return []
 
     def given(self) -> set[Claim]:
         """The changes that its detectors were given, in all its lives."""
@@ -110,13 +120,18 @@ class _Running:
 
     def _work(self, local: int) -> list[Batch]:
         """Let the detectors take what has arrived; what they have published."""
+        self._look_at_clock(self.broker)
+        running = [(unit, unit.progress) for unit in self.hierarchy.units if unit.halted is None]
         inbox = self._inbox()
         batch = self.broker.take(local)
         if batch is not None:
             self._took(inbox)
+            if batch.ground is not None:
+                self.watch.go_on()
         results = self.hierarchy.process(batch) if batch is not None else []
         for result in results:
             self.broker.publish(result, local)
+        self._halted({unit.name: progress for unit, progress in running if unit.halted is not None})
         if self._random.random() < self.restless:
             for unit in self.hierarchy.units:
                 unit.alpha = self._random.choice([0.0, 0.5, 1.0])
@@ -126,17 +141,16 @@ class _Running:
         """These were given to the detectors."""
         self.watch.given += blocks
 
+    def _halted(self, progress: dict[str, int]) -> None:
+        """These units have stopped in this step, and had got there before."""
+
     def _done(self, doings: Doings | Effects) -> list[tuple[Hashable, Parts]]:
         self.closed += doings.closed
-        self.turned += map(_turned, doings.turned)
+        self.turned += doings.turned
         return doings.sends
 
     def _local(self, now: int) -> int:
         return self._clock_at_birth + int((now - self._born) * self._rate)
-
-
-def _turned(turned: Turned) -> Claim:
-    return turned.change, turned.source, turned.id, turned.record
 
 
 class MemoryNode(_Running):
@@ -154,8 +168,9 @@ class MemoryNode(_Running):
         *,
         rate: float = 1.0,
         idle: int = 10 * SECOND,
+        wall: int | None = None,
     ) -> None:
-        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle)
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle, wall)
         self.broker = self._started(Broker, self._calendar, types, peers)
         simulation.add(self)
 
@@ -187,9 +202,11 @@ class DurableNode(_Running):
         rate: float = 1.0,
         checkpoint_every: int = 10,
         idle: int = 10 * SECOND,
+        wall: int | None = None,
     ) -> None:
-        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle)
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle, wall)
         self.disk, self._checkpoint_every = disk, checkpoint_every
+        lacks = disk.examine()
         self.journal = Journal(disk.line, disk.read)
         self.journal.oldest = disk.oldest
         disk.epoch = max(disk.epoch + 2**20, self._calendar)
@@ -198,18 +215,33 @@ class DurableNode(_Running):
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
         self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.journal.number]
+        self._stay_stopped()
         self.core = Core(self.broker, self.journal, hierarchy, types, self.recovered.turned)
+        if lacks:
+            self.broker.lost_log(self.journal.position)
         self.broker.publish(correction, self._local(simulation.now))
         simulation.add(self)
 
     @property
-    def unlisted(self) -> set[Claim]:
+    def unlisted(self) -> list[Turned]:
         """See above."""
-        return set(map(_turned, self.core.unlisted))
+        return self.core.unlisted
 
     def given(self) -> set[Claim]:
         """See above; also what is not stored yet."""
         return super().given() | self._decoded(block for _, blocks in self.watch.unstored for block in blocks)
+
+    def _stay_stopped(self) -> None:
+        """What had stopped by the end of the log has stopped for good. In replay a unit may do so sooner; what was final by
+        then stands."""
+        number, halts = self.journal.number, self.watch.halts
+        self.watch.halts = {unit.name: (number, unit.progress) for unit in self.hierarchy.units if unit.halted is not None}
+        stored = {name: halt for name, halt in halts.items() if halt[0] <= number}
+        assert stored.keys() <= self.watch.halts.keys(), f"{self.name}: goes on though it had stopped: {sorted(stored)}"
+        self.watch.halts |= stored
+
+    def _halted(self, progress: dict[str, int]) -> None:
+        self.watch.halts |= {name: (self.journal.number + 1, until) for name, until in progress.items()}
 
     def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
         self.watch.unstored.append((self.journal.number + 1, blocks))  # the record that this step is to be
@@ -238,5 +270,10 @@ class DurableNode(_Running):
         drops = Drops()
         for entry in record.entries:
             self.watch.stands_in |= type(entry) is StoodIn and bool(entry.progress)
+            if self.watch.contested and type(entry) is Taken and entry.peer[0] == "publisher":
+                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+                    for event in self._codec.decode(head, block, drops).inserts:
+                        if IDENTITY(event) in self.watch.contested:
+                            self.watch.came_first.setdefault(IDENTITY(event), event)
             if type(entry) is Made:
                 self.watch.take({entry.head.type: self._codec.decode(entry.head, entry.block, drops)}, {})

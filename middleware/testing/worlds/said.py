@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,26 +33,42 @@ def low(said: Said) -> int:
     return min(said.event.ts, said.old.ts) if type(said) is Revise else said.event.ts
 
 
-def standing(said: Iterable[Said], refused: Collection[Claim]) -> list[Event]:
+def contested(said: Iterable[Said]) -> set[Identity]:
+    """The identities under which several events are said."""
+    firsts: dict[Identity, Event] = {}
+    return {IDENTITY(each.event) for each in said if _is_rival(each, firsts)}
+
+
+def _is_rival(said: Said, firsts: dict[Identity, Event]) -> bool:
+    return type(said) is Insert and firsts.setdefault(IDENTITY(said.event), said.event) != said.event
+
+
+def standing(
+    said: Iterable[Said], refused: Collection[Claim], came_first: Mapping[Identity, Event | None] | None = None
+) -> list[Event]:
     """The raw events as they stand in the end where the ``refused`` changes were listed instead of taken.
 
     Of each event there may be one revision, and one withdrawal behind it; whatever comes again changes nothing.
     What came together is refused together: then the withdrawal that is listed is that of the first content.
+    Of several events of one identity the first stands, or is refused: the first that is said, or that ``came_first`` (None:
+    the first was refused where it came in).
     """
-    never = {each[1:3] for each in refused if each[0] == "insert"}
-    firsts: dict[Identity, Event] = {}
+    said = list(said)
+    firsts: dict[Identity, Any] = dict(came_first or {})
+    rivals = {claim_of(each) for each in said if _is_rival(each, firsts)}
+    never = {each[1:3] for each in refused if each[0] == "insert" and each not in rivals}
     stands: dict[Identity, Event | None] = {}
     again: set[Claim] = set()
     for each in said:
         identity = IDENTITY(each.event)
-        if type(each) is not Insert:
-            if claim_of(each) in again:
-                continue
-            again.add(claim_of(each))
         if type(each) is Insert:
-            stands[identity] = stands.get(identity, each.event) if identity in firsts else each.event
-            firsts.setdefault(identity, each.event)
-        elif type(each) is Revise:
+            if claim_of(each) not in rivals:
+                stands.setdefault(identity, each.event)
+            continue
+        if claim_of(each) in again:
+            continue
+        again.add(claim_of(each))
+        if type(each) is Revise:
             if stands[identity] == each.old and claim_of(each) not in refused:
                 stands[identity] = each.event
         elif claim("retract", firsts[identity]) in refused:

@@ -41,10 +41,11 @@ class SourcePlan(msgspec.Struct):
 
 
 class Source:
-    """A publisher with what it is still to say."""
+    """A publisher with what it is still to say. ``wall``: what its clock shows when the simulation begins, if it says so."""
 
-    def __init__(self, simulation: Simulation, plan: SourcePlan) -> None:
+    def __init__(self, simulation: Simulation, plan: SourcePlan, wall: int | None = None) -> None:
         self.plan = plan
+        self._wall = wall
         self.ended = False
         self._simulation = simulation
         self._said = self._taken = self._until = 0
@@ -57,6 +58,7 @@ class Source:
         self.publisher = SimulatedPublisher(
             self._simulation, self.plan.name, self.plan.node, self.plan.kinds if self.plan.offers else []
         )
+        self.publisher.link.wall = self._wall
 
     @property
     def attached(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Mapping
 
 from middleware.change import Delta, Insert
 from middleware.clock import MILLISECOND
-from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
+from middleware.event import END, IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, Mark, Passed, decode_payload
 from middleware.pubsub.merge import merged
 from middleware.pubsub.subscription import Arrived, Interruption
@@ -30,19 +30,28 @@ class Watch:
     changes its type is taken back under the one before it comes under the other.
 
     ``stands_in``
-        whether its node ever promised in the place of publishers that had fallen silent.
+        whether its node ever promised in the place of publishers that had fallen silent. ``has_lived``: whether it was here.
     ``is_blind``
         it was told that changes are missing, and cannot judge those that follow. ``given``: what a node's detectors
         were given. ``unstored``: the same in steps that are not stored, with the number of their record.
+    ``halts``
+        by unit that has stopped: the number of the record, and how far its results are final and stand.
+    ``contested``
+        identities under which several events are said. ``came_first``: those of them that were let in.
     """
 
     def __init__(self, who: str) -> None:
         self.who = who
-        self.is_blind = self.stands_in = False
+        self.is_blind = self.stands_in = self.has_lived = False
         self.given: list[tuple[BlockHead, bytes]] = []
         self.unstored: list[tuple[int, list[tuple[BlockHead, bytes]]]] = []
+        self.halts: dict[str, tuple[int, int]] = {}
+        self.contested: set[Identity] = set()
+        self.came_first: dict[Identity, Event] = {}
         self.now: dict[Identity, Event] = {}
         self.progress: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
+        self._untold: set[str] = set()
 
     def take(self, deltas: Mapping[str, Delta], progress: Mapping[str, int]) -> None:
         """Take changes, then promises. Raises PromiseError."""
@@ -59,9 +68,15 @@ class Watch:
                 self._add(name, event)
         for name, until in progress.items():
             before = self.progress.get(name, NEVER)
-            if until < before and (until != NEVER or name not in _RAW):  # a raw type may be open again, from there on
+            is_open = until == NEVER and name in _RAW  # a raw type may be open again, from there on
+            if until < before and not is_open and name not in self._untold:
                 raise PromiseError(f"{self.who}: progress of {name} went back to {until}")
             self.progress[name] = max(before, until)
+
+    def go_on(self) -> None:
+        """What had ended goes on, behind all that was final; how far that was need not be said."""
+        self._untold |= {name for name, until in self.progress.items() if until == END}
+        self.progress |= {name: self._newest.get(name, NEVER) for name, until in self.progress.items() if until == END}
 
     def _remove(self, name: str, event: Event) -> None:
         if self.now.pop(IDENTITY(event), None) != event:
@@ -72,6 +87,7 @@ class Watch:
         if self.now.setdefault(IDENTITY(event), event) is not event:
             raise PromiseError(f"{self.who}: {event} stands already")
         self._check(name, event)
+        self._newest[name] = max(event.ts, self._newest.get(name, NEVER))
 
     def _check(self, name: str, event: Event) -> None:
         if event.ts <= self.progress.get(name, NEVER):
@@ -87,7 +103,8 @@ class Sink(SimulatedSubscriber):
     ``marks``: it stores the mark together with the finals, and commits at once. One that does not works on them for a while,
     and commits when it looks again, as who calls ``receive`` does; then ``repeated`` is what it is sent a second time, and
     ``needless`` how much of that its former lives had committed for certain.
-    ``lacks``: it was told that changes are missing. ``incomplete``: some copy had less than was there.
+    ``lacks``: it was told that changes are missing. ``gave_up``: of others than those of a detector that has stopped; so it
+    gave up what it held back. ``incomplete``: some copy had less than was there.
     """
 
     def __init__(
@@ -112,8 +129,10 @@ class Sink(SimulatedSubscriber):
         self._safe: Mark | None = before.safe if before is not None else None
         self._sent = self._safe
         self.lacks: bool = before is not None and before.lacks
+        self.gave_up: bool = before is not None and before.gave_up
         self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
         self.watch = Watch(name)
+        self._era = 0
         self.history: list[str] = []
         self._codec = EventCodec(types)
 
@@ -126,6 +145,7 @@ class Sink(SimulatedSubscriber):
     def _interrupted(self, interruption: Interruption) -> None:
         super()._interrupted(interruption)
         self.watch.is_blind = self.lacks = True
+        self.gave_up |= not interruption.stopped
 
     def _read(self, arrived: Arrived) -> None:
         for changes, parts in arrived:
@@ -173,4 +193,7 @@ class Sink(SimulatedSubscriber):
             by_type.setdefault(head.type, []).append(self._codec.decode(head, block, Drops()))
         deltas = {name: merged(same) for name, same in by_type.items()}
         self.history.append(repr((deltas, changes.progress or {})))
+        if changes.era != self._era:
+            self._era = changes.era
+            self.watch.go_on()
         self.watch.take(deltas, changes.progress or {})

@@ -5,26 +5,36 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
 from middleware.clock import MILLISECOND, SECOND
-from middleware.event import END, ORDER, Event, type_name
+from middleware.event import END, IDENTITY, ORDER, Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Unit
+from middleware.ordering.robust import RobustSlack
+from middleware.ordering.unit import Policies, Unit
+from middleware.pubsub.ingress import Turned
 from middleware.testing.oracle import derived
 from middleware.testing.simulation import TICK, Simulation
+from middleware.testing.worlds.afterwards import late_in_time, refused_in_time
 from middleware.testing.worlds.applications import Probe, Reading
-from middleware.testing.worlds.disk import Disk
+from middleware.testing.worlds.disk import DAMAGES, Disk
+from middleware.testing.worlds.fragile import sound
 from middleware.testing.worlds.nodes import DurableNode, MemoryNode
 from middleware.testing.worlds.plan import Incident, SinkPlan, WorldPlan
-from middleware.testing.worlds.said import Claim, Said, claim, claim_of, standing
+from middleware.testing.worlds.said import Claim, Said, claim, claim_of, contested, standing
 from middleware.testing.worlds.sources import Source
 from middleware.testing.worlds.watch import Sink, Watch
 
 LONGEST = 600 * SECOND
 """Virtual time within which a world must have come to its end."""
 
+
+WALL = SECOND
+"""What a wall clock that is right shows when the simulation begins: events are as old as that."""
+
+_ORDINARY = 2_000
+"""No horizon (ns) is longer for the delays there are, but for outliers."""
 
 _CUTTING = ("partition", "pause", "full")
 _PATIENCE = 8 * SECOND
@@ -36,6 +46,8 @@ _HARMLESS = {
     "frame of an unknown link",
     "Hello of an old epoch",
     "late for what was promised",
+    "too far ahead",
+    "clash",
 }
 """Drops that lose nothing, and those that are listed."""
 
@@ -47,22 +59,32 @@ class World:
         self.plan, self._types = plan, plan.types
         self.troubles: Counter[str] = Counter()
         self.turned: set[Claim] = set()
+        """Raw changes that were turned away, but for clashes."""
+        self.ahead: set[Claim] = set()
+        self.clashes: set[Claim] = set()
+        self._contested = contested(self.said)
         self.simulation = Simulation(plan.seed, plan.network, lull=5 * TICK)
         self._random = random.Random(plan.seed + 1)
         self.disks = {name: Disk(number + 1, self._random) for number, name in enumerate(plan.nodes)}
         self.watches = {name: Watch(name) for name in plan.nodes}
+        for watch in self.watches.values():
+            watch.contested = self._contested
+        for incident in plan.incidents:
+            if incident.kind in DAMAGES:
+                self.disks[incident.target].remembers = True
         self.nodes: dict[str, DurableNode | MemoryNode] = {}
         for name in plan.nodes:
             self.disks[name].latency, self.disks[name].retained = plan.latency, plan.retained
             self._start(name)
         self.derived = sorted({type_name(t) for detector in plan.detectors.values() for t in detector.publishes})
         self.sinks = [self._sink_of(f"sink{number}", each) for number, each in enumerate(plan.sinks)]
-        self.sources = [Source(self.simulation, source) for source in plan.sources]
+        self.sources = [Source(self.simulation, source, WALL if plan.walls else None) for source in plan.sources]
         self._loss: Loss | None = None
         self._lines = 1
+        self._is_older = False
         self._lost_logs: set[str] = set()
         self._listed: dict[str, set[Claim]] = {}
-        self._begun = 0
+        self._begun = self._newest = 0
         self._ahead = list(plan.incidents)
         self._mortal = [number for number, sink in enumerate(plan.sinks) if sink.dies]
         self._endings: list[tuple[int, Incident]] = []
@@ -86,19 +108,32 @@ class World:
         """A life of a node begins."""
         plan = self.plan
         here = [detector for detector, node in plan.place.items() if node == name]
-        hierarchy = Hierarchy(plan.detectors, here, plan.policies)
+        hierarchy = Hierarchy(plan.detectors, here, self._policies(name), resumes=True)
+        wall = WALL + plan.walls[name] if plan.walls else None
         what = (self.simulation, name, plan.nodes, self._types, hierarchy, self.watches[name], self._random)
         if name in plan.forgetful:
-            self.nodes[name] = MemoryNode(*what, rate=plan.rates[name], idle=plan.idle)
+            self.nodes[name] = MemoryNode(*what, rate=plan.rates[name], idle=plan.idle, wall=wall)
             return
         node = DurableNode(
-            *what, self.disks[name], rate=plan.rates[name], idle=plan.idle, checkpoint_every=plan.checkpoint_every
+            *what,
+            self.disks[name],
+            rate=plan.rates[name],
+            idle=plan.idle,
+            checkpoint_every=plan.checkpoint_every,
+            wall=wall,
         )
         self.nodes[name] = node
         node.restless, recovered = plan.restless, node.recovered
-        held = not recovered.withheld or self._loss is not None  # after a loss the same identities may come again
+        halted = any(unit.halted is not None for unit in hierarchy.units)  # sooner than in the former life, perhaps
+        held = not recovered.withheld or halted or self._loss is not None  # after a loss the same identities may come again
         assert held, f"node {name} does not come to the finals that it had"
         self.troubles += Counter(records=recovered.records, again=recovered.events, corrected=recovered.corrected)
+
+    def _policies(self, name: str) -> dict[str, Policies]:
+        """Those of a life of a node that is about to begin."""
+        is_back = self.watches[name].has_lived
+        self.watches[name].has_lived = True
+        return self.plan.policies | (self.plan.later if is_back else {})
 
     # -- incidents ----------------------------------------------------------------------------------------------------
 
@@ -132,7 +167,7 @@ class World:
 
     def _is_loss(self, incident: Incident) -> bool:
         """Whether it takes away what no one else has: a disk, or a peer that a node without a log gives up."""
-        if incident.kind == "lose disk":
+        if incident.kind == "lose disk" or incident.kind in DAMAGES:
             return True
         return bool(self.plan.forgetful) and (
             incident.kind in ("crash", "stop") or (incident.kind in _CUTTING and incident.duration > _PATIENCE)
@@ -145,15 +180,15 @@ class World:
         return any({other.target, other.other} & {incident.target} for _, other in self._endings)
 
     def _begin(self, incident: Incident) -> None:
-        self.troubles[incident.kind] += 1
+        self.troubles[incident.kind] += incident.kind not in DAMAGES
         target = incident.target
         if self._is_loss(incident) and self._loss is None:
-            self._loss = Loss(self, f"{incident.kind} {target}")
+            self._loss = Loss(self, incident)
             for watch in self.watches.values():  # a node forgets what it wants of others, and what others want of it,
                 watch.is_blind = True  # so that for a while too little is logged
         match incident.kind:
-            case "lose disk":
-                self._lose(target)
+            case "lose disk" | "flip a byte" | "cut log" | "older log" | "older folder":
+                self._lose(target, incident.kind)
             case "stop":
                 self.nodes[target].close()
             case "clock step":
@@ -176,7 +211,7 @@ class World:
     def _end(self, incident: Incident) -> None:
         target = incident.target
         match incident.kind:
-            case "crash" | "lose disk":
+            case "crash" | "lose disk" | "flip a byte" | "cut log" | "older log" | "older folder":
                 self._start(target)
             case "stop":
                 self._crash(target)
@@ -198,18 +233,24 @@ class World:
         """A sink comes back under its name."""
         number = self.sinks.index(killed)
         again = self._sink_of(killed.name, self.plan.sinks[number], killed, copy if killed.marks else 1)
-        again.watch.is_blind = again.lacks  # a former life was told that changes are missing
+        again.watch.is_blind = again.lacks or self._is_older  # a former life was told that changes are missing
         self.sinks[number] = again
         self._excuse(again)
         self.troubles["restored"] += len(again.finals) < len(killed.finals)
 
-    def _lose(self, name: str) -> None:
-        """A node crashes, and its disk is gone."""
+    def _lose(self, name: str, kind: str) -> None:
+        """A node crashes, and its disk is gone, or damaged: it may not know any more who had which names."""
         self._lost_logs.add(name)
         for sink in self.sinks:
             if sink.before is not None and sink.link.peer is None:  # it has yet to hear of the node that is lost
                 self._excuse(sink)
         self._crash(name)
+        if kind in DAMAGES:
+            self.troubles[kind] += self.disks[name].damage(kind)
+            self._is_older |= kind == "older folder"
+            for sink in self.sinks if self._is_older else ():
+                sink.watch.is_blind = True  # if nobody shows that it is older, nobody is told; only finals are judged then
+            return
         self.disks[name] = Disk(len(self.plan.nodes) + self._lines, self._random)
         self._lines += 1
         self.disks[name].latency, self.disks[name].retained = self.plan.latency, self.plan.retained
@@ -231,13 +272,26 @@ class World:
 
     def run(self) -> None:
         """Let everyone meet, then publish while things go wrong, until all streams have ended everywhere."""
-        simulation, rng, plan = self.simulation, self._random, self.plan
+        simulation, plan = self.simulation, self.plan
         assert simulation.run_until(lambda: self._has_met, LONGEST), "the nodes never met"
         simulation.run(5 * TICK)
         assert simulation.run_until(lambda: self.quiet, LONGEST), "nodes have never told each other all"
-        self._begun = simulation.now
+        self._play()
+        if plan.afterwards is not None:
+            self._newest = max((event.ts for sink in self.sinks for event in sink.finals), default=0)
+            self.sources += [Source(simulation, each) for each in plan.afterwards.sources]
+            if plan.afterwards.is_foreseen:
+                assert simulation.run_until(lambda: self._has_met, LONGEST), "who comes afterwards never attaches"
+            self._ahead = list(plan.afterwards.incidents)
+            self._play()
+        simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost word of a gap is said again
+        for node in self.nodes.values():
+            self._count(node)
 
-        stepped = self._begun
+    def _play(self) -> None:
+        """Publish while things go wrong, until all streams have ended everywhere."""
+        simulation, rng, plan = self.simulation, self._random, self.plan
+        stepped = self._begun = simulation.now
 
         def step() -> None:
             nonlocal stepped
@@ -249,13 +303,10 @@ class World:
 
         assert simulation.run_until(lambda: self.over, LONGEST, step), "progress never came to the end"
         assert simulation.run_until(lambda: self.quiet, LONGEST), "something is never acknowledged"
-        simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost word of a gap is said again
-        for node in self.nodes.values():
-            self._count(node)
 
     @property
     def _has_met(self) -> bool:
-        return all(sink.ready for sink in self.sinks) and all(source.attached for source in self.sources)
+        return all(sink.ready for sink in self.sinks) and all(source.attached or source.ended for source in self.sources)
 
     @property
     def over(self) -> bool:
@@ -272,8 +323,16 @@ class World:
         brokers = [node.broker for node in self.nodes.values()]
         return all(not p.link.queued_bytes and not p.link.unacked_bytes for b in brokers for p in b.statistics().peers)
 
+    def note_turned(self, turned: Iterable[Turned]) -> None:
+        """A node has turned these away, and lists them."""
+        for each in turned:
+            listed = each.change, each.source, each.id, each.record
+            (self.clashes if each.reason == "clash" else self.turned).add(listed)
+            if each.reason == "ahead":
+                self.ahead.add(listed)
+
     def _count(self, node: DurableNode | MemoryNode) -> None:
-        self.turned.update(node.turned)
+        self.note_turned(node.turned)
         for unit in node.hierarchy.units if node.name in self.plan.forgetful else ():
             self._listed.setdefault(unit.name, set()).update(_listed(unit))
         for record in node.hierarchy.statistics():
@@ -284,7 +343,18 @@ class World:
     @property
     def said(self) -> list[Said]:
         """All that sources said."""
-        return [each for source in self.plan.sources for each in source.says]
+        later = self.plan.afterwards.sources if self.plan.afterwards is not None else []
+        return [each for source in [*self.plan.sources, *later] for each in source.says]
+
+    @property
+    def halts(self) -> dict[str, tuple[int, int]]:
+        """The units that have stopped, see Watch."""
+        return {name: halt for watch in self.watches.values() for name, halt in watch.halts.items()}
+
+    def standing(self, refused: Collection[Claim]) -> list[Event]:
+        """The raw events that stand in the end without those changes."""
+        came_first = {identity: event for watch in self.watches.values() for identity, event in watch.came_first.items()}
+        return standing(self.said, refused, dict.fromkeys(self._contested) | came_first)
 
     def late(self) -> dict[str, set[Claim]]:
         """By detector, the raw changes that are listed as late, also those that a node without a log listed in former lives."""
@@ -296,10 +366,11 @@ class World:
 
     def expected(self, without: Mapping[str, set[Claim]] | None = None) -> list[Event]:
         """What the oracle derives, leaving out what is listed by now, and by detector what it is to do ``without``."""
-        late, out, said = self.late(), without if without is not None else {}, self.said
+        late, out = self.late(), without if without is not None else {}
         results = derived(
-            self.plan.detectors,
-            lambda name: standing(said, late.get(name, set()) | self.turned | out.get(name, set())),
+            sound(self.plan.detectors),
+            lambda name: self.standing(late.get(name, set()) | self.turned | out.get(name, set())),
+            {name: until for name, (_, until) in self.halts.items()},
         )
         return sorted([event for events in results.values() for event in events], key=ORDER)
 
@@ -314,18 +385,32 @@ class World:
                 derived = [entry for entry in unit.ledger if entry.event.level]
                 assert not derived, f"a derived event was late at {unit.name}: {derived[:1]}"
                 assert unit.statistics().unknown == 0, f"{unit.name}: a retraction of what never came"
-            stray = node.broker.drops.keys() - _HARMLESS - ({"gap for a reader"} if any(s.lacks for s in self.sinks) else set())
+            told = {"gap for a reader"} if any(sink.lacks for sink in self.sinks) else set()
+            told |= {"gap in what a node sends"} if self.halts else set()
+            stray = node.broker.drops.keys() - _HARMLESS - told
             assert not stray, f"node {name} dropped {stray}"
         self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
         self._check_late()
-        results, raw = self.expected(), sorted(standing(self.said, self.turned), key=ORDER)
+        if self.plan.afterwards is not None and not any(watch.stands_in for watch in self.watches.values()):
+            margin = max(node.hierarchy.backdate * node.broker._books.eras.number for node in self.nodes.values())
+            refused = refused_in_time(self.turned, self.plan.sources, self.plan.afterwards, self._newest, margin)
+            late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.ledger]
+            wrong = late_in_time(late, self.plan.sources, self.plan.afterwards, self._newest, margin)
+            assert not refused, f"turned away, though newer than all that was final: {refused[:2]}"
+            assert not wrong, f"listed as late, though newer than all that was final: {wrong[:2]}"
+        self._check_rare()
+        results, raw = self.expected(), sorted(self.standing(self.turned), key=ORDER)
         for number, sink in enumerate(self.sinks):
-            expected = raw if self.plan.sinks[number].raw else results
+            is_raw = self.plan.sinks[number].raw
+            expected = raw if is_raw else results
             sink.link._check()
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
             if sink.incomplete and sink.lacks:  # it was told that the log does not reach back to what its copy had
                 _same(sink.finals, [event for event in expected if event in sink.finals], f"finals of {sink.name}")
                 self.troubles["lacking"] += 1
+                continue
+            if self.halts and not is_raw:
+                self._check_stopped(sink, self.plan.sinks[number].node, expected)
                 continue
             assert not sink.violations, f"{sink.name}: {sink.violations}"
             _same(sink.finals, expected, f"finals of {sink.name}")
@@ -339,6 +424,16 @@ class World:
                 net.sort(key=ORDER)
             _same(net, expected, f"net of the early changes of {sink.name}")
 
+    def _check_stopped(self, sink: Sink, node: str, expected: list[Event]) -> None:
+        """A sink gets what was final before, and is told that there is nothing more. What other nodes make of that they tell as
+        any gap: then it gives up what it holds back."""
+        assert sink.lacks, f"{sink.name} was not told that there is nothing more of {sorted(self.halts)}"
+        is_away = any(place != node for place in self.plan.place.values())
+        assert is_away or not sink.gave_up, f"{sink.name} was told of a gap as if something were lost"
+        if sink.gave_up:
+            expected = [event for event in expected if event in sink.finals]
+        _same(sink.finals, expected, f"finals of {sink.name}, where {sorted(self.halts)} have stopped,")
+
     def _check_late(self) -> None:
         """Nothing is called late that is not: what a source says above its own promise, before its node has spoken for it, and
         within the horizon of a detector, is taken."""
@@ -349,9 +444,28 @@ class World:
         assert not turned, f"turned away, though no one had promised that it would not come: {turned[:2]}"
         for node in self.nodes.values():
             for unit in node.hierarchy.units:
-                floor = unit.policies.horizon.floor
+                floor = min(self._floors(unit.name))
                 wrong = [each for each in unit.ledger if each.event.source in timely and each.final > each.clk - floor]
                 assert not wrong, f"{unit.name} lists as late what is not: {wrong[:2]}"
+
+    def _check_rare(self) -> None:
+        """Hold the run to what is promised where clocks are wrong, copies clash, and events are hours old."""
+        is_alone = "outliers" in self.plan.rare  # whose only other publisher has said nothing yet but what is hours old
+        assert not self.ahead or is_alone, f"turned away as too far ahead: {self.ahead}"
+        came_first = {identity: event for watch in self.watches.values() for identity, event in watch.came_first.items()}
+        rivals = {each.event for each in self.said if IDENTITY(each.event) in self._contested} - {*came_first.values()}
+        clashes = {claim("insert", event) for event in rivals if IDENTITY(event) in came_first}
+        assert self.clashes <= clashes, f"no clash: {self.clashes - clashes}"
+        is_known = self.plan.retained >= len(self.said)  # what came first is still in the log
+        assert not is_known or clashes <= self.clashes, f"clashes that are not listed: {clashes - self.clashes}"
+        for unit in (unit for node in self.nodes.values() for unit in node.hierarchy.units):
+            if isinstance(unit.clock.policy, RobustSlack) and all(floors := self._floors(unit.name)):
+                assert unit.horizon <= max(2 * max(floors), _ORDINARY), f"outliers moved the horizon of {unit.name}"
+        self.troubles += Counter(clashes=len(self.clashes), halts=len(self.halts))
+
+    def _floors(self, name: str) -> list[int]:
+        """Of the horizons that a unit has or had."""
+        return [each[name].horizon.floor for each in (self.plan.policies, self.plan.later) if name in each]
 
     def history(self) -> list[str]:
         """All that the subscribers were told."""
@@ -363,11 +477,13 @@ class Loss:
     twice, readers are told that changes are missing unless all that they have is right, and all streams come to their end.
     """
 
-    def __init__(self, world: World, what: str) -> None:
-        self._what = what
+    def __init__(self, world: World, incident: Incident) -> None:
+        self._what = f"{incident.kind} {incident.target}"
+        self._is_silent = incident.kind == "older folder"  # nobody may have seen more
         self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
         for each in world.nodes.values():
-            world.turned.update(each.turned, each.unlisted)
+            world.note_turned(each.turned)
+            world.note_turned(each.unlisted)
         said = set(map(claim_of, world.said))
         to_come = {name: said - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
         self._expected = world.expected({name: to_come[node] for name, node in world.plan.place.items()})
@@ -380,7 +496,7 @@ class Loss:
             assert sink.finals[: len(before)] == before, f"{sink.name} changed what was final"
             in_order = all(ORDER(one) < ORDER(other) for one, other in pairwise(sink.finals))
             assert in_order, f"{sink.name} has a final twice, or out of order"
-            if not sink.watch.is_blind and not sink.lacks:  # nor was any of its former lives told
+            if not sink.watch.is_blind and not sink.lacks and not self._is_silent:  # nor was any of its former lives told
                 _same(sink.finals, world.expected(), f"{sink.name} was not told that changes are missing: its finals")
 
 

@@ -56,6 +56,27 @@ def test_all_events_of_the_batch_are_listed():
     assert unit.statistics().failures == 4
 
 
+class Speechless(Breaking):
+    def snapshot(self):
+        raise KeyError("what it holds")
+
+
+def test_one_that_cannot_say_what_it_holds_stops_and_its_node_goes_on():
+    fragile = Fragile()
+    fragile.start = lambda name, level: Speechless()
+    unit = Unit("Fragile", fragile, 1, Policies(alpha=0.0))
+    unit.push(Delta(items(1)), mark=1, promised=1, is_open=False)
+    state = copy.deepcopy(unit.state())
+    again = Unit("Fragile", fragile, 1, Policies(alpha=0.0))
+    again.restore(state)
+    for each in (unit, again):
+        each.push(Delta(), mark=1, promised=1, is_open=False)
+        assert "what it holds" in each.halted
+        each.push(Delta(items(2)), mark=2, promised=2, is_open=False)
+        assert [failure.cause.id for failure in each.quarantine] == [2]
+        each.state()
+
+
 @pytest.mark.parametrize("key", [2**63, -(2**63), 2**64, 10**20, -(10**20), 2**1023, True, 0, -1])
 def test_a_number_and_the_same_as_a_float_are_one_key(key):
     origin = Origin("Q", 1)

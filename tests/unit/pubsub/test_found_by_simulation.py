@@ -46,12 +46,12 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
     books = Books(())
     gate = Gate(EventTypes(), books.publishers, None, 0)
     key = ("publisher", "p")
-    gate.attach(key, 0)
+    gate.attach(key, 0, 0)
     books.offered(key, Interest(1, raw=["Ping"]))
     books.noted(key, gate.heard(key, Changes(7, {"Ping": END}, []), 1))
     assert books.here.values["Ping"] == END
     gate.sources.leave(key)
-    gate.attach(key, 2)
+    gate.attach(key, 0, 2)
     for seconds in (11, 12, 30):
         gate.stand_in(7 + seconds, [], [], seconds * SECOND)
         assert books.here.values["Ping"] == END
@@ -108,10 +108,10 @@ def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() ->
     broker._books.offered(("publisher", "p"), Interest(1, raw=["Reading"]))
     broker.resumed({})
     broker.settle(0)
-    assert broker._interest.raw == ["Reading"], "it has ten seconds to come back"
+    assert broker._offering.interest.raw == ["Reading"], "it has ten seconds to come back"
     for second in range(1, 13):
         broker.settle(second * SECOND)
-    assert broker._interest.raw == []
+    assert broker._offering.interest.raw == []
     assert broker._gate.sources.types == {"Reading"}, "of those that have left, too, the clock is promised when all is quiet"
 
 

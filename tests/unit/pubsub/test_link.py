@@ -135,6 +135,15 @@ def test_a_held_end_grants_nothing_from_the_start() -> None:
     assert pair.both()[0] == [[b"x"]]
 
 
+def test_what_was_sent_by_the_credit_of_a_former_life_is_let_fall_not_refused() -> None:
+    one, other = Link("p", "publisher", 1, 0, dials=True, lasting=True), Link("a", "node", 9, 0, dials=False)
+    other.held = True
+    one.say_hello(0)
+    other.receive(decode_frame(one.outbox.pop()[0]), [], 0)
+    assert other.receive(Data(1, 1, 0, 0, b"of before"), [], 0) is None
+    assert other.closed is None and other.statistics().frames_in == 0
+
+
 def test_credit_beyond_reason_is_not_used() -> None:
     pair = Pair().opened()
     pair.near.receive(Ack(200, 0, 2**62, 0), [], 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from middleware.clock import SECOND
 from middleware.event import MAX_TS, NEVER
-from middleware.pubsub.sources import SourcePolicy, Sources, agreed_wall
+from middleware.pubsub.sources import UNDECIDED, SourcePolicy, Sources, agreed_wall
 
 IDLE, AHEAD = 100, 1_000
 NAMES = ["a", "b", "c", "d"]
@@ -100,7 +100,7 @@ def test_the_clock_gone_by_is_one_that_somebody_has_and_no_single_liar_moves_it_
         assert agreed_wall(0, [HOURS, HOURS, HOURS, liar], AHEAD) in (0, HOURS)
 
 
-def test_the_clock_is_believed_again_when_it_is_set_or_the_others_leave() -> None:
+def test_the_clock_is_believed_again_when_it_is_set_or_another_agrees_not_when_others_leave() -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
     sources.wall_is(10 * SECOND, 0)
     for name in "ab":
@@ -111,4 +111,20 @@ def test_the_clock_is_believed_again_when_it_is_set_or_the_others_leave() -> Non
     sources.wall_is(10 * SECOND, 0)
     assert sources.behind == HOURS
     sources.leave("b")
+    assert sources.behind == HOURS, "what comes of the other one is in time"
+    sources.told_wall("c", 10 * SECOND, 0)
     assert sources.behind == 0 and sources.limit("a", 0, by_clock=False) == 10 * SECOND + AHEAD
+
+
+def test_a_node_that_has_begun_lately_waits_for_a_second_clock() -> None:
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    assert not sources.is_undecided(0), "nobody has said what time it is"
+    sources.wall_is(10 * SECOND, 0)
+    sources.told_wall("a", 10 * SECOND + HOURS, 0)
+    assert sources.is_undecided(0) and not sources.is_undecided(UNDECIDED)
+    sources.told_wall("b", 10 * SECOND, 0)
+    assert not sources.is_undecided(0) and sources.behind == 0
+    other = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    other.wall_is(10 * SECOND, 0)
+    other.told_wall("a", 10 * SECOND, 0)
+    assert not other.is_undecided(0), "one that agrees is enough"
