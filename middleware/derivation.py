@@ -37,7 +37,7 @@ class Derivation:
     def __init__(self, name: str, detector: Detector, level: int, key: Any = None) -> None:
         self._name = name
         self._level = level
-        self._publishes = frozenset(detector.publishes)
+        self._publishes = detector.publishes
         self._backdate = detector.backdate
         self._timed = detector.identity == "time"
         self._origin = stable_hash(name if key is None else f"{name}\0{canonical(key)!r}")

@@ -9,7 +9,7 @@ withdraws what it matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
@@ -22,6 +22,7 @@ from detectors.expressions.types import REALS
 from detectors.outcomes import difference
 from middleware.change import Delta
 from middleware.event import END, NEVER, Event
+from middleware.later import Later
 from middleware.operator import Operation, Operator, Origin
 
 LEAST_PURGE = 1024
@@ -115,7 +116,7 @@ class _Join(Operation):
         return self._pairs.keys
 
     def snapshot(self) -> Any:
-        sides = [[(key, packed(events)) for key, events in self._pairs.content(is_left)] for is_left in (True, False)]
+        sides = [Later(_plain, self._pairs.content(is_left)) for is_left in (True, False)]
         return sides, self._emitted, self._changed
 
     def restore(self, state: Any) -> None:
@@ -124,7 +125,8 @@ class _Join(Operation):
         for content, (is_left, event_type, _) in zip(sides, self._sides, strict=True):
             unpack = unpacker(event_type)
             for key, rows in content:
-                self._pairs.insert(is_left, [key] * len(rows), unpack(rows))
+                events = unpack(rows)
+                self._pairs.insert(is_left, [key] * len(events), events)
 
 
 class PairJoin(_Join):
@@ -187,7 +189,7 @@ class MomentJoin(_Join):
         return due
 
     def snapshot(self) -> Any:
-        waiting = packed(result for results in self._waiting.values() for result in results.values())
+        waiting = Later(packed, [result for results in self._waiting.values() for result in results.values()])
         return super().snapshot(), waiting
 
     def restore(self, state: Any) -> None:
@@ -215,3 +217,7 @@ def _entering(side: Side, variable: str) -> str:
     key = code[1:-2] if len(side.keys) == 1 else code
     some = f"    events = [{variable} for {variable} in events if {' and '.join(tests)}]\n" if tests else ""
     return f"def made(events):\n{some}    return [{key} for {variable} in events], events\n"
+
+
+def _plain(content: list[tuple[Any, list[Event]]]) -> Iterator[Any]:
+    return ((key, packed(events)) for key, events in content)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from detectors.cql.changes import packed
 from detectors.cql.trees import Prefix, Trees
 from detectors.splicing import put_in, take_out
 from middleware.event import ORDER, Event, Order
 
 WindowKey = Any
 """What orders the windows of a partition: a boundary, or the place of a tuple."""
+
+
+TimelineState = tuple[list[Event], int, int | None, int | None, dict[WindowKey, list[Event]], tuple[Event, list[Any]] | None]
+"""Events, gone, anchor, clock before the first, published, prefix."""
 
 
 class Timeline:
@@ -163,20 +168,29 @@ class Timeline:
                 del self.published[key]
             self.keys = sorted(self.published)
 
-    def state(self, pack: Callable[[Iterable[Event]], Any]) -> tuple[Any, ...]:
-        """All of it as plain values."""
-        published = [(key, pack(results)) for key, results in self.published.items()]
-        return pack(self.events), self.gone, self.anchor, self._clock_before, published
+    def state(self) -> TimelineState:
+        """All of it as it is now."""
+        prefix = self.prefix
+        held = None if prefix is None else (prefix.first, prefix.partials)
+        return self.events.copy(), self.gone, self.anchor, self._clock_before, self.published.copy(), held
 
     def restore(
         self, state: tuple[Any, ...], unpack: Callable[[Any], list[Event]], unpack_results: Callable[[Any], list[Event]]
     ) -> None:
-        """Become what gave ``state``."""
-        packed, self.gone, self.anchor, self._clock_before, published = state
-        self.events = unpack(packed)
+        """Become what gave ``state``, of which ``plain`` made plain values; but for the prefix."""
+        rows, self.gone, self.anchor, self._clock_before, published = state
+        self.events = unpack(rows)
         self.orders = list(map(ORDER, self.events))
         self.clocks = []
         if self._clock_of is not None:
             self._set_clocks(0)
         self.published = {key: unpack_results(results) for key, results in published}
         self.keys = sorted(self.published)
+
+
+def plain(states: list[tuple[Any, TimelineState]]) -> Iterator[Any]:
+    """Timelines by key, as plain values."""
+    for key, (events, gone, anchor, clock, published, prefix) in states:
+        windows = [(window, packed(results)) for window, results in published.items()]
+        held = None if prefix is None else (packed([prefix[0]]), prefix[1])
+        yield key, (packed(events), gone, anchor, clock, windows), held

@@ -7,17 +7,18 @@ from heapq import heappop, heappush
 from typing import Any
 
 from detectors.cql import trees
-from detectors.cql.changes import packed, unpacker
+from detectors.cql.changes import unpacker
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
 from detectors.cql.relation import evaluation, key_code, single_result
 from detectors.cql.stepped import SteppedQuery, can_run
-from detectors.cql.timeline import Timeline
+from detectors.cql.timeline import Timeline, plain
 from detectors.cql.windows import Measure, Shape
 from detectors.outcomes import difference
 from middleware.change import Delta
 from middleware.derivation import canonical
 from middleware.event import END, NEVER, Event
+from middleware.later import Later
 from middleware.operator import Operation, Operator, Origin
 
 LEAST_PURGE = 256
@@ -229,14 +230,9 @@ class WindowedOperation(Operation):
         return len(self._timelines)
 
     def snapshot(self) -> Any:
-        timelines = [(key, timeline.state(packed), self._prefix_state(timeline)) for key, timeline in self._timelines.items()]
+        timelines = Later(plain, [(key, timeline.state()) for key, timeline in self._timelines.items()])
         due = [(boundary, list(keys)) for boundary, keys in self._due.items()]
         return timelines, due, self._emitted, self._final, self._held, self._changed
-
-    @staticmethod
-    def _prefix_state(timeline: Timeline) -> Any:
-        prefix = timeline.prefix
-        return None if prefix is None else (packed([prefix.first]), prefix.partials)
 
     def restore(self, state: Any) -> None:
         timelines, due, self._emitted, self._final, self._held, self._changed = state

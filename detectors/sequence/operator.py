@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from middleware import native
 from middleware.change import Delta
 from middleware.errors import DetectorError
 from middleware.event import IDENTITY, NEVER, Event, EventType, type_name
+from middleware.later import Later
 from middleware.operator import Operation, Operator, Origin, described
 
 
@@ -170,8 +171,7 @@ class SequenceOperation(Operation):
 
     def snapshot(self) -> Any:
         """Type names and values of the events held, the time, and failures that are not final yet."""
-        unique = {IDENTITY(event): event for event in self._core.events()}
-        held = [(self._plan.types.index(event.__class__), astuple(event)) for event in unique.values()]
+        held = Later(_rows, self._core.events(), self._plan.types)
         types = (*self._plan.types, self._plan.result)
         failures = [(types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()]
         return held, failures, self._emitted, self._final
@@ -184,3 +184,9 @@ class SequenceOperation(Operation):
         self.failures = {}
         for number, values, text in failures:
             self.fail(unchecked(types[number], values), text)
+
+
+def _rows(events: list[Event], types: Sequence[EventType]) -> list[tuple[int, tuple[Any, ...]]]:
+    """Numbers of their types and values, of each event once."""
+    unique = {IDENTITY(event): event for event in events}
+    return [(types.index(event.__class__), astuple(event)) for event in unique.values()]

@@ -6,16 +6,17 @@ What was published is never stored: it follows from what the windows held, and i
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from detectors.outcomes import difference, packed, unpacked, withheld
 from detectors.window.agenda import Agenda
-from detectors.window.content import Content, Entry
+from detectors.window.content import Content, Entry, Values
 from detectors.window.kinds import Window, following
 from middleware.change import Delta
 from middleware.derivation import canonical
 from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
+from middleware.later import Later
 from middleware.operator import Operation, Origin
 
 if TYPE_CHECKING:
@@ -187,17 +188,14 @@ class WindowsOperation(Operation):
     # Checkpoints.
 
     def snapshot(self) -> Any:
-        contents = {
-            key: (self._shown[key], content.dropped, [Entry(order, content.values[order]) for order in content.orders])
-            for key, content in self._contents.items()
-        }
-        return contents, self._upto, packed(self.failures, self._plan.result)
+        contents = [(key, self._shown[key], content.dropped, content.values.copy()) for key, content in self._contents.items()]
+        return Later(_written, contents), self._upto, packed(self.failures, self._plan.result)
 
     def restore(self, state: Any) -> None:
         contents, self._upto, failures = state
         self.failures = unpacked(failures, self._plan.result)
         self._contents, self._shown, self._due, self._old, self._held = {}, {}, Agenda(), Agenda(), 0
-        for key, (shown, dropped, entries) in contents.items():
+        for key, (shown, dropped, entries) in dict(contents).items():
             content = self._contents[key] = self._kind.content(self._monoids)
             self._shown[key] = shown
             content.dropped = dropped
@@ -213,3 +211,8 @@ def _of(found: dict[Any, Changes], key: Any) -> Changes:
     if changes is None:
         changes = found[key] = Changes()
     return changes
+
+
+def _written(contents: list[tuple[Any, Any, int, dict[Order, Values]]]) -> Iterator[Any]:
+    for key, shown, dropped, values in contents:
+        yield key, (shown, dropped, [Entry(order, values[order]) for order in sorted(values)])

@@ -1,23 +1,36 @@
-"""A checkpoint in pieces: the first has all that is small, the others lanes by key, a few at a time.
+"""A checkpoint in pieces: first the state that is one whole, a little at a time, then lanes by key, a few at a time.
 
-All of them show the state at the end of one record, however many steps are taken in between. Each piece carries a checksum
-over itself and the pieces before it, and the last one says so: what is damaged, missing or from elsewhere is found.
+All of them show the state at the end of one record, however many steps are taken in between: what the whole is made of shares
+nothing with what goes on, and lanes are copied when they are touched. Each piece carries a checksum over itself and the pieces
+before it, and the last one says so: what is damaged, missing or from elsewhere is found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from io import BytesIO
+from typing import Any, Protocol
 
 import msgspec
 import xxhash
 
-from middleware.durability.frozen import decode_state, encode_state, known_events, read_head, uncollected, written_head
+from middleware.durability.frozen import (
+    decode_state,
+    encode_state,
+    known_events,
+    read_head,
+    uncollected,
+    write_state,
+    written_head,
+)
 from middleware.errors import StateError
 from middleware.event import EventTypes
 
 _SUM = 8
-_MORE, _LAST = b"\0", b"\1"
+_LANES, _LAST, _WHOLE = b"\0", b"\1", b"\2"
+
+_LANE = 256
+"""Bytes of the whole that go with so many lanes: about as long as it takes to write one down."""
 
 _ADVICE = (
     "see that the disk is sound; start the node with --rebuild to take its whole log again, or, if the log does not reach back "
@@ -45,31 +58,80 @@ class Piece(msgspec.Struct):
 
 def whole(data: bytes) -> list[bytes]:
     """The pieces of a checkpoint that was written as one (format 2 of the log): it reads as a first piece that has all."""
-    total = _summed(0, _MORE, data)
+    total = _summed(0, _WHOLE, data)
     last = _summed(total, _LAST, b"")
-    return [total.to_bytes(_SUM, "big") + _MORE + data, last.to_bytes(_SUM, "big") + _LAST]
+    return [total.to_bytes(_SUM, "big") + _WHOLE + data, last.to_bytes(_SUM, "big") + _LAST]
+
+
+class Bytes(Protocol):
+    """Bytes that are made as they are asked for."""
+
+    def take(self, size: int) -> bytes:
+        """The next of them, about so many; none at the end."""
+        ...
+
+
+Slicing = Callable[[Callable[[Any], None]], Bytes]
+"""What a function writes to the file that it is given, made as it is asked for."""
+
+
+class AtOnce:
+    """The plain ``Slicing``: all is written when the first bytes are asked for."""
+
+    def __init__(self, write: Callable[[Any], None]) -> None:
+        self._write: Callable[[Any], None] | None = write
+
+    def take(self, size: int) -> bytes:
+        """All of them, then none."""
+        write, self._write = self._write, None
+        file = BytesIO()
+        if write is not None:
+            write(file)
+        return file.getvalue()
 
 
 class Begun:
-    """A checkpoint that is being made. ``parts``: gives the next of what there is by key, about so many; nothing at the end."""
+    """A checkpoint that is being made.
+
+    ``state``
+        the whole: it may share nothing with what goes on that ever changes.
+    ``parts``
+        gives the next of what there is by key, about so many; nothing at the end.
+    """
 
     def __init__(
-        self, number: int, state: Any, parts: Callable[[int], Any], types: EventTypes, known: Mapping[str, str]
+        self,
+        number: int,
+        state: Any,
+        parts: Callable[[int], Any],
+        types: EventTypes,
+        known: Mapping[str, str],
+        slicing: Slicing = AtOnce,
     ) -> None:
         self._number, self._parts, self._types = number, parts, types
         self._part = self._sum = 0
-        self._head = written_head(types, known) + encode_state(state, types)
-
-    def first(self) -> Piece:
-        """The first piece, to be taken before the next step."""
-        head, self._head = self._head, b""
-        return self._piece(_MORE, head)
+        self._head = written_head(types, known)
+        self._whole: Bytes | None = slicing(lambda file: write_state(state, file, types))
 
     def next(self, count: int) -> Piece:
-        """The next piece: at most so many lanes. O(lanes and what they hold)."""
+        """The next piece: at most so many lanes, or about as much of the whole. O(what is in it).
+
+        The first one has next to nothing in it.
+        """
         with uncollected():
-            parts = self._parts(count)
-            return self._piece(_MORE, encode_state(parts, self._types)) if parts else self._piece(_LAST, b"")
+            return self._piece(*self._next(count))
+
+    def _next(self, count: int) -> tuple[bytes, bytes]:
+        """Kind and body of it. All that was made on the way is gone when it returns, and no collection looks at it."""
+        if self._head:
+            head, self._head = self._head, b""
+            return _WHOLE, head
+        if self._whole is not None:
+            if data := self._whole.take(count * _LANE):
+                return _WHOLE, data
+            self._whole = None
+        parts = self._parts(count)
+        return (_LANES, encode_state(parts, self._types)) if parts else (_LAST, b"")
 
     def _piece(self, kind: bytes, body: bytes) -> Piece:
         self._sum = _summed(self._sum, kind, body)
@@ -92,24 +154,31 @@ class Stored:
         self.known = known_events(self._head, types)
 
     def state(self) -> Any:
-        """What the first piece has."""
+        """The whole."""
         head, self._head = self._head, b""
         return decode_state(read_head(head), self._types)
 
     def parts(self) -> Iterator[Any]:
-        """What the others have, once, in order."""
+        """What there is by key, once, in order."""
         for body in self._bodies:
             yield decode_state(body, self._types)
 
 
 def bodies(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What the pieces hold, each once it is known to be what was written."""
-    total, kind, number = 0, _MORE, 0
+    """What the pieces hold, each once it is known to be what was written; those of the whole as one."""
+    total, number = 0, 0
+    whole: list[bytes] = []
     for number, piece in enumerate(pieces, 1):
         kind, body = piece[_SUM : _SUM + 1], piece[_SUM + 1 :]
         total = _summed(total, kind, body)
         if int.from_bytes(piece[:_SUM], "big") != total:
             raise StateError(f"the checkpoint is damaged in piece {number}: {_ADVICE}")
+        if kind == _WHOLE:
+            whole.append(body)
+            continue
+        if whole:
+            yield b"".join(whole)
+            whole.clear()
         if kind == _LAST:
             return
         yield body

@@ -14,7 +14,7 @@ import msgspec
 
 from middleware.change import Batch, Delta
 from middleware.clock import SECOND
-from middleware.durability.checkpoint import Begun, Piece
+from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
 from middleware.durability.frozen import uncollected
 from middleware.event import EventTypes
 from middleware.pubsub.effects import Closed, Effects
@@ -65,7 +65,10 @@ class Recoverable(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that it needs to go on, but for what there is by key, of which there may be much: ``parts`` gives that."""
+        """All that it needs to go on, but for what there is by key, of which there may be much: ``parts`` gives that.
+
+        It is written down in the course of later steps, so it may share nothing with the processor that ever changes.
+        """
         ...
 
     def parts(self, count: int) -> Mapping[str, Any]:
@@ -128,6 +131,8 @@ class Core:
         the next step begins a checkpoint; one that is not complete is given up.
     ``stalled``
         whether something waits for the disk.
+    ``slicing``
+        how what a checkpoint writes is made a little at a time.
     """
 
     def __init__(
@@ -138,11 +143,12 @@ class Core:
         types: EventTypes,
         turned: Iterable[Turned] = (),
         known: Mapping[str, str] | None = None,
+        slicing: Slicing = AtOnce,
     ) -> None:
         self.broker, self.journal, self.processor = broker, journal, processor
         self.checkpoint_due = False
         self._begun: Begun | None = None
-        self._types, self._known = types, known or {}
+        self._types, self._known, self._slicing = types, known or {}, slicing
         self._held: deque[tuple[int, Effects]] = deque()
         self._owed = list(turned)
         self._halted: set[str] = set()  # as this life has noted it: in replay they may have stopped sooner than in the last one
@@ -233,11 +239,12 @@ class Core:
             units = self.processor.state() if self.processor is not None else {}
             state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
             parts = self.processor.parts if self.processor is not None else _nothing
-            self._begun = Begun(self.journal.number, state, parts, self._types, self._known)
-        return self._begun.first()
+            self._begun = Begun(self.journal.number, state, parts, self._types, self._known, self._slicing)
+        return self.go_on(0)
 
     def go_on(self, count: int) -> Piece:
-        """The next piece of the checkpoint that was begun, with so many lanes in it at most; to be stored behind all before."""
+        """The next piece of the checkpoint that was begun: at most so many lanes, or about as much of the rest. To be stored
+        behind all before."""
         assert self._begun is not None, "no checkpoint was begun"
         piece = self._begun.next(count)
         if piece.is_last:

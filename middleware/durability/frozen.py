@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import islice
 from types import FunctionType
 from typing import Any
 
@@ -22,6 +23,7 @@ from msgspec.structs import astuple
 from middleware.detector import fields_of
 from middleware.errors import StateError
 from middleware.event import Event, EventType, EventTypes, type_name
+from middleware.later import Later
 
 _LENGTH = 8
 _fields = msgspec.msgpack.Decoder(dict[str, str]).decode
@@ -56,7 +58,7 @@ def known_events(data: bytes, types: EventTypes) -> dict[str, str]:
 def encode_state(state: Any, types: EventTypes) -> bytes:
     """The bytes of a state. Raises StateError if something in it cannot be pickled. O(size)."""
     data = BytesIO()
-    _dump(state, data, types)
+    write_state(state, data, types)
     return data.getvalue()
 
 
@@ -77,9 +79,10 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _dump(state: Any, data: BytesIO, types: EventTypes) -> None:
+def write_state(state: Any, file: Any, types: EventTypes) -> None:
+    """Write what ``encode_state`` gives to a file, 64 KiB at a time."""
     try:
-        _Pickler(data, types).dump(state)
+        _Pickler(file, types).dump(state)
     except Exception as error:
         raise StateError(
             f"the state cannot be written down: {error}; a detector that holds such things needs snapshot()"
@@ -112,12 +115,41 @@ def _named_type(name: str) -> EventType:
     raise StateError(f"{name} is for a codec to look up")  # the unpickler puts its registry in the place of this function
 
 
+_TOGETHER = 256
+"""Items of a ``Later`` that are pickled together: a pickler keeps all that it has written till its end."""
+
+
+class _Read(list[Any]):
+    """What was a ``Later``, as it is read."""
+
+    def __init__(self, types: EventTypes) -> None:
+        super().__init__()
+        self._types = types
+
+    def extend(self, chunks: Iterable[bytes]) -> None:
+        for chunk in chunks:
+            super().extend(decode_state(chunk, self._types))
+
+    def append(self, chunk: bytes) -> None:
+        self.extend([chunk])
+
+
+def _read() -> _Read:
+    raise StateError("a list that was made later is for an unpickler to make")  # as above
+
+
+def _written(items: Later, types: EventTypes) -> Iterator[bytes]:
+    rest = iter(items)
+    while together := list(islice(rest, _TOGETHER)):
+        yield encode_state(together, types)
+
+
 _BY_VALUE = (type, FunctionType)
 """What cloudpickle writes down by value where it cannot be imported."""
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, file: BytesIO, types: EventTypes) -> None:
+    def __init__(self, file: Any, types: EventTypes) -> None:
         self.dispatch_table = dict(cloudpickle.Pickler.dispatch_table)  # its own is a chain of them in Python: slow
         super().__init__(file, protocol=5)  # which takes the table, so that comes first
         self._types = types
@@ -127,6 +159,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         kind = item.__class__
         if issubclass(kind, Event):
             return _event, (kind, *astuple(item))
+        if kind is Later:
+            return _read, (), None, _written(item, self._types)
         if not issubclass(kind, _BY_VALUE):
             return NotImplemented
         if isinstance(item, type) and issubclass(item, Event):
@@ -144,4 +178,6 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module == __name__ and name == "_named_type":
             return self._types.__getitem__
+        if module == __name__ and name == "_read":
+            return lambda: _Read(self._types)
         return super().find_class(module, name)

@@ -332,7 +332,7 @@ class Hierarchy:
         """All that the units need to go on in another process, but for lanes by key: those come from ``parts``, as they are
         now. See ``Unit.state``."""
         units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
-        return {"units": units, "code": self.code, "clock": self.clock, "promised": self._promised}
+        return {"units": units, "code": self.code, "clock": self.clock, "promised": dict(self._promised)}
 
     def parts(self, count: int) -> dict[str, list[KeyedLane]]:
         """The next lanes by unit, at most ``count`` in all, as they were when ``state`` was called; none if that was all."""

@@ -188,7 +188,7 @@ class LocalClock:
 
     def state(self) -> dict[str, Any]:
         """clk, what is pending, and all that the policy has learnt, as plain values. To be taken between two batches."""
-        policy = {name: getattr(self.policy, name) for name in self.policy.learnt}
+        policy = {name: copy(getattr(self.policy, name)) for name in self.policy.learnt}
         return {"clk": self.clk, "within": self.within, "pending": self._pending, "policy": policy}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from middleware.change import Delta
 from middleware.event import END, NEVER, TS, Event
+from middleware.later import Later
 from middleware.operator import Operator
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
@@ -32,8 +33,9 @@ _MANY = 64
 class Standing:
     """What an operation has published and is not final: changes are kept as they go out, and netted when that is asked."""
 
-    def __init__(self, results: Sequence[Event] = ()) -> None:
-        self._changes = [(END, Delta(list(results)))] if results else []
+    def __init__(self, results: Iterable[Event] = ()) -> None:
+        kept = list(results)
+        self._changes = [(END, Delta(kept))] if kept else []
         self._due = _MANY
 
     def note(self, out: Delta, final: int) -> None:
@@ -45,16 +47,22 @@ class Standing:
             self._due = 2 * len(self._changes) + _MANY
 
     def above(self, final: int) -> list[Event]:
-        """The results later than ``final``; the others are forgotten. O(changes)."""
-        results: dict[int, Event] = {}
-        for _, changes in self._changes:
-            for event in changes.retracts:
-                results.pop(event.id, None)
-            results.update((new.id, new) for _, new in changes.revises)
-            results.update((event.id, event) for event in changes.inserts)
-        standing = [event for event in results.values() if event.ts > final]
-        self._changes = [(max(map(TS, standing), default=final), Delta(standing))]
-        return standing
+        """The results later than ``final``. O(changes)."""
+        return _standing(self._changes, final)
+
+    def state(self, final: int) -> Later:
+        """The same, to be found out later."""
+        return Later(_standing, self._changes.copy(), final)
+
+
+def _standing(noted: list[tuple[int, Delta]], final: int) -> list[Event]:
+    results: dict[int, Event] = {}
+    for _, changes in noted:
+        for event in changes.retracts:
+            results.pop(event.id, None)
+        results.update((new.id, new) for _, new in changes.revises)
+        results.update((event.id, event) for event in changes.inserts)
+    return [event for event in results.values() if event.ts > final]
 
 
 class OperatorLane:
@@ -175,15 +183,15 @@ class OperatorLane:
         return failures
 
     def state(self, final: int) -> tuple[Any, ...]:
-        """All that the operation needs to go on in another process. To be encoded before it runs on."""
+        """All that the operation needs to go on in another process."""
         operation = None
         if self.stopped is None:
             try:
                 operation = self._operation.snapshot()
             except Exception:  # the node goes on: it stops as if it had raised at the next event
                 self.stopped = traceback.format_exc(limit=-8)
-        results = self._results.above(self._told[1])
-        return operation, self._operation.failures, self.stopped, results, self._told, self._now, self._before
+        results = self._results.state(self._told[1])
+        return operation, dict(self._operation.failures), self.stopped, results, self._told, self._now, self._before
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the lane that gave ``state``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from itertools import compress, repeat, takewhile
 from operator import is_not
@@ -562,11 +563,11 @@ class Unit:
         """All that the unit needs to go on in another process, as values that can be pickled, but for its lanes by key: those
         come from ``part``, as they are now. O(events that wait, and that a detector without key holds).
 
-        It shares what it holds with the unit: encode it before the next ``push``.
+        It shares nothing with the unit that ever changes.
         """
         self._look()
         self.quarantine += self._lanes.purge(self.final)
-        own = {name: getattr(self, name) for name in _STATE}
+        own = {name: copy(getattr(self, name)) for name in _STATE}
         return own | {"clock": self.clock.state(), "lanes": self._lanes.state(self.final)}
 
     def part(self, count: int) -> list[KeyedLane]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from copy import copy
 from typing import Any, Final
 
 from middleware.event import END, NEVER
@@ -174,7 +175,9 @@ class Books:
     def state(self) -> dict[str, Any]:
         """All of it as plain values."""
         promises = [each.state() for each in (self.everywhere, self.here, self.elsewhere)]
-        return {"promises": promises, "plain": {name: getattr(self, name) for name in _PLAIN}, "eras": self.eras.state()}
+        plain = {name: copy(getattr(self, name)) for name in _PLAIN}
+        plain["ever"] = {key: set(names) for key, names in self.ever.items()}
+        return {"promises": promises, "plain": plain, "eras": self.eras.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become the books that gave ``state``."""

@@ -453,15 +453,15 @@ class Journal:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of the journal, at a step's end."""
-        readers = {peer: astuple(reader) for peer, reader in self.readers.items()}
+        readers = {peer: (*astuple(reader)[:-1], reader.commits.copy()) for peer, reader in self.readers.items()}
         return {
             "position": self.position,
             "number": self.number,
-            "finals": self._finals,
+            "finals": dict(self._finals),
             "readers": readers,
             "gathers": self.gathers,
             "line": self.line,
-            "former": self.former,
+            "former": dict(self.former),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -14,34 +14,31 @@ class Intervals:
     """A set of integers as sorted, disjoint, non-touching half-open intervals.
 
     Adding at the end of the last interval is O(1); elsewhere O(log gaps) to find, O(gaps) to insert.
+    ``bounds``: where they start and where they stop.
     """
 
-    __slots__ = ("_starts", "_stops")
+    __slots__ = ("bounds", "owner")
 
-    def __init__(self, starts: Iterable[int] = (), stops: Iterable[int] = ()) -> None:
-        self._starts = list(starts)
-        self._stops = list(stops)
+    def __init__(self, starts: Iterable[int] = (), stops: Iterable[int] = (), owner: object = None) -> None:
+        self.bounds = list(starts), list(stops)
+        self.owner = owner
 
     def __contains__(self, number: int) -> bool:
-        at = bisect_right(self._starts, number) - 1
-        return at >= 0 and number < self._stops[at]
+        return self.overlaps(number, number)
 
     def __len__(self) -> int:
         """How many intervals, which is what the memory goes by."""
-        return len(self._starts)
-
-    def bounds(self) -> tuple[list[int], list[int]]:
-        """Where the intervals start and stop."""
-        return self._starts, self._stops
+        return len(self.bounds[0])
 
     def overlaps(self, first: int, last: int) -> bool:
         """Whether any number of first..last is in the set."""
-        at = bisect_right(self._starts, last) - 1
-        return at >= 0 and first < self._stops[at]
+        starts, stops = self.bounds
+        at = bisect_right(starts, last) - 1
+        return at >= 0 and first < stops[at]
 
     def add(self, number: int) -> bool:
         """Add a number; False if it was there."""
-        starts, stops = self._starts, self._stops
+        starts, stops = self.bounds
         if stops and stops[-1] == number:
             stops[-1] = number + 1
             return True
@@ -57,7 +54,7 @@ class Intervals:
 
     def add_run(self, first: int, last: int) -> None:
         """Add first..last, none of which may be in the set."""
-        starts, stops, stop = self._starts, self._stops, last + 1
+        (starts, stops), stop = self.bounds, last + 1
         at = bisect_right(starts, first)
         joins_left = at > 0 and stops[at - 1] == first
         joins_right = at < len(starts) and starts[at] == stop
@@ -73,18 +70,21 @@ class Intervals:
             stops.insert(at, stop)
 
     def _check(self) -> None:
-        assert len(self._starts) == len(self._stops)
-        flat = [bound for pair in zip(self._starts, self._stops, strict=True) for bound in pair]
+        flat = [bound for pair in zip(*self.bounds, strict=True) for bound in pair]
         assert all(low < high for low, high in pairwise(flat)), flat
 
 
 class SeenIds:
-    """The identities (source, id) that have been seen."""
+    """The identities (source, id) that have been seen.
 
-    __slots__ = ("_sources",)
+    What ``state`` gave stays as it was: intervals that are in it are copied when they are first added to.
+    """
+
+    __slots__ = ("_owner", "_sources")
 
     def __init__(self) -> None:
         self._sources: dict[str, Intervals] = {}
+        self._owner = object()  # of what is in no state
 
     def __contains__(self, identity: tuple[str, int]) -> bool:
         intervals = self._sources.get(identity[0])
@@ -93,15 +93,16 @@ class SeenIds:
     def add(self, source: str, number: int) -> bool:
         """Add an identity; False if it had been seen."""
         intervals = self._sources.get(source)
-        if intervals is None:
-            intervals = self._sources[source] = Intervals()
+        if intervals is None or intervals.owner is not self._owner:
+            intervals = self.of(source)
         return intervals.add(number)
 
     def of(self, source: str) -> Intervals:
-        """The ids of one source that have been seen."""
+        """The ids of one source that have been seen, to be added to before the next ``state``. O(1), or O(gaps) behind one."""
         intervals = self._sources.get(source)
-        if intervals is None:
-            intervals = self._sources[source] = Intervals()
+        if intervals is None or intervals.owner is not self._owner:
+            starts, stops = intervals.bounds if intervals is not None else ((), ())
+            intervals = self._sources[source] = Intervals(starts, stops, self._owner)
         return intervals
 
     def add_runs(self, runs: list[Run]) -> bool:
@@ -114,19 +115,17 @@ class SeenIds:
             if first > last or (intervals is not None and intervals.overlaps(first, last)):
                 return False
         for source, first, last in runs:
-            intervals = sources.get(source)
-            if intervals is None:
-                intervals = sources[source] = Intervals()
-            intervals.add_run(first, last)
+            self.of(source).add_run(first, last)
         return True
 
     def state(self) -> dict[str, tuple[list[int], list[int]]]:
-        """By source, where its intervals start and stop, for ``restore``. O(gaps)."""
-        return {source: intervals.bounds() for source, intervals in self._sources.items()}
+        """By source, where its intervals start and stop, for ``restore``. O(sources)."""
+        self._owner = object()
+        return {source: intervals.bounds for source, intervals in self._sources.items()}
 
     def restore(self, state: Mapping[str, tuple[list[int], list[int]]]) -> None:
         """Become the set that gave ``state``."""
-        self._sources = {source: Intervals(*bounds) for source, bounds in state.items()}
+        self._sources = {source: Intervals(*bounds, self._owner) for source, bounds in state.items()}
 
     def gaps(self) -> int:
         """How many intervals are kept, over all sources."""

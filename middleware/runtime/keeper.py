@@ -9,10 +9,13 @@ import structlog
 from middleware.change import Batch
 from middleware.clock import MILLISECOND, SECOND
 from middleware.durability.core import Core, Doings, Recoverable
+from middleware.durability.frozen import uncollected
 from middleware.durability.recovery import Recovered, recover
 from middleware.errors import DetectorError, StateError
 from middleware.event import EventTypes
 from middleware.pubsub.lasting import LastingBroker
+from middleware.runtime.calm import spare
+from middleware.runtime.slices import Slices
 from middleware.runtime.store import Store
 
 TARGET = 10 * SECOND
@@ -27,8 +30,8 @@ _SHARE = 20
 _SLICE = 2 * MILLISECOND
 """How long a step works on a checkpoint, about."""
 
-_MOST = 4_096
-"""Lanes in a piece at the most."""
+_FEW, _MOST = 16, 4_096
+"""Lanes in the first piece, and in one at the most."""
 
 _PATIENCE = 5 * SECOND
 
@@ -61,12 +64,12 @@ class Keeper:
             log = _log.warning if self.recovered.unreadable else _log.info
             log("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
         self.worked = spent
-        self._core = Core(broker, journal, processor, types, self.recovered.turned, self.recovered.known)
+        self._core = Core(broker, journal, processor, types, self.recovered.turned, self.recovered.known, Slices)
         self._core.checkpoint_due = self._at_once = self.recovered.changed
         self._broker, self._store, self._journal = broker, store, journal
         self._outrun = ""
         self._checkpointed, self._cost, self._logged = start, 0, 0
-        self._count = 16  # lanes in the next piece
+        self._count = _FEW
         if store.lacks:
             broker.lost_log(journal.position if store.lacks == "end" else 0)
         broker.publish(correction, time.monotonic_ns())
@@ -97,17 +100,23 @@ class Keeper:
 
     def _write(self, now: int) -> Doings:
         """Settle the step and write its record, with which a checkpoint may begin."""
-        begins = self._core.checkpoint_due
-        doings = self._core.settle(now)
-        if begins:
-            self._cost = time.monotonic_ns() - now
-            self.worked = self._logged = 0
+        doings = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
         for write in doings.writes:
             while self._at_once and self._core.checkpointing:  # no record without what tells with which code it was made
                 write.pieces.append(self._core.go_on(_MOST))
             self._at_once = False
             self._logged += write.size
             self._store.write(write)
+        return doings
+
+    def _begin(self, now: int) -> Doings:
+        """Settle the step, and begin a checkpoint as of its end. No collection looks at what that takes."""
+        with uncollected():
+            doings = self._core.settle(now)
+            spare()
+        self._cost = time.monotonic_ns() - now
+        self.worked = self._logged = 0
+        self._count = _FEW
         return doings
 
     def _go_on(self, count: int) -> None:

@@ -180,7 +180,7 @@ class Reporter:
         return self.hierarchy.halt(names)
 
     def state(self) -> dict[str, Any]:
-        return self.hierarchy.state() | {"late": self._late}
+        return self.hierarchy.state() | {"late": {name: late.copy() for name, late in self._late.items()}}
 
     @property
     def code(self) -> dict[str, Any]:

@@ -102,7 +102,8 @@ def _timed(deltas: list[Delta], generator: Random) -> list[Moment]:
 def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int] = (), level: int = 1) -> list[Event]:
     """Run an operator through a history; returns its results in total order.
 
-    At the moments in ``restarts`` it is replaced by a new one in the restored state. Raises AssertionError where a promise
+    At the moments in ``restarts`` it is replaced by a new one in the restored state, which is written down once the old one has
+    gone on. Raises AssertionError where a promise
     is broken: a result changed that was final, a change that does not name what was published last, no stamp.
     """
     operation = operator.start("Tested", level)
@@ -110,7 +111,7 @@ def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int
     promised = NEVER
     for number, moment in enumerate(moments):
         if number in restarts:
-            operation = _restarted(operator, operation, level)
+            operation = _restarted(operator, operation, moment, level)
         given = Delta(list(moment.delta.inserts), [], list(moment.delta.retracts))
         out = operation.apply(given, moment.emitted, moment.final)
         assert given == moment.delta, "the operation changed its input"
@@ -130,8 +131,10 @@ def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int
     return sorted(published.values(), key=ORDER)
 
 
-def _restarted(operator: Operator, operation: Operation, level: int) -> Operation:
-    state = pickle.loads(pickle.dumps(operation.snapshot()))
+def _restarted(operator: Operator, operation: Operation, moment: Moment, level: int) -> Operation:
+    snapshot = operation.snapshot()
+    operation.apply(Delta(list(moment.delta.inserts), [], list(moment.delta.retracts)), moment.emitted, moment.final)
+    state = pickle.loads(pickle.dumps(snapshot))
     fresh = operator.start("Tested", level)
     fresh.restore(state)
     return fresh

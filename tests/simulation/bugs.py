@@ -152,6 +152,11 @@ def checkpoint_forgets_ids_seen(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
+def checkpoint_goes_on_taking_ids_seen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SeenIds, "state", lambda self: {source: ids.bounds for source, ids in self._sources.items()})
+
+
+@bug
 def checkpoint_forgets_revisions_made(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ChangedEvents, "state", lambda self: {})
 

@@ -50,14 +50,12 @@ pub struct Detector {
     instance: Py<PyAny>,
     /// Turns what it returns into events with an identity.
     derive: Py<PyAny>,
-    /// The bound method; None if the detector is stopped.
-    on_event: Option<Py<PyAny>>,
+    is_stopped: bool,
 }
 
 impl Detector {
-    pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>) -> PyResult<Self> {
-        let on_event = instance.getattr(intern!(instance.py(), "on_event"))?;
-        Ok(Self { instance: instance.unbind(), derive, on_event: Some(on_event.unbind()) })
+    pub fn new(instance: Py<PyAny>, derive: Py<PyAny>) -> Self {
+        Self { instance, derive, is_stopped: false }
     }
 
     /// Run an event; returns the events derived, in a list, if there are any.
@@ -85,16 +83,16 @@ impl Detector {
 
     #[inline]
     fn call<'py>(&self, event: &Bound<'py, PyAny>, shared: &mut Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(on_event) = &self.on_event else {
+        if self.is_stopped {
             return Ok(None);
-        };
+        }
         shared.counts.get().executed.add(1);
-        let result = on_event.bind(event.py()).call1((event,))?;
+        let result = self.instance.bind(event.py()).call_method1(intern!(event.py(), "on_event"), (event,))?;
         Ok(if result.is_none() { None } else { Some(result) })
     }
 
     pub fn state(&self, py: Python<'_>, shared: &Shared) -> PyResult<State> {
-        if self.is_stopped() {
+        if self.is_stopped {
             return Ok(State::Stopped);
         }
         let instance = self.instance.bind(py);
@@ -106,7 +104,7 @@ impl Detector {
     }
 
     pub fn restore(&mut self, py: Python<'_>, state: &State, shared: &Shared) -> PyResult<()> {
-        self.on_event = None; // one that cannot be restored must not go on from who knows where
+        self.is_stopped = true; // one that cannot be restored must not go on from who knows where
         let State::Running(state) = state else {
             return Ok(());
         };
@@ -114,22 +112,21 @@ impl Detector {
         if !(shared.is_plain && plain_restore(&instance.getattr(intern!(py, "__dict__"))?, state)?) {
             instance.call_method1(intern!(py, "restore"), (state,))?;
         }
-        self.on_event = Some(instance.getattr(intern!(py, "on_event"))?.unbind());
+        self.is_stopped = false;
         Ok(())
     }
 
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.on_event.is_none()
+        self.is_stopped
     }
 
     pub fn stop(&mut self) {
-        self.on_event = None;
+        self.is_stopped = true;
     }
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.instance)?;
-        visit.call(&self.derive)?;
-        visit.call(&self.on_event)
+        visit.call(&self.derive)
     }
 }

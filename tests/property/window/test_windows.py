@@ -188,10 +188,10 @@ def test_what_is_held_is_counted_as_it_comes_and_goes(name, emit, data, events, 
     for number, moment in enumerate(moments):
         operation.apply(*moment)
         contents, *_ = state = operation.snapshot()
-        assert operation.held == sum(len(entries) for *_, entries in contents.values())
+        assert operation.held == sum(len(entries) for *_, entries in dict(contents).values())
         if number == restart:
             operation.restore(pickle.loads(pickle.dumps(state)))
-            assert operation.held == sum(len(entries) for *_, entries in contents.values())
+            assert operation.held == sum(len(entries) for *_, entries in dict(contents).values())
 
 
 @pytest.mark.parametrize("name", KINDS)

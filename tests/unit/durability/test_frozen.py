@@ -8,9 +8,10 @@ import random
 import pytest
 
 from middleware.durability.checkpoint import Begun, Piece, Stored
-from middleware.durability.frozen import uncollected
+from middleware.durability.frozen import decode_state, encode_state, uncollected
 from middleware.errors import StateError
 from middleware.event import Event, EventTypes
+from middleware.later import Later
 
 
 class Hit(Event):
@@ -27,7 +28,7 @@ def pieces(number: int = 7, parts: int = 5) -> list[bytes]:
     begun = Begun(
         number, {"number": number, "events": [Hit(1, ts=1)]}, lambda count: left.pop(0) if left else None, TYPES, known
     )
-    made: list[Piece] = [begun.first()]
+    made: list[Piece] = [begun.next(0)]
     while not made[-1].is_last:
         made.append(begun.next(1))
     assert [(piece.number, piece.part) for piece in made] == [(number, part) for part in range(len(made))]
@@ -73,6 +74,17 @@ def test_a_piece_of_another_checkpoint_is_found() -> None:
     one, other = pieces(), pieces(number=8)
     with pytest.raises(StateError, match="damaged in piece 6"):
         read([*one[:5], *other[5:]])
+
+
+def test_what_is_made_later_is_read_as_a_list_with_its_events() -> None:
+    for count in (0, 1, 255, 256, 257, 1_500):
+        hits = [Hit(number, ts=number) for number in range(count)]
+        made: list[int] = []
+        state = {"hits": Later(lambda hits, made: (made.append(hit.ts) or hit for hit in hits), hits, made), "count": count}  # type: ignore[func-returns-value]
+        assert made == []
+        data = encode_state(state, TYPES)
+        assert made == list(range(count))
+        assert decode_state(data, TYPES) == {"hits": hits, "count": count}
 
 
 def test_collections_go_on_whatever_happens_meanwhile() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,29 @@ def test_runs_stand_for_their_identities_and_are_taken_once(identities: list[tup
     assert seen.add_runs(runs)
     assert all(identity in seen for identity in identities)
     assert seen.add_runs(runs) == (not identities)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), ids, st.sampled_from(["add", "of", "runs", "state"])), max_size=60))
+def test_a_state_stays_as_it_was_whatever_is_seen_later(steps: list[tuple[str, int, str]]) -> None:
+    seen, naive = SeenIds(), set[tuple[str, int]]()
+    told = []
+    for source, number, kind in steps:
+        if kind == "state":
+            state = seen.state()
+            told.append((state, deepcopy(state)))
+            continue
+        if kind == "add":
+            is_new = seen.add(source, number)
+        elif kind == "of":
+            is_new = seen.of(source).add(number)
+        else:
+            is_new = seen.add_runs([(source, number, number)])
+        assert is_new == ((source, number) not in naive)
+        naive.add((source, number))
+    assert all(state == then for state, then in told)
+    again = SeenIds()
+    again.restore(seen.state())
+    assert {(source, number) for source in "abc" for number in range(-30, 31) if (source, number) in again} == naive
 
 
 def test_unsound_runs_are_refused_whole() -> None:

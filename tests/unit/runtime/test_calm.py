@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from middleware.runtime import calm as calms
-from middleware.runtime.calm import calm
+from middleware.runtime.calm import calm, spare
 
 
 class Knot:
@@ -19,8 +19,7 @@ class Knot:
         self.me = self
 
 
-def test_what_survived_a_long_collection_is_left_alone_until_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calms, "_LONG", -1)
+def test_what_survived_a_collection_is_left_alone_until_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     size = [100]
     monkeypatch.setattr(calms._Collections, "_resident", lambda self: size[0])
     before = gc.get_freeze_count()
@@ -30,7 +29,6 @@ def test_what_survived_a_long_collection_is_left_alone_until_there_is_twice_as_m
         gc.collect()
         assert gc.get_freeze_count() > before
         del knot
-        monkeypatch.setattr(calms, "_LONG", 10**18)
         gc.collect()
         assert gone() is not None, "it was looked at again"
         size[0] = 201
@@ -38,6 +36,17 @@ def test_what_survived_a_long_collection_is_left_alone_until_there_is_twice_as_m
         gc.collect()
         assert gone() is None
     assert gc.get_freeze_count() == 0
+
+
+def test_what_is_spared_is_looked_at_by_no_collection_in_a_calm_process_alone() -> None:
+    before = gc.get_freeze_count()
+    spare()
+    assert gc.get_freeze_count() == before
+    with calm():
+        made = [[number] for number in range(1_000)]
+        before = gc.get_freeze_count()
+        spare()
+        assert gc.get_freeze_count() >= before + len(made)
 
 
 def test_everything_is_as_before_afterwards() -> None:

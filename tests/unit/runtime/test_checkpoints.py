@@ -18,7 +18,7 @@ TYPES = EventTypes()
 def made(number: int, parts: int) -> list[Piece]:
     left = [{"Unit": [(part, number)]} for part in range(parts)]
     begun = Begun(number, number, lambda count: left.pop(0) if left else None, TYPES, {})
-    pieces = [begun.first()]
+    pieces = [begun.next(0)]
     while not pieces[-1].is_last:
         pieces.append(begun.next(1))
     return pieces

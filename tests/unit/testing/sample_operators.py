@@ -95,6 +95,13 @@ class ForgetfulOperation(GoodOperation):
         return {}
 
 
+class SharingOperation(GoodOperation):
+    """Goes on changing what it gave."""
+
+    def snapshot(self) -> dict[int, High]:
+        return self.there
+
+
 class RaisingOperation(GoodOperation):
     def result(self, event: Event, number: int) -> High:
         return High(1 // event.device, event.value, ts=event.ts, id=number, source=self.origin.source, level=self.origin.level)

@@ -28,6 +28,7 @@ def test_a_good_operator_passes():
         (samples.CountingOperation, "any history", ""),
         (samples.UnstampedOperation, "takes its input", "not stamped"),
         (samples.ForgetfulOperation, "snapshot: round trip", ""),
+        (samples.SharingOperation, "snapshot: round trip", ""),
         (samples.RaisingOperation, "takes its input", "ZeroDivisionError"),
     ],
 )
