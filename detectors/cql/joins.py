@@ -9,11 +9,11 @@ from detectors.cql.catalog import Attribute
 from detectors.cql.plan import Side
 from detectors.cql.scopes import Source, StreamScope
 from detectors.cql.windows import Measure, Shape, WindowPlan
-from detectors.expressions.analysis import condition
-from detectors.expressions.code import Code, Frame, converted
-from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.tree import Binary, Junction, Name, Node, names
-from detectors.expressions.types import NUMBERS, Kind, Type, common
+from detectors.language.code import Code, Frame, converted
+from detectors.language.compiler import condition
+from detectors.language.errors import QueryError, Span
+from detectors.language.tree import Binary, Junction, Name, Node, names
+from detectors.language.types import NUMBERS, Kind, Type, common
 
 if TYPE_CHECKING:
     from detectors.cql.planner import Planner

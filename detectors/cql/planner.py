@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from detectors.cql import statements as s
-from detectors.cql.aggregates import Aggregate
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
 from detectors.cql.joins import plan_join
 from detectors.cql.plan import Joined, Mapping, Plan, Windowed
 from detectors.cql.scopes import AggregateScope, Source, StreamScope, aggregates_of
 from detectors.cql.windows import Measure, Shape, WindowPlan, plan_window
-from detectors.expressions.analysis import analyse, condition
-from detectors.expressions.code import Code, Frame, converted
-from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.tree import Call, Name, Node, names
-from detectors.expressions.types import NUMBERS, Kind, Type, converts
+from detectors.language.aggregates import Aggregate
+from detectors.language.code import Code, Frame, converted
+from detectors.language.compiler import analyse, condition
+from detectors.language.errors import QueryError, Span
+from detectors.language.tree import Call, Name, Node, names
+from detectors.language.types import NUMBERS, Kind, Type, converts
 from middleware.operator import result_fields
 
 BLOCKING = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.cql.aggregates import NAMES, Aggregate, aggregate
 from detectors.cql.catalog import TS, Attribute, Stream, find
-from detectors.expressions.analysis import Analysis
-from detectors.expressions.code import Code, Frame
-from detectors.expressions.errors import QueryError, listed, nearest
-from detectors.expressions.tree import Call, Name, Node, calls
-from detectors.expressions.types import Kind, Type
+from detectors.language.aggregates import NAMES, Aggregate, aggregate
+from detectors.language.code import Code, Frame
+from detectors.language.compiler import Analysis
+from detectors.language.errors import QueryError, listed, nearest
+from detectors.language.tree import Call, Name, Node, calls
+from detectors.language.types import Kind, Type
 
 BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}
 """Functions that give the bounds of the window that a result stands for."""

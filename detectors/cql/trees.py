@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from detectors.cql.aggregates import Aggregate
 from detectors.cql.plan import Windowed
-from detectors.expressions.code import Code
-from detectors.expressions.types import Type
+from detectors.language.aggregates import Aggregate
+from detectors.language.code import Code
+from detectors.language.types import Type
 from detectors.window.fiba import Aggregator, Fiba
 from detectors.window.monoid import Monoid
 from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MEAN, MIN, RANGE, SUM

@@ -1,4 +1,4 @@
-"""Aggregates: what they take, what they give, and how they fold the values of a window, which come in total order.
+"""Aggregates: what they take, what they give, and how they fold values, which come in total order.
 
 Each is a function of the values alone, to the last bit: sums are exact before they are rounded (``math.fsum``), so a result
 does not depend on the history of late and withdrawn tuples behind it. Where there is a NaN, what is least, greatest or in the
@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from detectors.expressions.code import Code
-from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.types import INTEGERS, LIMITS, NUMBERS, REALS, Kind, Type
-from detectors.expressions.values import within
+from detectors.language.code import Code, Frame
+from detectors.language.errors import QueryError, Span
+from detectors.language.types import INTEGERS, LIMITS, NUMBERS, REALS, Kind, Type
+from detectors.language.values import within
 from detectors.window.monoids import MEAN, SUM
 from detectors.window.sketches import DISTINCT
 
@@ -25,14 +25,17 @@ class Aggregate(NamedTuple):
     """An aggregate in a query.
 
     ``fold``
-        from the values of a window (NULLs left out; pairs where it takes two arguments) to its value.
+        from values (NULLs left out; pairs where it takes two arguments) to its value.
     ``kind``
         what it gives; NULL where no value is left.
+    ``is_partial``
+        whether it may be NULL though a value is left.
     """
 
     name: str
     fold: Fold
     kind: Kind
+    is_partial: bool = False
 
 
 def _total(values: Sequence[int]) -> int | None:
@@ -231,13 +234,25 @@ def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Ag
     if known == "quantile" and arguments[1].type not in NUMBERS:
         raise QueryError(f"quantile takes a number from 0 to 1, not a {arguments[1].type}: quantile(price, 0.9)", span)
     if known in _CHOICE or known in _PAIRS:
-        return Aggregate(known, folds[known], Kind(kind, True))
+        return Aggregate(known, folds[known], Kind(kind, True), known == "quantile")
     if kind not in NUMBERS:
         raise QueryError(f"{name} aggregates numbers, and this is a {kind}: CAST it", span)
     if known in _REAL:
-        return Aggregate(known, _REAL[known], Kind(Type.DOUBLE, True))
-    if known == "range":
-        if kind in INTEGERS:
-            return Aggregate(known, _whole_spread, Kind(Type.LONG, True))
-        return Aggregate(known, _spread, Kind(Type.DOUBLE, True))
-    return Aggregate(known, _total if kind in INTEGERS else _exact, Kind(Type.LONG if kind in INTEGERS else Type.DOUBLE, True))
+        return Aggregate(known, _REAL[known], Kind(Type.DOUBLE, True), known not in ("avg", "median"))
+    whole, real = (_whole_spread, _spread) if known == "range" else (_total, _exact)
+    if kind in INTEGERS:
+        return Aggregate(known, whole, Kind(Type.LONG, True), is_partial=True)
+    return Aggregate(known, real, Kind(Type.DOUBLE, True))
+
+
+def values_code(frame: Frame, arguments: Sequence[Code], variable: str, events: str) -> str:
+    """Code for the list of what an aggregate takes from the events: NULLs left out, pairs of two arguments.
+
+    Arguments may assign names on the way, which Python allows in a comprehension's condition and not in what it goes through.
+    """
+    if len(arguments) == 1 and not arguments[0].nullable:
+        return f"[{arguments[0].value} for {variable} in {events}]"
+    names = [frame.temporary() for _ in arguments]
+    known = " and ".join(f"({name} := {code.value}) is not None" for name, code in zip(names, arguments, strict=True))
+    shown = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    return f"[{shown} for {variable} in {events} if {known}]"
