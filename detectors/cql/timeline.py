@@ -79,7 +79,10 @@ class Timeline:
         """Take tuples out and in; returns the places that are disturbed. O(changes log n), and moving what lies behind."""
         places: list[Order] = []
         if self.trees is not None:
-            self.trees.change(retracts, inserts)
+            try:
+                self.trees.change(retracts, inserts)
+            except OverflowError:  # they are made anew when they are asked for next, if they can be
+                self.trees = None
         if retracts:
             places = sorted(map(ORDER, retracts))
             at = list(map(self.place, places))
