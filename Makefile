@@ -1,6 +1,10 @@
 # The four things one does with Slackline: make env, make demo, make test, make clean.
 
 SHELL := /bin/sh
+# Real recordings, where they are at hand; all but a few scenarios do without.
+ifneq ($(wildcard ../shared/data),)
+export SLACKLINE_DATA ?= $(abspath ../shared/data)
+endif
 .DEFAULT_GOAL := help
 .PHONY: help env demo test clean
 

@@ -1,13 +1,21 @@
-"""The optional native core; everything else about the project stands in pyproject.toml."""
+"""Which packages there are, and the optional native core; everything else about the project stands in pyproject.toml."""
 
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from setuptools import setup
+from setuptools import find_namespace_packages, setup
 
 MANIFEST = Path("middleware/native/Cargo.toml")
+
+
+# detectors and scenarios are namespace packages: a user's own folders of these names are found beside ours.
+PACKAGES = find_namespace_packages(
+    include=["middleware*", "detectors*", "scenarios*"], exclude=["middleware.native.src*", "middleware.native.target*"]
+)
+# Benchmarks and torture stand with the tests, and are commands all the same.
+COMMANDS = {name: f"tests/{name}" for name in ("slackline_benchmarks", "slackline_torture")}
 
 
 def extensions() -> dict[str, Any]:
@@ -29,4 +37,4 @@ def _without(reason: str) -> dict[str, Any]:
     return {}
 
 
-setup(zip_safe=False, **extensions())
+setup(packages=[*PACKAGES, *COMMANDS], package_dir=COMMANDS, zip_safe=False, **extensions())

@@ -1,13 +1,71 @@
 """Slackline: complex event processing middleware for event streams that arrive out of order.
 
-The vocabulary of the whole project is importable from here; everything else has its own folder (docs/architecture.md).
+What people need is importable from here. What runs things (``run``, ``Node``, ``Publisher``, ...) is imported when it is first
+used: ``import middleware`` stays light. Everything else has its own folder (docs/architecture.md).
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from middleware.change import Advance, Change, Delta, Insert, Retract, Revise
 from middleware.detector import Detector
 from middleware.errors import SlacklineError
-from middleware.event import Event
+from middleware.event import END, Event, EventTypes
+from middleware.operator import Operator
+
+if TYPE_CHECKING:
+    from middleware.ordering.kslack import Horizon
+    from middleware.ordering.unit import Policies
+    from middleware.runtime.clients import Publisher, Receipt, Subscriber
+    from middleware.runtime.engine import Run, run
+    from middleware.runtime.keys import Keys
+    from middleware.runtime.node import Node
 
 __version__ = "0.1.0"
 
-__all__ = ["Advance", "Change", "Delta", "Detector", "Event", "Insert", "Retract", "Revise", "SlacklineError"]
+_LATER = {
+    "Horizon": "middleware.ordering.kslack",
+    "Keys": "middleware.runtime.keys",
+    "Node": "middleware.runtime.node",
+    "Policies": "middleware.ordering.unit",
+    "Publisher": "middleware.runtime.clients",
+    "Receipt": "middleware.runtime.clients",
+    "Run": "middleware.runtime.engine",
+    "Subscriber": "middleware.runtime.clients",
+    "run": "middleware.runtime.engine",
+}
+"""Where the names are that are imported when they are first used."""
+
+__all__ = [
+    "END",
+    "Advance",
+    "Change",
+    "Delta",
+    "Detector",
+    "Event",
+    "EventTypes",
+    "Horizon",
+    "Insert",
+    "Keys",
+    "Node",
+    "Operator",
+    "Policies",
+    "Publisher",
+    "Receipt",
+    "Retract",
+    "Revise",
+    "Run",
+    "SlacklineError",
+    "Subscriber",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, getattr(import_module(_LATER[name]), name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

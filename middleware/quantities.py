@@ -97,10 +97,10 @@ def spoken_time(nanoseconds: int) -> str:
     return f"{datetime.fromtimestamp(nanoseconds // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds % 10**9 // 10**6:03}"
 
 
-def format_moment(at: int) -> str:
-    """A moment (ns) as UTC, to the last digit, if it is likely to be Unix time; else the number as it is.
+def exact_time(at: int) -> str:
+    """A moment (ns) to be found again by: as UTC, to the last digit, if it is likely to be Unix time; else the number as it is.
 
-    >>> format_moment(1_700_000_000_500_000_000), format_moment(7)
+    >>> exact_time(1_700_000_000_500_000_000), exact_time(7)
     ('2023-11-14T22:13:20.5Z', '7')
     """
     if at not in UNIX_TIMES:

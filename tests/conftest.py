@@ -1,13 +1,19 @@
-"""In which order tests run, and that what they start can be interrupted."""
+"""In which order tests run, that what they start can be interrupted, and where real recordings are."""
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background jobs, and inherited by all they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+RECORDINGS = Path(__file__).parents[2] / "shared" / "data"
+if RECORDINGS.is_dir():
+    os.environ.setdefault("SLACKLINE_DATA", str(RECORDINGS))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,5 +1,6 @@
 """Optimistic flows (Kuralenok et al. 2018): dataflow graphs with cycles that come out right with one barrier at the end."""
 
-from detectors.flow.graph import Cycle, Flow, FlowError, Stream
+from detectors.flow.flow import Cycle, Flow, Stream
+from detectors.flow.graph import FlowError
 
 __all__ = ["Cycle", "Flow", "FlowError", "Stream"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from detectors.flow.graph import Flow, FlowError, Kind, Node
+from detectors.flow.graph import FlowError, Graph, Kind, Node
 from detectors.flow.hints import fits
 from detectors.flow.plan import receivers
 from middleware.operator import result_fields
 
 
-def check(flow: Flow) -> None:
+def check(flow: Graph) -> None:
     """Raise FlowError for the first thing that is wrong with the graph. O(operations * edges)."""
     if not any(node.kind is Kind.SINK for node in flow.nodes):
         raise FlowError(f"flow {flow.name!r} has no sink: nothing would come out of it (add .sink(EventType))")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from detectors.flow.graph import Flow, Kind, Node
+from detectors.flow.graph import Graph, Kind, Node
 from detectors.flow.plan import stages
 
 _ROW, _COLUMN, _WIDTH, _HEIGHT = 64, 190, 150, 34
@@ -18,9 +18,10 @@ _COLOURS = {
 }
 
 
-def as_text(flow: Flow) -> str:
+def as_text(flow: Graph) -> str:
     """One line an operation, in the order in which they were put together: what it is, and who gets its items.
 
+    >>> from detectors.flow import Flow
     >>> from middleware import Event
     >>> class Number(Event):
     ...     value: int
@@ -41,7 +42,7 @@ def as_text(flow: Flow) -> str:
     return "\n".join([f"flow {flow.name}", *lines])
 
 
-def as_svg(flow: Flow, parts: int | None = None) -> str:
+def as_svg(flow: Graph, parts: int | None = None) -> str:
     """The graph from left to right; cycles go back below. ``parts``: say of each stage in how many parts it runs.
 
     O(operations * edges).
@@ -71,7 +72,7 @@ def as_svg(flow: Flow, parts: int | None = None) -> str:
     )
 
 
-def _columns(flow: Flow) -> dict[Node, int]:
+def _columns(flow: Graph) -> dict[Node, int]:
     """How far from the sources each operation stands; edges into a cycle's end do not count."""
     column = dict.fromkeys(flow.nodes, 0)
     for _ in flow.nodes:
@@ -88,7 +89,7 @@ def _columns(flow: Flow) -> dict[Node, int]:
     return column
 
 
-def _parts_of(flow: Flow, node: Node, parts: int | None) -> str:
+def _parts_of(flow: Graph, node: Node, parts: int | None) -> str:
     if parts is None or node.kind not in (Kind.SOURCE, Kind.GROUP):
         return ""
     if node.kind is Kind.GROUP:

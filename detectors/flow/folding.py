@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from detectors.flow.calls import Failures, outputs
+from detectors.flow.graph import Fold
 from detectors.flow.items import ABSENT, Change, Position, same
-from detectors.flow.stateful import Fold
 
 _TRIM = 32
 """How many items at least a fold forgets at once."""

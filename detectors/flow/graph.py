@@ -1,24 +1,16 @@
-"""Flows as graphs: sources, maps, windowed groupings, unions, cycles and sinks, put together in Python.
-
-A ``Flow`` is the logical graph (Kuralenok et al. 2018, II.B): what is computed, not where. ``Flow.operators`` gives the
-operators that run it, each grouping parted over workers by key.
-"""
+"""Flows as graphs (Kuralenok et al. 2018, II.B): operations and what feeds them. What is computed, not where."""
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
 from middleware.errors import SlacklineError
-from middleware.event import Event, EventType, type_name
-from middleware.operator import result_fields
+from middleware.event import EventType
 
-if TYPE_CHECKING:
-    from detectors.flow.operator import FlowOperator
-    from detectors.flow.stateful import Fused
+Fold = Callable[[Any, Any], tuple[Any, Iterable[Any] | None]]
+"""A state and a value to the next state and the outputs; the first state is None, and None is no state."""
 
 
 class FlowError(SlacklineError):
@@ -71,127 +63,18 @@ class Node:
         return f"{self.kind} {self.name!r}"
 
 
-class Stream:
-    """The output of an operation. One stream may feed several operations: each gets every item (replication)."""
+class Fused(NamedTuple):
+    """What grouping, combine map and cycle do together; ``outputs`` is the operation whose outputs theirs are."""
 
-    def __init__(self, flow: Flow, node: Node) -> None:
-        self._flow, self._node = flow, node
-
-    def map(self, function: Callable[[Any], Any], *, gives: Any = None, name: str | None = None) -> Stream:
-        """Turn each value into any number of others.
-
-        ``function`` returns an iterator, a list or a plain tuple of outputs; None for none; or the one output itself. It must
-        give the same for the same value, always: what it gave is asked of it again when the value is withdrawn.
-        ``gives`` is the type of an output, if the function's annotations do not say.
-        """
-        said = element(function) if gives is None else gives
-        return self._then(Node(Kind.MAP, name or name_of(function, "map"), function, accepted(function), said))
-
-    def filter(self, predicate: Callable[[Any], bool], *, name: str | None = None) -> Stream:
-        """Keep the values for which ``predicate`` holds."""
-        given = self._node.gives
-        keep = Node(
-            Kind.MAP,
-            name or name_of(predicate, "filter"),
-            lambda value: [value] if predicate(value) else (),
-            accepted(predicate),
-            given,
-        )
-        return self._then(keep)
-
-    def group(self, key: Callable[[Any], Any], *, window: int, gives: Any = None, name: str | None = None) -> Stream:
-        """Each value together with those before it that have the same key: tuples of the last ``window``, this one last."""
-        if not isinstance(window, int) or window < 1:
-            raise FlowError(f"group of {self._node.name!r}: window={window!r}; it is a number of items, at least 1")
-        if gives is None and self._node.gives is not None:
-            gives = types.GenericAlias(tuple, (self._node.gives, ...))
-        return self._then(Node(Kind.GROUP, name or f"by_{name_of(key, 'key')}", key, accepted(key), gives, window))
-
-    def union(self, *others: Stream) -> Stream:
-        """The items of several streams as one, in order."""
-        types = [stream._node.gives for stream in (self, *others)]
-        gives = types[0] if all(given == types[0] for given in types) else None
-        return self._then(Node(Kind.UNION, "union", gives=gives), *others)
-
-    def stateful(
-        self,
-        fold: Callable[[Any, Any], tuple[Any, Iterable[Any] | None]],
-        *,
-        key: Callable[[Any], Any],
-        gives: Any = None,
-        name: str | None = None,
-    ) -> Stream:
-        """Any stateful transformation, one state a key, as grouping, combine map and cycle (V.C and Figure 6).
-
-        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None, and
-        a key whose state is None again takes no memory once that is final. Each state is kept,
-        to go on from when something comes late, so one that could be changed in place is handed out as a copy, which costs
-        O(its size) a value: tuples and frozen structs are faster.
-        """
-        from detectors.flow.stateful import OUTPUTS, Fused, combine, guarded, key_of, outputs_of, states_of
-
-        called, safe = name or name_of(fold, "stateful"), guarded(fold)
-        cycle = self._flow.cycle(name=f"{called}.state")
-        joined = self._then(Node(Kind.UNION, f"{called}.union"), cycle)
-        grouped = joined._then(Node(Kind.GROUP, called, key_of(key), accepted(fold, 1), window=2))
-        combined = grouped._then(Node(Kind.MAP, f"{called}.combine", combine(safe, key)))
-        cycle.close(combined._then(Node(Kind.MAP, f"{called}.states", states_of)))
-        said = gives if gives is not None else fold_outputs(fold)
-        results = combined._then(Node(Kind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
-        grouped._node.fused = Fused(safe, key, results._node)
-        return results
-
-    def sink(self, event_type: EventType, fields: Callable[[Any], Iterable[Any]] | None = None) -> None:
-        """Publish each value as an event, stamped with the time of the raw event that the value ends in.
-
-        ``fields`` gives the event's own fields from a value; without it the value is a plain tuple of them, or an object
-        (a named tuple, a struct) with attributes of their names. An event type with a field ``cause`` gets the place of the
-        value among those of equal time.
-        """
-        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
-            raise FlowError(f"sink of {self._node.name!r}: {event_type!r} is no event type")
-        names = tuple(name for name in result_fields(event_type) if name != "cause")
-        if fields is None and (lacking := [name for name in names if not has_field(self._node.gives, name)]):
-            raise FlowError(
-                f"{type_name(event_type)}: what {self._node!r} gives has no {', '.join(lacking)}; give sink(..., fields=...)"
-            )
-        self._then(Node(Kind.SINK, type_name(event_type), fields or _fields(names), event_type=event_type))
-
-    def _then(self, node: Node, *others: Stream) -> Stream:
-        for stream in (self, *others):
-            if stream._flow is not self._flow:
-                raise FlowError(f"{node!r} joins two flows: streams can only be joined within one")
-            self._flow._join(stream._node, node)
-        return Stream(self._flow, self._flow._add(node))
+    fold: Fold
+    key: Callable[[Any], Any]
+    outputs: Node
 
 
-class Cycle(Stream):
-    """A stream that is known only later: what is fed back. ``close`` says what it is."""
+class Graph:
+    """The operations of a flow, in the order in which they were added; no two have one name.
 
-    def close(self, stream: Stream) -> None:
-        """Feed ``stream`` back. It comes out where this cycle was joined in."""
-        if self._node.inputs:
-            raise FlowError(f"cycle {self._node.name!r} is closed already")
-        self._flow._join(stream._node, self._node)
-
-
-class Flow:
-    """A graph of operations, to be put together, checked, drawn, and run.
-
-    >>> from middleware import Event
-    >>> class Order(Event):
-    ...     item: str
-    ...     count: int
-    >>> class Sold(Event):
-    ...     item: str
-    ...     total: int
-    >>> def add(total, order: Order):
-    ...     total = (total or 0) + order.count
-    ...     return total, [(order.item, total)]
-    >>> flow = Flow("shop")
-    >>> flow.source(Order).stateful(add, key=lambda order: order.item).sink(Sold)
-    >>> sorted(flow.operators())
-    ['shop.Order', 'shop.add']
+    ``version`` grows with every change.
     """
 
     def __init__(self, name: str) -> None:
@@ -199,69 +82,21 @@ class Flow:
             raise FlowError(f"flow {name!r}: its name stands before those of its operators and event types; give a plain word")
         self.name = name
         self.nodes: list[Node] = []
+        self.version = 0
         self._names: set[str] = set()
-        self._sources: dict[EventType, Stream] = {}
-        self._operators: dict[int, dict[str, FlowOperator]] = {}
 
-    def source(self, event_type: EventType) -> Stream:
-        """The events of a type, raw ones or what any detector publishes: each event is a value."""
-        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
-            raise FlowError(f"source: {event_type!r} is no event type")
-        if event_type not in self._sources:
-            node = Node(Kind.SOURCE, event_type.__name__, None, None, event_type, event_type=event_type)
-            self._sources[event_type] = Stream(self, self._add(node))
-        return self._sources[event_type]
-
-    def cycle(self, gives: Any = None, name: str = "cycle") -> Cycle:
-        """A stream to be joined in now and closed later (``Cycle.close``)."""
-        return Cycle(self, self._add(Node(Kind.CYCLE, name, gives=gives)))
-
-    def operators(self, partitions: int = 1) -> dict[str, FlowOperator]:
-        """The operators that run this flow, by name: each stage ``flow.stage``, or parted ``flow.stage.0`` and so on.
-
-        Raises FlowError if the graph is not sound.
-        """
-        from detectors.flow.operator import operators
-
-        if partitions not in self._operators:
-            self._operators[partitions] = operators(self, partitions)
-        return self._operators[partitions]
-
-    def check(self) -> None:
-        """Raise FlowError where the graph is not sound: types, keys, cycles, loose ends."""
-        from detectors.flow.checks import check
-
-        check(self)
-
-    def text(self) -> str:
-        """The graph drawn as text."""
-        from detectors.flow.drawing import as_text
-
-        return as_text(self)
-
-    def svg(self, partitions: int | None = None) -> str:
-        """The graph drawn as SVG; with ``partitions``, how its stages are parted over workers."""
-        from detectors.flow.drawing import as_svg
-
-        return as_svg(self, partitions)
-
-    def _add(self, node: Node) -> Node:
+    def add(self, node: Node) -> Node:
+        """Add an operation; its name gets a number if there is one of that name."""
         base, number = node.name, 2
         while node.name in self._names:
             node.name, number = f"{base}_{number}", number + 1
         self._names.add(node.name)
         self.nodes.append(node)
-        self._operators.clear()
+        self.version += 1
         return node
 
-    def _join(self, before: Node, node: Node) -> None:
+    def join(self, before: Node, node: Node) -> None:
+        """Feed an operation what another gives."""
         before.outputs.append(node)
         node.inputs.append(before)
-        self._operators.clear()
-
-
-def _fields(names: tuple[str, ...]) -> Callable[[Any], Iterable[Any]]:
-    def fields(value: Any) -> Iterable[Any]:
-        return value if value.__class__ is tuple else [getattr(value, name) for name in names]
-
-    return fields
+        self.version += 1

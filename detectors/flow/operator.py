@@ -11,7 +11,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from detectors.flow.graph import Flow, FlowError, Kind
+from detectors.flow.checks import check
+from detectors.flow.graph import FlowError, Graph, Kind
 from detectors.flow.items import ABSENT, ROOT, Change, Position, root_position
 from detectors.flow.outputs import ByKey, Output, Sink, Spread
 from detectors.flow.plan import Outlet, Stage, stages
@@ -128,14 +129,14 @@ def _of_edge(event: Event) -> tuple[Position, Any]:
     return (ts, *cause), value
 
 
-def operators(flow: Flow, parts: int = 1, fuse: bool = True) -> dict[str, FlowOperator]:
+def operators(flow: Graph, parts: int = 1, fuse: bool = True) -> dict[str, FlowOperator]:
     """The operators of a flow by name, each grouping in ``parts`` parts; maps behind a source are spread over as many.
 
     ``fuse``: run stateful transformations as one; not to is for tests. Raises FlowError if the flow is not sound.
     """
     if not isinstance(parts, int) or parts < 1:
         raise FlowError(f"flow {flow.name!r}: {parts!r} partitions; give a number, at least 1")
-    flow.check()
+    check(flow)
     made: dict[str, FlowOperator] = {}
     planned = stages(flow, fuse)
     edges = {

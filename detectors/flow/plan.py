@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from detectors.flow.graph import Flow, Kind, Node
+from detectors.flow.graph import Graph, Kind, Node
 
 
 class Outlet(NamedTuple):
@@ -51,7 +51,7 @@ def receivers(node: Node) -> list[Node]:
     return found
 
 
-def stages(flow: Flow, fuse: bool = True) -> list[Stage]:
+def stages(flow: Graph, fuse: bool = True) -> list[Stage]:
     """The stages of a sound flow; ``fuse``: stateful transformations run as one, not as grouping, map and cycle."""
     return [_stage(node, fuse) for node in flow.nodes if node.kind in (Kind.SOURCE, Kind.GROUP)]
 

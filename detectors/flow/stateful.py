@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from detectors.flow.calls import PartialFailure, outputs
+from detectors.flow.graph import Fold
 from middleware.state import copy_state, restored_state
-
-if TYPE_CHECKING:
-    from detectors.flow.graph import Node
-
 
 OUTPUTS = ".outputs"
 """How the operation is called, behind the name of the transformation, that gives its outputs."""
@@ -31,9 +28,6 @@ class State(NamedTuple):
 
     key: Any
     value: Any
-
-
-Fold = Callable[[Any, Any], tuple[Any, Iterable[Any] | None]]
 
 
 def guarded(fold: Fold) -> Fold:
@@ -60,14 +54,6 @@ def _is_mutable(kind: type) -> bool:
 def _copied(state: Any) -> Any:
     copy = copy_state({"state": state})
     return (copy if isinstance(copy, dict) else restored_state(copy))["state"]
-
-
-class Fused(NamedTuple):
-    """What grouping, combine map and cycle do together; ``outputs`` is the operation whose outputs theirs are."""
-
-    fold: Fold
-    key: Callable[[Any], Any]
-    outputs: Node
 
 
 def key_of(key: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -1,0 +1,1 @@
+"""The ``slackline`` command, one module a sub-command."""

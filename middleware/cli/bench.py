@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.errors import SlacklineError
+from middleware.extensions import extensions
 
 Entry = dict[str, Any]
 """One measurement: name, value, unit, baseline (in the same unit), and ratio = value / baseline."""
 
-BENCHES = {
-    "ordering": "middleware.cli.bench_ordering:bench_ordering",
-    "hop": "middleware.cli.bench_hop:bench_hop",
-    "feed": "middleware.cli.bench_feed:bench_feed",
-    "durability": "middleware.cli.bench_durability:bench_durability",
-    "flow": "scenarios.search.bench:bench_flow",
-    "sequence": "detectors.sequence.bench:bench_sequence",
-    "cql": "detectors.cql.bench:bench_cql",
-    "sequence-figures": "detectors.sequence.figures:bench_figures",
-    "window": "detectors.window.bench:bench_window",
-    "window-figures": "detectors.window.figures:bench_figures",
-}
-
 
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"What to measure: {', '.join(BENCHES)}.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"What to measure: {', '.join(extensions('benchmarks'))}.")],
     *,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of baseline and candidate in turn; the median ratio counts.")] = 5,
     json: JsonFile = None,
@@ -44,10 +31,10 @@ def bench(
 
       [bold]slackline bench feed --json -[/]  Spark into a node against Spark into nothing
     """
-    if name not in BENCHES:
-        raise SlacklineError(f"there is no benchmark {name!r}: it is one of {', '.join(BENCHES)}")
-    module, _, function = BENCHES[name].partition(":")
-    measure: Callable[[int], list[Entry]] = getattr(import_module(module), function)
+    known = extensions("benchmarks")
+    if name not in known:
+        raise SlacklineError(f"there is no benchmark {name!r}: it is one of {', '.join(known)}")
+    measure: Callable[[int], list[Entry]] = known[name].load()
     screen = console(json)
     with screen.status(f"measuring {name} ..."):
         entries = measure(rounds)

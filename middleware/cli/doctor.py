@@ -17,18 +17,17 @@ from typing import Annotated, Literal
 
 import msgspec
 import typer
+from packaging.requirements import Requirement
 
 from middleware import native as core
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
+from middleware.installation import DISTRIBUTION, declared, install, is_checkout
 
 PYTHON = (3, 11)
 JAVA = 17
 MEMORY = 2 * 2**30
 DISK = 2**30
 LOOPBACK = "127.0.0.1"
-CHECKOUT = Path(__file__).parents[2]
-"""Where Slackline's own sources are, if it was installed from them."""
-
 State = Literal["ok", "missing", "optional"]
 
 
@@ -39,36 +38,6 @@ class Finding(msgspec.Struct, frozen=True):
     state: State
     detail: str
     advice: str = ""
-
-
-def satisfies(version: str, bounds: str) -> bool:
-    """Whether a version lies within bounds such as ``>=3.1,<4`` (lower included, upper excluded).
-
-    >>> satisfies("27.3.0", ">=27,<28"), satisfies("4.1", ">=4.2,<5")
-    (True, False)
-    """
-
-    def numbers(text: str) -> list[int]:
-        return [int(number) for number in re.findall(r"\d+", text.partition("+")[0])[:3]]
-
-    have = numbers(version)
-    return all(
-        have >= numbers(bound) if operator == ">=" else have < numbers(bound)
-        for operator, bound in re.findall(r"(>=|<)([\d.]+)", bounds)
-    )
-
-
-def is_checkout() -> bool:
-    """Whether this is run from Slackline's own sources."""
-    return (CHECKOUT / "tools" / "make_env.sh").exists() and (CHECKOUT / "pyproject.toml").exists()
-
-
-def install(extra: str = "") -> str:
-    """What to do to have a set of packages: another thing in a checkout than for who installed a release."""
-    extras = f"[{extra}]" if extra else ""
-    if is_checkout():
-        return f"in {CHECKOUT}, run: make env (or: pip install -e '.{extras}')"
-    return f"run: pip install 'slackline{extras}'"
 
 
 def python() -> Iterator[Finding]:
@@ -82,32 +51,26 @@ def python() -> Iterator[Finding]:
 def packages() -> Iterator[Finding]:
     """One finding for each set of packages that Slackline declares: the core, and each extra."""
     try:
-        declared = metadata.requires("slackline") or []
+        sets = declared()
     except metadata.PackageNotFoundError:
-        yield Finding("packages", "missing", "slackline itself is not installed", install())
+        yield Finding("packages", "missing", f"{DISTRIBUTION} itself is not installed", install())
         return
-    sets: dict[str, list[str]] = {"": [], "spark": [], "dev": []}
-    for line in declared:
-        requirement, _, marker = line.partition(";")
-        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", marker)
-        sets.setdefault(extra.group(1) if extra else "", []).append(requirement)
+    if not is_checkout():
+        sets.pop("dev", None)  # for who works on Slackline itself
     for extra_name, requirements in sets.items():
         yield _package_set(extra_name, requirements)
 
 
-def _package_set(extra: str, requirements: list[str]) -> Finding:
+def _package_set(extra: str, requirements: list[Requirement]) -> Finding:
     there: list[str] = []
     wrong: list[str] = []
     for requirement in requirements:
-        name = re.match(r"[\w.-]+", requirement.strip())
-        if name is None:
-            continue
         try:
-            version = metadata.version(name.group())
+            version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            wrong.append(requirement.strip())
+            wrong.append(f"{requirement.name}{requirement.specifier}")
         else:
-            (there if satisfies(version, requirement) else wrong).append(f"{name.group()} {version}")
+            (there if requirement.specifier.contains(version) else wrong).append(f"{requirement.name} {version}")
     title = f"packages [{extra}]" if extra else "packages"
     if not wrong:
         return Finding(title, "ok", ", ".join(there))
@@ -195,7 +158,7 @@ def _curve_round_trip(timeout_ms: int = 5_000) -> str:
 def native() -> Iterator[Finding]:
     name, again = (
         "native core",
-        install() if is_checkout() else "run: pip install --force-reinstall --no-binary slackline slackline",
+        install() if is_checkout() else f"pip install --force-reinstall --no-binary {DISTRIBUTION} {DISTRIBUTION}",
     )
     if core.AVAILABLE:
         yield Finding(name, "ok", "built")
@@ -242,15 +205,13 @@ def recordings() -> Iterator[Finding]:
     from middleware.runtime.scenario import DATA
 
     name, given = "recordings", os.environ.get(DATA)
-    folder = Path(given or "../shared/data")
-    if folder.is_dir():
-        yield Finding(name, "ok", f"{folder.resolve()}" + (f" (from {DATA})" if given else ""))
-    elif given:
-        yield Finding(name, "missing", f"{DATA} names {given}, which is no folder", f"mend or unset {DATA}")
+    if not given:
+        advice = f"set {DATA} to their folder"
+        yield Finding(name, "optional", "none; scenarios that make up their recording run without", advice)
+    elif Path(given).is_dir():
+        yield Finding(name, "ok", f"{Path(given).resolve()} (from {DATA})")
     else:
-        yield Finding(
-            name, "optional", "none; scenarios that make up their recording run without", f"set {DATA} to their folder"
-        )
+        yield Finding(name, "missing", f"{DATA} names {given}, which is no folder", f"mend or unset {DATA}")
 
 
 def examine(start_spark: bool, data: Path) -> list[Finding]:

@@ -13,7 +13,7 @@ import typer
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.errors import LedgerError, last_line
 from middleware.pubsub.codec import BLOCK_TARGET
-from middleware.quantities import format_moment, spoken_duration
+from middleware.quantities import exact_time, spoken_duration
 from middleware.runtime.ledger import Entry, Query, gone_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
@@ -117,7 +117,7 @@ def show(
     if entry.clk is not None and entry.k is not None:
         horizon = entry.clk - entry.bound
         told = (
-            f"clk {format_moment(entry.clk)}, K {spoken_duration(entry.k)}, final up to {format_moment(entry.bound)} "
+            f"clk {exact_time(entry.clk)}, K {spoken_duration(entry.k)}, final up to {exact_time(entry.bound)} "
             f"({spoken_duration(horizon)} behind clk)"
         )
         screen.print(f"  {told}", markup=False)

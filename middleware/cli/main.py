@@ -6,23 +6,18 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
 
 from middleware import __version__
+from middleware.cli.command import Entry
 from middleware.cli.output import exit_code, log_to_standard_error, print_error
 from middleware.cli.termination import end_in_order, interrupted
 from middleware.errors import SlacklineError
-
-
-class Entry(NamedTuple):
-    """Where a sub-command lives (``module:attribute``, a function or a typer app), and its line in the overview."""
-
-    target: str
-    line: str
-
+from middleware.extensions import extensions
+from middleware.installation import extra_with, install
 
 COMMANDS = {
     "run": Entry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
@@ -33,11 +28,7 @@ COMMANDS = {
     "pub": Entry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
     "why-waiting": Entry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
     "late": Entry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
-    "sql": Entry("detectors.cql.shell.command:sql", "Continuous queries in a language like SQL."),
-    "query": Entry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node."),
     "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
-    "torture": Entry("middleware.cli.torture:torture", "Real nodes under kill, cut, stall, full disks, lies and junk."),
-    "soak": Entry("middleware.cli.soak:soak", "More than nodes can take, for long: memory stays flat, nothing is dropped."),
     "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
     "flow": Entry("middleware.cli.flow:flow", "Check a flow and draw it."),
     "simulate": Entry("middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."),
@@ -60,9 +51,11 @@ Examples:
 class Lazy(TyperGroup):
     """A group whose commands are stand-ins with a name and a help line, until one of them is called."""
 
+    entries: ClassVar[dict[str, Entry]] = {}
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and load(name or "", COMMANDS[name or ""]), rest
+        return name, command and load(name or "", self.entries[name or ""]), rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors that Slackline raises on purpose end it with a message, not with a traceback."""
@@ -72,6 +65,12 @@ class Lazy(TyperGroup):
         except SlacklineError as error:
             print_error(error)
             raise typer.Exit(exit_code(error)) from None
+        except ModuleNotFoundError as error:
+            extra = extra_with(error.name or "")
+            if extra is None:
+                raise
+            print_error(lacking := SlacklineError(f"this needs {error.name}; {install(extra)}"))
+            raise typer.Exit(exit_code(lacking)) from None
         except KeyboardInterrupt:
             raise typer.Exit(interrupted()) from None
 
@@ -86,6 +85,17 @@ def load(name: str, entry: Entry) -> Any:
     command = typer.main.get_command(found)
     command.name = name
     return command
+
+
+def commands() -> dict[str, Entry]:
+    """All sub-commands: our own, and those of other packages. One that cannot be had is told of, and hurts no other."""
+    found = dict(COMMANDS)
+    for name, point in extensions("commands").items():
+        try:
+            found.setdefault(name, point.load())
+        except Exception as error:  # whatever another package does when it is imported
+            print_error(SlacklineError(f"the command {name!r} of {point.value} cannot be loaded: {error}"))
+    return found
 
 
 def _stand_in() -> None:
@@ -106,17 +116,18 @@ def _root(
     """Takes the options before the sub-command."""
 
 
-def application(commands: dict[str, Entry]) -> typer.Typer:
-    """The typer app with those commands whose module is there."""
+def application(entries: dict[str, Entry] | None = None) -> typer.Typer:
+    """The typer app with those commands whose module is there; by default, with all."""
+    entries = commands() if entries is None else entries
     app = typer.Typer(
-        cls=Lazy,
+        cls=type("Commands", (Lazy,), {"entries": entries}),
         rich_markup_mode="rich",
         no_args_is_help=True,
         pretty_exceptions_show_locals=False,  # locals may hold keys
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help=OVERVIEW)(_root)
-    for name, entry in commands.items():
+    for name, entry in entries.items():
         if find_spec(entry.target.partition(":")[0]) is not None:
             app.command(name, help=entry.line)(_stand_in)
     return app
@@ -125,7 +136,7 @@ def application(commands: dict[str, Entry]) -> typer.Typer:
 def main() -> None:
     """Entry point of the ``slackline`` command."""
     end_in_order()
-    run: Callable[..., Any] = application(COMMANDS)
+    run: Callable[..., Any] = application()
     try:
         run(prog_name="slackline")
     except KeyboardInterrupt:  # before or after the command itself, where typer does not look

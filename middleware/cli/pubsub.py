@@ -20,9 +20,10 @@ from middleware.cli.awaited import telling_what_is_awaited
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.event import END, Event, EventType, EventTypes, type_name
+from middleware.installation import install
 from middleware.pubsub.codec import LARGEST_BLOCK, Sample, encode, name_of
 from middleware.pubsub.tally import LISTED
-from middleware.quantities import format_moment
+from middleware.quantities import exact_time
 from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
 from middleware.runtime.keys import Keys
 from middleware.runtime.records import as_record, key_of
@@ -158,7 +159,7 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> 
         with _writer(json_file) if json_file is not None else nullcontext() as lines:
             for number, change in enumerate(subscriber, 1):
                 if not isinstance(change, Advance):
-                    at = format_moment(change.event.ts)
+                    at = exact_time(change.event.ts)
                     if subscriber.gaps != gaps:
                         gaps = subscriber.gaps
                         aside.print(f"gap: changes are missing between {last} and {at}", markup=False)
@@ -207,12 +208,12 @@ def described(change: Change) -> dict[str, Any]:
 
 def _line(change: Change) -> str:
     if isinstance(change, Advance):
-        return "= the end" if change.progress == END else f"= final up to {format_moment(change.progress)}"
+        return "= the end" if change.progress == END else f"= final up to {exact_time(change.progress)}"
     sign = "+" if isinstance(change, Insert) else "~" if type(change).__name__ == "Revise" else "-"
     ts = change.event.ts
     shown = repr(change.event)
     for before in " (":
-        shown = shown.replace(f"{before}ts={ts},", f"{before}ts={format_moment(ts)},")
+        shown = shown.replace(f"{before}ts={ts},", f"{before}ts={exact_time(ts)},")
     return f"{sign} {shown}"
 
 
@@ -294,7 +295,7 @@ def told(receipt: Receipt) -> list[str]:
 
 def _described(sample: Sample) -> str:
     which = "" if sample.id is None else f" ({sample.source!r}, {sample.id})"
-    when = "" if sample.ts is None else f" at {format_moment(sample.ts)}"
+    when = "" if sample.ts is None else f" at {exact_time(sample.ts)}"
     return f"{sample.type}{which}{when}" + (f": {sample.told}" if sample.told else "")
 
 
@@ -387,7 +388,7 @@ def _rows(file: str) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise TraceError("Parquet needs pyarrow: pip install 'slackline[spark]'") from None
+        raise TraceError(f"Parquet needs pyarrow; {install('spark')}") from None
     try:
         number = 0
         for batch in pq.ParquetFile(file).iter_batches():

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib import import_module
+from functools import partial
+from random import Random
 from typing import Annotated, Any
 
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
-
-_APPLICATIONS = "detectors.worlds"
-"""Where what is deployed in a world is drawn: the operators live above this layer."""
+from middleware.extensions import extensions
 
 _TOLD_EVERY = 500
 """Worlds between two lines where nobody sees a bar."""
@@ -48,7 +47,7 @@ def simulate(
     from middleware.testing.worlds.plan import describe, draw
 
     screen = console(json)
-    application = import_module(_APPLICATIONS).an_application
+    application = partial(_one_of, [point.load() for point in extensions("applications").values()])
     troubles: Counter[str] = Counter()
     failures: dict[int, str] = {}
     played = 0
@@ -85,3 +84,8 @@ def simulate(
         write_json(report, json)
     if failures:
         raise typer.Exit(1)
+
+
+def _one_of(applications: list[Any], rng: Random) -> Any:
+    """What is deployed in a world; one kind alone takes nothing from the generator."""
+    return (applications[0] if len(applications) == 1 else rng.choice(applications))(rng)

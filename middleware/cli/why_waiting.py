@@ -17,7 +17,7 @@ from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
 from middleware.errors import NetworkError
 from middleware.event import END
 from middleware.pubsub.waiting import NodeStatus, explain, final_by_type
-from middleware.quantities import format_moment
+from middleware.quantities import exact_time
 
 if TYPE_CHECKING:
     from middleware.runtime.keys import Keys
@@ -171,7 +171,7 @@ def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str
 
 
 def _as_utc(found: re.Match[str]) -> str:
-    return format_moment(int(found[0]))
+    return exact_time(int(found[0]))
 
 
 def _rounded(found: re.Match[str]) -> str:

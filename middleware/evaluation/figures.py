@@ -12,6 +12,7 @@ from middleware.errors import ScenarioError
 from middleware.evaluation.corrections import Affected
 from middleware.evaluation.measures import Interval, Measured, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FEW, MODES, UNKEYED, WEIGHTED, Mode
+from middleware.installation import install
 from middleware.ordering.alpha import LOWER, UPPER
 from middleware.runtime.scenario import EvaluationPlan
 
@@ -46,7 +47,7 @@ _ROW = 0.24
 def check_drawing() -> None:
     """Raise ScenarioError if figures cannot be drawn here. Cheap: nothing is loaded."""
     if find_spec("matplotlib") is None:
-        raise ScenarioError("the figures need matplotlib: install it with pip install 'slackline[evaluate]'")
+        raise ScenarioError(f"the figures need matplotlib; {install('evaluate')}")
 
 
 class Figures:

@@ -17,9 +17,10 @@ import msgspec
 from middleware.change import Delta
 from middleware.derivation import Derivation
 from middleware.detector import Detector
+from middleware.errors import DetectorError
 from middleware.event import NEVER, ORDER, Event
 from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of, remove
-from middleware.ordering.retraction import Published, Retraction, difference, inserted, withdrawn
+from middleware.ordering.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
 from middleware.state import same_state
 
 SPACING = 128
@@ -216,6 +217,9 @@ class Lane:
 
     def fail(self, at: int) -> None:
         """Quarantine the event at ``at``, at which the detector just raised: go on from the state before it."""
+        if self.on_event is _stopped:
+            self.published.append(left_out(self.history[at]))
+            return
         self.counts.failures += 1
         self.published.append(Published(self.history[at], [], traceback.format_exc(limit=-8)))
         if self.settings.stop_on_error:
@@ -267,19 +271,19 @@ class Lane:
 
     def _state(self) -> Any:
         """A snapshot of the detector. One whose state cannot be copied can never go back: it stops, and says so."""
-        if self.on_event is _ignore:
+        if self.on_event is _stopped:
             return _STOPPED
         try:
             return self.detector.snapshot()
         except Exception:
             self.counts.failures += 1
             self.broken = traceback.format_exc(limit=-8)
-            self.on_event = _ignore
+            self.on_event = _stopped
             return _STOPPED
 
     def _restore(self, state: Any) -> None:
         if state is _STOPPED:
-            self.on_event = _ignore
+            self.on_event = _stopped
             return
         self.detector.restore(state)
         self.on_event = self.detector.on_event
@@ -365,8 +369,9 @@ def _unboxed(boxed: tuple[Any, ...]) -> Any:
     return boxed[0] if boxed else _STOPPED
 
 
-def _ignore(event: Any) -> None:
-    """What a stopped detector does."""
+def _stopped(event: Any) -> None:
+    """What a stopped detector does: it takes nothing, and ``fail`` lists the event."""
+    raise DetectorError("it has stopped")
 
 
 def _cause_order(published: Published) -> tuple[int, int, str, int]:

@@ -9,6 +9,8 @@ from middleware.change import Delta
 from middleware.event import Event
 from middleware.state import same_event
 
+_LEFT_OUT = "left out: its detector had stopped at an earlier event"
+
 
 class Retraction(StrEnum):
     """How results of disturbed events are corrected.
@@ -32,6 +34,11 @@ class Published(NamedTuple):
     cause: Event
     events: list[Event]
     failure: str | None = None
+
+
+def left_out(event: Event) -> Published:
+    """The record of an event that came when its detector had stopped: nobody is to believe that it was used."""
+    return Published(event, [], _LEFT_OUT)
 
 
 def k_plus(results: list[Published], clk: int, k: int) -> list[int] | None:

@@ -62,7 +62,8 @@ class Policies(msgspec.Struct, frozen=True):
     ``late``
         "ledger" or "error": whether an event behind the horizon is listed or ends the run.
     ``failing``
-        "skip" the event at which a detector raises, or "stop" the detector.
+        "skip" the event at which a detector raises, or "stop" the detector (a keyed one: for that key). What comes after for
+        it is listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
     """
 
     alpha: float = 1.0

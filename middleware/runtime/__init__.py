@@ -1,0 +1,1 @@
+"""The only I/O: nodes and clients over sockets, threads, time, disks and processes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from middleware.derivation import levels, named
 from middleware.detector import Detector
 from middleware.errors import ScenarioError, SlacklineError
 from middleware.event import EventTypes, stable_hash
+from middleware.installation import ROOT
 from middleware.operator import Operator
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
@@ -351,8 +352,7 @@ def state_folder(scenario: Scenario) -> Path:
     """
     if STATE in os.environ:
         return Path(os.environ[STATE]) / scenario.plan.name
-    installed = _package_folder("scenarios")
-    is_own = installed is None or not scenario.folder.is_relative_to(installed.resolve())
+    is_own = not scenario.folder.is_relative_to((ROOT / "scenarios").resolve())
     beside = is_own and os.access(scenario.folder, os.W_OK)
     return (scenario.folder if beside else Path.cwd()) / ".slackline" / scenario.plan.name
 
@@ -383,19 +383,18 @@ def _scenario_file(where: str | Path) -> Path:
     for candidate in (path, path / FILE):
         if candidate.is_file():
             return candidate.resolve()
-    package = _package_folder("scenarios")
-    if package is not None and (package / path / FILE).is_file():
-        return (package / path / FILE).resolve()
-    known = sorted(file.parent.name for file in package.glob(f"*/{FILE}")) if package else []
+    folders = _installed()
+    for folder in folders:
+        if (folder / path / FILE).is_file():
+            return (folder / path / FILE).resolve()
+    known = sorted(file.parent.name for folder in folders for file in folder.glob(f"*/{FILE}"))
     raise ScenarioError(f"there is no scenario {str(where)!r}: name a folder with a {FILE}, or one of {', '.join(known)}")
 
 
-def _package_folder(name: str) -> Path | None:
-    try:
-        module = import_module(name)
-    except ImportError:
-        return None
-    return Path(next(iter(module.__path__))) if getattr(module, "__path__", None) else None
+def _installed() -> list[Path]:
+    """The folders of the namespace package ``scenarios``: those that came with Slackline, and others on the path."""
+    spec = find_spec("scenarios")
+    return [Path(folder) for folder in spec.submodule_search_locations or ()] if spec is not None else []
 
 
 def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
@@ -470,8 +469,7 @@ def _slack(text: str, horizon: Horizon, most: int) -> Callable[[], SlackPolicy]:
 
 def find_file(folder: Path, file: str) -> Path:
     """A file of a recording: beside the scenario, or in the data folder. Raises ScenarioError if it is not there."""
-    data = [Path(os.environ[DATA])] if DATA in os.environ else [Path("../shared/data"), Path("../../shared/data")]
-    places = [folder, *data]
+    places = [folder, *([Path(os.environ[DATA])] if DATA in os.environ else [])]
     for place in places:
         if (place / file).is_file():
             return (place / file).resolve()

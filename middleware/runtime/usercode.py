@@ -20,18 +20,23 @@ def import_user_module(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ScenarioError(f"cannot import {name}: {error}") from None
+        raise ScenarioError(f"cannot import {name}: {error}{_hidden(name)}") from None
     except Exception as error:
         raise ScenarioError(f"cannot import {name}: {_told(error)}") from error
 
 
 def load_object(target: str, folder: Path | None = None) -> Any:
-    """What ``module:name`` stands for; modules beside the scenario are found too. Raises ScenarioError."""
+    """What ``module:name`` stands for. Raises ScenarioError.
+
+    Found are modules that are installed, those in ``folder``, where the scenario is, and those in the working folder: a user's
+    own ``detectors/forklift.py`` is ``detectors.forklift``, beside the detectors that came with Slackline.
+    """
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
         raise ScenarioError(f"{target!r}: write module:name, such as detectors.soccer.ball:BallHits")
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    for place in (folder, Path.cwd()):
+        if place is not None and str(place) not in sys.path:
+            sys.path.append(str(place))  # at the end: it never hides what is installed
     try:
         module = import_user_module(module_name)
     except ScenarioError as error:
@@ -40,6 +45,13 @@ def load_object(target: str, folder: Path | None = None) -> Any:
         there = sorted(each for each, value in vars(module).items() if _is_detector(value, module_name))
         raise ScenarioError(f"{target}: {module_name} has no {name}; its detectors: {', '.join(there) or 'none'}")
     return getattr(module, name)
+
+
+def _hidden(name: str) -> str:
+    """Why a module may not be found though it is there: folders of one name are joined only where none has an __init__.py."""
+    top, dot, _ = name.partition(".")
+    closed = [str(found) for place in sys.path if (found := Path(place, top, "__init__.py")).exists()]
+    return f"; {closed[0]} keeps {top} from being joined with other folders of that name: remove it" if dot and closed else ""
 
 
 def _told(error: Exception) -> str:

@@ -32,7 +32,6 @@ _MOST_OWNERS = 10_000
 # Plain integers: combining the flags as enum members, for every part of every message, costs more than the rest of a send.
 _NOBLOCK = int(zmq.NOBLOCK)
 _MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
-_RCVMORE = int(zmq.RCVMORE)
 
 
 def is_private(address: str) -> bool:
@@ -177,16 +176,20 @@ class Transport:
 
     def messages(self, socket: zmq.Socket[bytes]) -> Iterator[tuple[Hashable, list[bytes]]]:
         """What has arrived at a socket: (channel, parts), without waiting, and not without end."""
-        receive, option, name = socket.recv, socket.getsockopt, self._names.get(socket)
+        receive, name = socket.recv, self._names.get(socket)
+        is_checked = name is None and self._gatekeeper is not None
         try:
             for _ in range(_MOST_AT_ONCE):
-                first = receive(_NOBLOCK) if name is not None or self._gatekeeper is None else self._receive_channel(socket)
-                parts = [first]
-                while option(_RCVMORE):
-                    parts.append(receive(_NOBLOCK))
+                frame = receive(_NOBLOCK, copy=False)  # a frame knows by itself whether it is the last
+                if is_checked:
+                    self._note_owner(frame)
+                parts = [frame.bytes]
+                while frame.more:
+                    frame = receive(_NOBLOCK, copy=False)
+                    parts.append(frame.bytes)
                 if name is not None:
                     yield name, joined(parts)
-                elif self._gatekeeper is None or self._owners.get(parts[0]) is not None:
+                elif not is_checked or self._owners.get(parts[0]) is not None:
                     yield parts[0], joined(parts[1:])
         except zmq.Again:
             return
@@ -224,15 +227,13 @@ class Transport:
         self._poller.unregister(socket)
         socket.close(linger=0)
 
-    def _receive_channel(self, socket: zmq.Socket[bytes]) -> bytes:
-        """The first part at a ROUTER with keys; the message carries the key that ZeroMQ has checked."""
-        frame = socket.recv(_NOBLOCK, copy=False)
+    def _note_owner(self, frame: zmq.Frame) -> None:
+        """The first part at a ROUTER with keys, the channel, carries the key that ZeroMQ has checked."""
         channel = frame.bytes
         if channel not in self._owners and self._keys is not None:
             if len(self._owners) >= _MOST_OWNERS:
                 self._owners.clear()  # of channels long gone; the others are looked up again
             self._owners[channel] = self._keys.entry(str(frame.get("User-Id")))
-        return channel
 
     def send(self, channel: Hashable, parts: list[bytes]) -> bool:
         """Send a message without waiting. False if the channel is broken: then it is lost."""

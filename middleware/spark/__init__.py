@@ -1,0 +1,1 @@
+"""Recordings: prepared, delayed and fed by Spark."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from middleware.errors import TraceError
+from middleware.installation import install
 from middleware.spark.java import java_gateway
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def check_installed() -> None:
     """Raise TraceError, saying what to install, unless PySpark, its Python packages and Java are there."""
     missing = [name for name in ("pyspark", "pandas", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
-        raise TraceError(f"Spark needs the Python packages {', '.join(missing)}: pip install 'slackline[spark]'")
+        raise TraceError(f"Spark needs the Python packages {', '.join(missing)}; {install('spark')}")
     home = os.environ.get("JAVA_HOME")
     if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
         raise TraceError(

@@ -1,0 +1,1 @@
+"""A bookshop whose RFID readers see shoplifting."""

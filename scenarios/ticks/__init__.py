@@ -1,0 +1,1 @@
+"""Stock ticks of three exchanges."""

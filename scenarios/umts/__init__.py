@@ -1,0 +1,1 @@
+"""The log of a UMTS network, driving detectors for each phone."""

@@ -6,10 +6,13 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
+import slackline_benchmarks
+import slackline_torture
 
 import detectors
 import middleware
 
+PACKAGES = (middleware, detectors, slackline_benchmarks, slackline_torture)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -18,7 +21,7 @@ def modules(package: ModuleType) -> list[str]:
     return [package.__name__, *(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))]
 
 
-@pytest.mark.parametrize("name", [name for package in (middleware, detectors) for name in modules(package)])
+@pytest.mark.parametrize("name", [name for package in PACKAGES for name in modules(package)])
 def test_doctests(name: str) -> None:
     results = doctest.testmod(import_module(name), optionflags=FLAGS)
     assert results.failed == 0, f"{results.failed} of {results.attempted} examples in {name} fail; see the captured output"

@@ -4,6 +4,7 @@ import os
 from random import Random
 
 import pytest
+from slackline_benchmarks.flow_grid import cell
 
 from middleware.clock import SECOND
 from middleware.errors import ScenarioError
@@ -12,7 +13,6 @@ from middleware.pubsub.codec import Drops, EventCodec, encode_delta
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import load_scenario
 from middleware.testing.flows import sequential
-from scenarios.search.grid import cell
 from scenarios.search.index import Indexed, Page, Posted, flow, search, words_of
 from scenarios.search.pages import pages
 from scenarios.search.trials import Mode, placed

@@ -11,7 +11,7 @@ from test_why_waiting import TYPES, asked, hit, processor
 from typer.testing import CliRunner
 
 import middleware.cli.run as run_module
-from middleware.cli.main import COMMANDS, application
+from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from middleware.cli.why_waiting import Mesh
 from middleware.clock import SECOND
@@ -27,7 +27,7 @@ NOW = 1_700_000_000 * SECOND
 
 
 def invoked(*arguments: str) -> tuple[int, str, str]:
-    answer = CliRunner().invoke(application(COMMANDS), ["why-waiting", *arguments])
+    answer = CliRunner().invoke(application(), ["why-waiting", *arguments])
     return answer.exit_code, answer.stdout, answer.stderr
 
 

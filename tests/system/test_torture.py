@@ -7,29 +7,29 @@ import threading
 import time
 
 import pytest
+from slackline_torture.application import Reading, application
+from slackline_torture.faults import FAULTS, drawn
+from slackline_torture.proxy import Proxy
+from slackline_torture.soak import GROWTH, SLACK, Sample, not_flat, soak
+from slackline_torture.torture import RESULTS, Struck, compared, torture
 from test_network import DEADLINE, Hit, NodeProcess, collect, hits, poll_until
 
 from middleware.clock import SECOND
 from middleware.event import Event
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.testing.oracle import oracle
-from middleware.testing.torture.afflictions import AFFLICTIONS, drawn
-from middleware.testing.torture.application import Reading, application
-from middleware.testing.torture.proxy import Proxy
-from middleware.testing.torture.soak import GROWTH, SLACK, Sample, not_flat, soak
-from middleware.testing.torture.torture import RESULTS, Struck, compared, torture
 
 pytestmark = pytest.mark.system
 
-FAULTS = 20
+COUNT = 20
 
 
 def test_twenty_faults_change_nothing() -> None:
     struck: list[Struck] = []
-    report = torture(FAULTS, seed=11, longest=1.5, told=struck.append)
+    report = torture(COUNT, seed=11, longest=1.5, told=struck.append)
     assert report.wrong == []
-    assert len(struck) == FAULTS
-    assert {each.blow.name for each in struck} == set(AFFLICTIONS)
+    assert len(struck) == COUNT
+    assert {each.blow.name for each in struck} == set(FAULTS)
     assert report.events > 5_000 and report.finals > 1_000
     assert report.late == 0, "of honest sources"
     assert report.turned["ahead"] > 0 and report.turned["late"] > 0

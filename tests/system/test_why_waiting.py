@@ -10,7 +10,7 @@ import pytest
 from test_network import DEADLINE, Echo, Event, EventTypes, Hit, node_thread, poll_until
 from typer.testing import CliRunner
 
-from middleware.cli.main import COMMANDS, application
+from middleware.cli.main import application
 from middleware.clock import SECOND
 from middleware.detector import Detector
 from middleware.errors import NetworkError
@@ -56,7 +56,7 @@ def processor(name: str) -> Reporter:
 def asked(*arguments: str) -> list[str]:
     """The lines of all explanations (those of the nodes of this process, which log here too, are not among them)."""
     with tempfile.NamedTemporaryFile() as file:
-        answer = CliRunner().invoke(application(COMMANDS), ["why-waiting", *arguments, "--json", file.name])
+        answer = CliRunner().invoke(application(), ["why-waiting", *arguments, "--json", file.name])
         assert answer.exit_code == 0, answer.output
         explained = msgspec.json.decode(Path(file.name).read_bytes())["explained"]
     lines = [line.strip() for lines in explained.values() for line in lines]

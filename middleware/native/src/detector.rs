@@ -94,7 +94,7 @@ impl Detector {
     }
 
     pub fn state(&self, py: Python<'_>, shared: &Shared) -> PyResult<State> {
-        if self.on_event.is_none() {
+        if self.is_stopped() {
             return Ok(State::Stopped);
         }
         let instance = self.instance.bind(py);
@@ -116,6 +116,11 @@ impl Detector {
         }
         self.on_event = Some(instance.getattr(intern!(py, "on_event"))?.unbind());
         Ok(())
+    }
+
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.on_event.is_none()
     }
 
     pub fn stop(&mut self) {

@@ -104,6 +104,11 @@ impl Lane {
     /// Run the event at `at`; returns what is published, if anything is.
     #[inline]
     fn execute(&mut self, py: Python<'_>, at: usize, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
+        if self.detector.is_stopped() {
+            let left_out = shared.twins.left_out(py, &self.history[at].event)?;
+            self.record(py, at, left_out, true);
+            return Ok(None);
+        }
         let event = self.history[at].event.bind(py);
         let Some(derived) = self.detector.run(event, shared)? else {
             return Ok(None);

@@ -16,6 +16,7 @@ pub struct Twins {
     pub fresh: Py<PyAny>,
     pub blank: Py<PyAny>,
     pub published: Py<PyAny>,
+    left_out: Py<PyAny>,
     pub arranged: Py<PyAny>,
     pub full_retraction: Py<PyAny>,
     pub inserted: Py<PyAny>,
@@ -44,6 +45,7 @@ impl Twins {
             fresh: of("middleware.detector", "fresh")?,
             blank: of("middleware.detector", "blank")?,
             published: retraction("Published")?,
+            left_out: retraction("left_out")?,
             arranged: of("middleware.ordering.buffer", "arranged")?,
             full_retraction: retraction("Retraction")?.getattr(py, "FULL")?,
             inserted: retraction("inserted")?,
@@ -69,6 +71,11 @@ impl Twins {
         limit.set_item("limit", -8)?;
         let lines = self.format_exception.bind(py).call((error.into_value(py),), Some(&limit))?;
         PyString::new(py, "").call_method1("join", (lines,)).map(Bound::unbind)
+    }
+
+    /// The record of an event that came when the detector had stopped.
+    pub fn left_out(&self, py: Python<'_>, event: &Py<PyAny>) -> PyResult<Py<PyAny>> {
+        self.left_out.call1(py, (event,))
     }
 
     /// The record of an event with a failure.

@@ -1,0 +1,1 @@
+"""Simulated worlds: real cores, failing networks, disks and clocks, one seed."""

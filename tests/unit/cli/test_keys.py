@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from middleware.cli.main import COMMANDS, application
+from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from middleware.runtime.keys import load_allowed, load_keys
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keys(*arguments: str) -> Result:
-    return CliRunner().invoke(application(COMMANDS), ["keys", *arguments])
+    return CliRunner().invoke(application(), ["keys", *arguments])
 
 
 def test_new_keys_go_straight_into_an_allow_list(folder: Path) -> None:

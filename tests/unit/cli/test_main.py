@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from middleware import __version__
-from middleware.cli.main import COMMANDS, Entry, application, load
+from middleware.cli import main
+from middleware.cli.command import Entry
+from middleware.cli.main import application, load
 from middleware.cli.output import ExitCode, exit_code
 from middleware.errors import LateEventError, ScenarioError, WireError
 
@@ -45,6 +48,12 @@ COMMAND_MODULE = """
 
     def broken() -> None:
         raise ZeroDivisionError
+
+    def lacking() -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+
+    def lost() -> None:
+        raise ModuleNotFoundError("No module named 'nonesuch'", name="nonesuch")
 """
 
 
@@ -53,13 +62,13 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry
     (tmp_path / "sample_commands.py").write_text(textwrap.dedent(COMMAND_MODULE))
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("sample_commands", None)
-    names = {"trace": "app", "say": "say", "bad": "bad", "late": "late", "interrupted": "interrupted", "broken": "broken"}
+    same = ("say", "bad", "late", "interrupted", "broken", "lacking", "lost")
+    names = {"trace": "app"} | {name: name for name in same}
     table = {name: Entry(f"sample_commands:{attribute}", f"Line of {name}.") for name, attribute in names.items()}
     return table | {"absent": Entry("no_such_module_of_slackline:absent", "Not built yet.")}
 
 
 def call(commands: dict[str, Entry], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
-    monkeypatch.setattr("middleware.cli.main.COMMANDS", commands)
     result = CliRunner().invoke(application(commands), list(arguments))
     return result.exit_code, result.stdout, result.stderr
 
@@ -108,9 +117,23 @@ def test_interruption_is_silent(commands, monkeypatch) -> None:
 
 
 def test_a_bug_is_not_dressed_up(commands, monkeypatch) -> None:
-    monkeypatch.setattr("middleware.cli.main.COMMANDS", commands)
     result = CliRunner().invoke(application(commands), ["broken"])
     assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_a_command_of_another_package_that_cannot_be_loaded_hurts_no_other(monkeypatch, capsys) -> None:
+    bad = EntryPoint("lost", "no_such_package_of_slackline:LOST", "slackline.commands")
+    monkeypatch.setattr("middleware.extensions.entry_points", lambda group: [bad])
+    entries = main.commands()
+    assert set(entries) == set(main.COMMANDS)
+    assert "'lost' of no_such_package_of_slackline:LOST cannot be loaded" in capsys.readouterr().err
+
+
+def test_a_command_without_its_extra_says_what_to_install(commands, monkeypatch) -> None:
+    monkeypatch.setattr("middleware.installation.ROOT", Path("/nowhere"))
+    code, _, err = call(commands, monkeypatch, "lacking")
+    assert (code, err) == (ExitCode.BAD_INPUT, "error: this needs pyarrow; pip install 'slackline-cep[spark]'\n")
+    assert isinstance(CliRunner().invoke(application(commands), ["lost"]).exception, ModuleNotFoundError)
 
 
 def test_unknown_command_is_bad_input_with_a_suggestion(commands, monkeypatch) -> None:
@@ -126,10 +149,11 @@ def leaves(name: str, command: Any) -> list[str]:
 
 
 def test_every_registered_command_explains_itself_with_examples() -> None:
-    app = application(COMMANDS)
+    entries = main.commands()
+    app = application(entries)
     there = [command.name for command in app.registered_commands]
-    assert {"doctor", "check"} <= set(there)
-    for words in [leaf for name in there for leaf in leaves(name, load(name, COMMANDS[name]))]:
+    assert {"doctor", "check", "sql", "query"} <= set(there)
+    for words in [leaf for name in there for leaf in leaves(name, load(name, entries[name]))]:
         result = CliRunner().invoke(app, [*words.split(), "--help"])
         assert result.exit_code == ExitCode.OK, f"slackline {words} --help: {result.output}"
         assert "Example" in result.stdout, f"slackline {words} --help shows no examples"
@@ -143,6 +167,7 @@ def test_exit_codes_by_error() -> None:
 WAITING = """
 import sys, threading
 import middleware.cli.main as main
+from middleware.cli.command import Entry
 
 def wait() -> None:
     print("ready", flush=True)
@@ -150,7 +175,7 @@ def wait() -> None:
 
 sys.modules["waiting"] = sys.modules["__main__"]
 sys.modules["waiting"].__spec__ = main.__spec__
-main.COMMANDS = {"wait": main.Entry("waiting:wait", "Wait.")}
+main.COMMANDS = {"wait": Entry("waiting:wait", "Wait.")}
 sys.argv = ["slackline", "wait"]
 main.main()
 """

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import middleware.cli.run as run_module
-from middleware.cli.main import COMMANDS, application
+from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from tests.unit.spark.test_traces import finish, write
 
@@ -69,7 +69,7 @@ def test_a_trace_of_other_types_starts_no_node(folder: Path, monkeypatch: pytest
     finish(trace)
     monkeypatch.setattr("middleware.spark.session.spark_session", nullcontext)
     monkeypatch.setattr("middleware.spark.prepared.prepared_trace", lambda plan, out, progress: trace)
-    told = CliRunner().invoke(application(COMMANDS), ["run", "."])
+    told = CliRunner().invoke(application(), ["run", "."])
     assert told.exit_code == ExitCode.BAD_INPUT, told.output
     assert "holds Ping, which no detector reads" in told.stderr
     assert "did you mean Pong?" in told.stderr
@@ -85,6 +85,6 @@ def test_a_mapping_that_cannot_be_right_does_not_even_start_spark(
 ) -> None:
     (folder / "yard.toml").write_text(MAPPING.replace("TYPE", type_).replace("UNIT", unit))
     monkeypatch.setattr("middleware.spark.session.spark_session", lambda *cores: pytest.fail("Spark is started"))
-    told = CliRunner().invoke(application(COMMANDS), ["run", "."])
+    told = CliRunner().invoke(application(), ["run", "."])
     assert told.exit_code == ExitCode.BAD_INPUT, told.output
     assert complaint in " ".join(told.stderr.split())

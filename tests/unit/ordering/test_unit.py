@@ -110,6 +110,24 @@ def test_policy_stop_ends_the_detector_at_the_failure_and_a_late_event_may_undo_
     assert unit.quarantine == []
 
 
+@pytest.mark.parametrize("key", [None, "source"])
+def test_what_comes_after_a_stop_is_listed_and_other_keys_go_on(key):
+    class Stopping(Sums):
+        pass
+
+    Stopping.key = key
+    unit = Unit("Stopping", Stopping(), 1, Policies(failing="stop"))
+    other = Step("ok", 5, ts=150, id=0, source="t")
+    unit.push(Delta(first := steps("ok", "raise", "ok")), promised=100, is_open=False)
+    made = unit.push(Delta([other, last := Step("ok", ts=200, id=9, source="s")]), promised=300, is_open=False)
+    unit.push(Delta(), promised=END, is_open=False)
+    left_out = [first[2], last] if key else [first[2], other, last]
+    assert totals(made) == ([5] if key else [])
+    assert [failed.cause for failed in unit.quarantine] == [first[1], *left_out]
+    assert "cannot take" in unit.quarantine[0].failure
+    assert all("had stopped at an earlier event" in failed.failure for failed in unit.quarantine[1:])
+
+
 def test_a_failure_that_a_late_event_repairs_is_not_quarantined():
     class Fragile(Sums):
         def on_event(self, event):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from middleware.cli.main import COMMANDS, application
+from middleware.cli.main import application
 from scenarios.bookstore.shop import THEFT, TYPES
 
 pa = pytest.importorskip("pyarrow")
@@ -48,7 +48,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def slackline(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(application(COMMANDS), ["query", *map(str, arguments)], catch_exceptions=False)
+    result = CliRunner().invoke(application(), ["query", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -116,7 +116,7 @@ def test_mistakes(trace: Path, arguments: list[str], complaint: str) -> None:
     table = trace / "a.csv"
     table.write_text("time,tag\n1,2\n", encoding="utf-8")
     filled = [{"TRACE": str(trace), "TABLE": str(table)}.get(argument, argument) for argument in arguments]
-    result = CliRunner().invoke(application(COMMANDS), ["query", *filled])
+    result = CliRunner().invoke(application(), ["query", *filled])
     assert result.exit_code == 2
     assert complaint in " ".join(result.output.split())
 

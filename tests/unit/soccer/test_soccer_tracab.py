@@ -17,8 +17,8 @@ from middleware.errors import TraceError
 from middleware.event import IDENTITY, ORDER
 from middleware.testing.oracle import oracle
 
-FOLDERS = [Path(os.environ.get("SLACKLINE_DATA", "/nonexistent")), Path(__file__).parents[4] / "shared" / "data"]
-REAL = next((folder / "tracab" for folder in FOLDERS if (folder / "tracab" / "tracking.parquet").exists()), None)
+FOLDER = Path(os.environ.get("SLACKLINE_DATA", "/nonexistent")) / "tracab"
+REAL = FOLDER if (FOLDER / "tracking.parquet").exists() else None
 
 
 def tracking(folder: Path, **columns: list[Any]) -> Path:
@@ -96,7 +96,7 @@ def test_labels_count_from_their_own_kick_off(tmp_path: Path):
         passes(tmp_path)
 
 
-@pytest.mark.skipif(REAL is None, reason="no tracab recording: put it under ../shared/data/tracab, or set SLACKLINE_DATA")
+@pytest.mark.skipif(REAL is None, reason="no tracab recording: set SLACKLINE_DATA")
 def test_passes_of_a_real_match():
     assert REAL is not None
     found = labelled(oracle(positions(REAL), soccer("tracab")), passes(REAL))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from middleware.cli.main import COMMANDS, application
+from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from middleware.testing.checks import Verdict, check_detector
 
@@ -105,7 +105,7 @@ def test_a_detector_that_was_left_cold_is_not_called_good(detector_class: type, 
 
 
 def invoke(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(application(COMMANDS), ["check", *arguments])
+    result = CliRunner().invoke(application(), ["check", *arguments])
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from middleware.cli.main import COMMANDS, application
+from middleware.cli.main import application
 from middleware.testing.operator_checks import check_operator
 
 HERE = str(Path(__file__).parent)
@@ -45,7 +45,7 @@ def test_an_operator_that_is_left_cold_is_pointed_out():
 
 
 def test_the_command_takes_operators_and_functions_that_make_them():
-    runner, app = CliRunner(), application(COMMANDS)
+    runner, app = CliRunner(), application()
     result = runner.invoke(app, ["check", "sample_operators:Good", "--set", "limit=2", "--count", "5", "--json", "-"])
     assert result.exit_code == 0, result.output
     assert {verdict["state"] for verdict in json.loads(result.stdout)} == {"pass"}

@@ -4,8 +4,7 @@ import gc
 import importlib.util
 
 import pytest
-
-from detectors.window import bench, figures, keyed_bench
+from slackline_benchmarks import window, window_by_key, window_figures
 
 
 @pytest.fixture(autouse=True)
@@ -17,13 +16,13 @@ def nothing_else_to_collect():
 
 
 def test_bench_window_names_what_it_measures(monkeypatch):
-    monkeypatch.setattr(bench, "N", 1 << 13)
-    monkeypatch.setattr(bench, "ROUNDS", 400)
-    monkeypatch.setattr(bench, "PLAIN_ROUNDS", 20)
-    monkeypatch.setattr(bench, "SIZES", (512,))
-    monkeypatch.setattr(bench, "_rivals", list)
-    monkeypatch.setattr(bench, "keyed_cases", lambda: keyed_bench.keyed_cases(2_000))
-    entries = {entry["name"]: entry for entry in bench.bench_window(1)}
+    monkeypatch.setattr(window, "N", 1 << 13)
+    monkeypatch.setattr(window, "ROUNDS", 400)
+    monkeypatch.setattr(window, "PLAIN_ROUNDS", 20)
+    monkeypatch.setattr(window, "SIZES", (512,))
+    monkeypatch.setattr(window, "_rivals", list)
+    monkeypatch.setattr(window, "keyed_cases", lambda: window_by_key.keyed_cases(2_000))
+    entries = {entry["name"]: entry for entry in window.bench_window(1)}
     assert {"window.batch.d0", "window.batch.d256", "window.call.d0", "window.call.d256", "window.keyed"} <= entries.keys()
     assert all(entry["value"] > 0 and entry["baseline"] > 0 and entry["ratio"] > 0 for entry in entries.values())
 
@@ -31,10 +30,10 @@ def test_bench_window_names_what_it_measures(monkeypatch):
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="the extra `evaluate` is not installed")
 def test_the_report_has_the_four_figures(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures, "N", 1 << 10)
-    monkeypatch.setattr(figures, "IN_ORDER_SIZES", (16, 64))
-    monkeypatch.setattr(figures, "ROUNDS", 40)
-    figures.bench_figures(1)
-    page = figures.REPORT.read_text()
+    monkeypatch.setattr(window_figures, "N", 1 << 10)
+    monkeypatch.setattr(window_figures, "IN_ORDER_SIZES", (16, 64))
+    monkeypatch.setattr(window_figures, "ROUNDS", 40)
+    window_figures.bench_figures(1)
+    page = window_figures.REPORT.read_text()
     assert [page.count(f"Figure {number}:") for number in (11, 12, 13, 14)] == [2, 2, 2, 2]
     assert page.count("data:image/png;base64,") == 4

@@ -4,9 +4,9 @@ import random
 from functools import reduce
 
 import pytest
+from slackline_benchmarks.window_rivals import TwoStacks
 
 from detectors.window.monoids import CONCAT, MAX, SUM
-from detectors.window.rivals import TwoStacks
 
 
 @pytest.mark.parametrize("monoid", [SUM.of(int), MAX.of(int), CONCAT], ids=lambda monoid: monoid.name)

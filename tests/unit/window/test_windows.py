@@ -4,6 +4,7 @@ from typing import Annotated
 
 import pytest
 from msgspec import Meta
+from slackline_benchmarks.window_by_key import batches, by_hand, run
 
 from detectors.window import (
     CONCAT,
@@ -23,7 +24,6 @@ from detectors.window import (
     Tumbling,
     Windows,
 )
-from detectors.window.keyed_bench import batches, by_hand, run
 from middleware import Delta, Event
 from middleware.errors import WindowError
 from middleware.event import END

@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from detectors.sequence.bench import PLAIN, TYPES, core_run, timed
-from detectors.sequence.bench import events as bench_events
+from slackline_benchmarks.sequence import PLAIN, TYPES, core_run, timed
+from slackline_benchmarks.sequence import events as bench_events
+
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.study import Algorithm, Reading, Scan
 from middleware import native

@@ -7,11 +7,12 @@ import threading
 import time
 from heapq import heappop, heappush
 
+from slackline_torture.application import Reading
+
 from middleware.clock import MILLISECOND
 from middleware.errors import NetworkError
 from middleware.event import END, Event
 from middleware.runtime.clients import Publisher
-from middleware.testing.torture.application import Reading
 
 DISORDER = 150 * MILLISECOND
 """The most by which an event is published after its time."""

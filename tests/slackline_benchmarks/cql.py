@@ -15,8 +15,9 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+from slackline_benchmarks import window_by_key
+
 from detectors.cql.script import compile_cql
-from detectors.window import keyed_bench
 from middleware.change import Delta
 from middleware.clock import MILLISECOND, SECOND
 from middleware.event import END, NEVER, TS, Event
@@ -71,14 +72,14 @@ def bench_cql(rounds: int) -> list[dict[str, Any]]:
     ticks = arrivals(_ticks(EVENTS))
     joined = arrivals(_ticks(EVENTS // 4) + _bids(EVENTS // 4))
     cases: list[tuple[str, str, list[list[Any]], Loop]] = [
-        ("cql.window", WINDOW, keyed_bench.batches(EVENTS), lambda given: len(keyed_bench.by_hand(given))),
+        ("cql.window", WINDOW, window_by_key.batches(EVENTS), lambda given: len(window_by_key.by_hand(given))),
         ("cql.join", JOIN, joined, join_loop),
         ("cql.filter", FILTER, ticks, filter_loop),
     ]
     times: dict[str, list[tuple[float, float]]] = {name: [] for name, *_ in cases}
     for _ in range(rounds):
         for name, text, batches, loop in cases:
-            operator = compile_cql(text, [keyed_bench.Reading, Tick, Bid, Match, Large]).operators[0]
+            operator = compile_cql(text, [window_by_key.Reading, Tick, Bid, Match, Large]).operators[0]
             times[name].append((_timed(lambda b=batches, o=operator: run(o, b)), _timed(lambda b=batches, f=loop: f(b))))  # type: ignore[misc]
     return [_entry(name, sum(map(len, batches)), times[name]) for name, _, batches, _ in cases]
 

@@ -27,9 +27,8 @@ def torture(
       [bold]slackline torture --faults 100 --seed 7 --json torture.json[/]
     """
     from rich.table import Table
-
-    from middleware.testing.torture.torture import Struck
-    from middleware.testing.torture.torture import torture as run
+    from slackline_torture.torture import Struck
+    from slackline_torture.torture import torture as run
 
     screen = console(json)
     number = 0

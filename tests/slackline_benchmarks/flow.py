@@ -7,8 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from scenarios.search.grid import Cell, cell
-from scenarios.search.report import write_report
+from slackline_benchmarks.flow_grid import Cell, cell
+from slackline_benchmarks.flow_report import write_report
+
 from scenarios.search.trials import Mode, Trial, trial
 
 OUT = Path("out/flow")

@@ -22,9 +22,8 @@ def soak(
       [bold]slackline soak --minutes 10 --factor 2 --json soak.json[/]
     """
     from rich.table import Table
-
-    from middleware.testing.torture.soak import Sample
-    from middleware.testing.torture.soak import soak as run
+    from slackline_torture.soak import Sample
+    from slackline_torture.soak import soak as run
 
     screen = console(json)
     with screen.status("warming up ...") as status:

@@ -1,4 +1,4 @@
-"""Torture: afflictions by a seed on real nodes, while sources go on; in the end, all must be as if nothing had happened."""
+"""Torture: faults by a seed on real nodes, while sources go on; in the end, all must be as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from slackline_torture.application import Digest, Mark, Rise, application
+from slackline_torture.faults import Blow, drawn, strike
+from slackline_torture.processes import TorturedMesh
+from slackline_torture.sources import Source
 
 from middleware.change import Advance, Insert
 from middleware.clock import SECOND
@@ -19,10 +23,6 @@ from middleware.runtime.clients import Subscriber
 from middleware.runtime.ledger import Entry, read_ledger
 from middleware.runtime.report import NodeReport, read_report
 from middleware.testing.oracle import oracle
-from middleware.testing.torture.afflictions import Blow, drawn, strike
-from middleware.testing.torture.application import Digest, Mark, Rise, application
-from middleware.testing.torture.processes import TorturedMesh
-from middleware.testing.torture.sources import Source
 
 SOURCES = 3
 RESULTS = (Rise, Mark, Digest)

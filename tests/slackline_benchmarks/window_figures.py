@@ -15,9 +15,9 @@ from time import process_time_ns
 from typing import Any
 
 import numpy as np
+from slackline_benchmarks import window_rivals
+from slackline_benchmarks.window import MONOIDS, measured
 
-from detectors.window import rivals
-from detectors.window.bench import MONOIDS, measured
 from detectors.window.fiba import Fiba
 from detectors.window.plain import PlainFiba
 from detectors.window.workload import columns, cost, filled
@@ -88,7 +88,10 @@ def _in_order(rounds: int) -> Iterator[Line]:
         yield f"{name}", [float(n) for n in some], [_throughput(name, n, 0, rounds) for n in some]
     plain = [1e3 / median(measured(PlainFiba, MONOIDS["sum"], n, 0, 2_000, "call")() for _ in range(rounds)) for n in sizes[:5]]
     yield "sum, plain Python", [float(n) for n in sizes[:5]], plain
-    stacks = [1e3 / median(rivals.measured(rivals.two_stacks_sorted, n, 0, ROUNDS)() for _ in range(rounds)) for n in sizes]
+    stacks = [
+        1e3 / median(window_rivals.measured(window_rivals.two_stacks_sorted, n, 0, ROUNDS)() for _ in range(rounds))
+        for n in sizes
+    ]
     yield "sum, two stacks in plain Python, which know nothing of disorder", [float(n) for n in sizes], stacks
 
 

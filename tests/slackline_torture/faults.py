@@ -1,4 +1,4 @@
-"""What is done to the nodes: each affliction lasts a moment, and leaves the world as it found it."""
+"""What is done to the nodes: each fault lasts a moment, and leaves the world as it found it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 import zmq
+from slackline_torture.application import Digest, Noise
+from slackline_torture.processes import TorturedMesh
 
 from middleware.change import Delta
 from middleware.clock import SECOND
@@ -20,14 +22,12 @@ from middleware.event import END, Event, type_name
 from middleware.pubsub.codec import BlockHead, encode, encode_delta
 from middleware.runtime.clients import Publisher
 from middleware.testing.fuzz import Fuzzer
-from middleware.testing.torture.application import Digest, Noise
-from middleware.testing.torture.processes import TorturedMesh
 
 _JUNK = 1_000
 
 
 class Blow(msgspec.Struct, frozen=True):
-    """One affliction to be: its name, on what, for how long (s), with a seed of its own."""
+    """One fault to be: its name, on what, for how long (s), with a seed of its own."""
 
     name: str
     target: str
@@ -159,7 +159,7 @@ def _noise(seed: int) -> list[tuple[BlockHead, bytes]]:
 NODES = ("edge", "core")
 LINKS = ("edge to core", "core to edge", "publishers to edge", "subscriber to core")
 
-AFFLICTIONS: dict[str, tuple[Callable[[TorturedMesh, Blow], None], tuple[str, ...]]] = {
+FAULTS: dict[str, tuple[Callable[[TorturedMesh, Blow], None], tuple[str, ...]]] = {
     "killed": (_killed, NODES),
     "stopped": (_stopped, NODES),
     "cut": (_cut, LINKS),
@@ -175,17 +175,17 @@ AFFLICTIONS: dict[str, tuple[Callable[[TorturedMesh, Blow], None], tuple[str, ..
 
 
 def drawn(count: int, seed: int, longest: float) -> list[Blow]:
-    """``count`` blows, each affliction about equally often, drawn from a seed; none lasts longer than ``longest`` seconds."""
+    """``count`` blows, each fault about equally often, drawn from a seed; none lasts longer than ``longest`` seconds."""
     draw = random.Random(seed)
     names: list[str] = []
     while len(names) < count:
-        names += draw.sample(list(AFFLICTIONS), len(AFFLICTIONS))
+        names += draw.sample(list(FAULTS), len(FAULTS))
     return [
-        Blow(name, draw.choice(AFFLICTIONS[name][1]), round(draw.uniform(0.2, longest), 2), draw.randrange(2**31))
+        Blow(name, draw.choice(FAULTS[name][1]), round(draw.uniform(0.2, longest), 2), draw.randrange(2**31))
         for name in names[:count]
     ]
 
 
 def strike(mesh: TorturedMesh, blow: Blow) -> None:
     """Do it, for as long as it takes."""
-    AFFLICTIONS[blow.name][0](mesh, blow)
+    FAULTS[blow.name][0](mesh, blow)

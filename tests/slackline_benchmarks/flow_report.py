@@ -9,8 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from slackline_benchmarks.flow_grid import CHANGE, STEP, Cell
+
 from middleware.evaluation.setting import setting
-from scenarios.search.grid import CHANGE, STEP, Cell
 from scenarios.search.trials import Mode, Trial
 
 _STYLE = (

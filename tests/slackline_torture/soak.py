@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 
 import msgspec
+from slackline_torture.application import Digest, Reading
+from slackline_torture.processes import TorturedMesh
 
 from middleware.change import Advance, Insert
 from middleware.clock import SECOND
@@ -17,8 +19,6 @@ from middleware.errors import NetworkError, RunError
 from middleware.event import END, NEVER, Event, EventTypes
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.report import read_report
-from middleware.testing.torture.application import Digest, Reading
-from middleware.testing.torture.processes import TorturedMesh
 
 BATCH = 512
 DISORDER = 20_000_000

@@ -13,16 +13,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
-
-from middleware.testing.torture.proxy import Proxy
+from slackline_torture.proxy import Proxy
 
 SCENARIO = """
 name = "torture"
-detectors = "middleware.testing.torture.application:application"
+detectors = "slackline_torture.application:application"
 results = ["torture.Digest"]
 
 [recording]
-generate = "middleware.testing.torture.application:application"
+generate = "slackline_torture.application:application"
 
 [policies]
 horizon = "1s"

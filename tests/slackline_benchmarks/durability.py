@@ -18,7 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from middleware.cli.bench_tail import bench_tail
+from slackline_benchmarks.tail import bench_tail
+
+from detectors.soccer.match import events as soccer_events
 from middleware.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.pubsub.journal import Journal
@@ -27,7 +29,7 @@ from middleware.runtime.clients import Publisher
 from middleware.runtime.keeper import Keeper
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
-from middleware.runtime.scenario import Scenario, load_object, load_scenario
+from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.runtime.store import Store
 
 _SECONDS = 3.0
@@ -37,7 +39,7 @@ _BATCH = 2_000
 def bench_durability(rounds: int) -> list[dict[str, Any]]:
     """All rows, each the median of ``rounds``; disk and memory in turn."""
     scenario = load_scenario("soccer")
-    events = list(load_object("detectors.soccer.match:events")(7, _SECONDS))
+    events: list[Event] = list(soccer_events(7, _SECONDS))
     disk: list[float] = []
     memory: list[float] = []
     recovery: list[float] = []

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from detectors.window import rivals
+from slackline_benchmarks import window_rivals
+from slackline_benchmarks.window_by_key import keyed_cases
+
 from detectors.window.fiba import Fiba
-from detectors.window.keyed_bench import keyed_cases
 from detectors.window.monoids import GEOMEAN, MAX, SUM
 from detectors.window.plain import PlainFiba
 from detectors.window.sketches import BLOOM
@@ -101,9 +102,9 @@ def _sizes() -> list[Case]:
 def _rivals() -> list[Case]:
     """FiBA in batches against other ways to have the sums of the same rounds."""
     found = []
-    for name, rival, n, rounds in rivals.available(N):
+    for name, rival, n, rounds in window_rivals.available(N):
         size = "" if n == N else f".n{n}"
         for distance in DISTANCES:
             value = measured(Fiba, MONOIDS["sum"], n, distance, ROUNDS)
-            found.append((f"window.vs_{name}{size}.d{distance}", value, rivals.measured(rival, n, distance, rounds)))
+            found.append((f"window.vs_{name}{size}.d{distance}", value, window_rivals.measured(rival, n, distance, rounds)))
     return found

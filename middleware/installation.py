@@ -1,0 +1,52 @@
+"""How this Slackline was installed, so that what is missing can be had by one command: in a checkout, and from a wheel."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+DISTRIBUTION: Final = "slackline-cep"
+"""What the package index calls us; ``slackline`` there is somebody else's."""
+
+ROOT = Path(__file__).parents[1]
+"""The folder in which ``middleware`` stands: the checkout, or where packages are installed."""
+
+
+def is_checkout() -> bool:
+    """Whether this is run from Slackline's own sources."""
+    return (ROOT / "tools" / "make_env.sh").exists() and (ROOT / "pyproject.toml").exists()
+
+
+def install(extra: str = "") -> str:
+    """The command that installs a set of packages (``extra``; by default, what is always needed).
+
+    >>> print(install("spark"))  # doctest: +SKIP
+    pip install 'slackline-cep[spark]'
+    """
+    extras = f"[{extra}]" if extra else ""
+    if is_checkout():
+        return f"in {ROOT}: make env (or: pip install -e '.{extras}')"
+    return f"pip install '{DISTRIBUTION}{extras}'"
+
+
+def declared() -> dict[str, list[Requirement]]:
+    """What Slackline declares to need: by extra, and under "" what is always needed. Raises PackageNotFoundError."""
+    sets: dict[str, list[Requirement]] = {"": []}
+    for requirement in map(Requirement, metadata.requires(DISTRIBUTION) or []):
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", str(requirement.marker))
+        sets.setdefault(extra.group(1) if extra else "", []).append(requirement)
+    return sets
+
+
+def extra_with(package: str) -> str | None:
+    """The first extra that has a package; None if it is in none."""
+    name = canonicalize_name(package)
+    for extra, requirements in declared().items():
+        if extra and name in {canonicalize_name(requirement.name) for requirement in requirements}:
+            return extra
+    return None

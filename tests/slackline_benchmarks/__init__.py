@@ -1,0 +1,1 @@
+"""What ``slackline bench`` measures: each benchmark beside a baseline in the same run."""

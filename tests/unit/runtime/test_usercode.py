@@ -1,0 +1,53 @@
+"""Users' own folders named detectors and scenarios stand beside those that came with Slackline."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+FORKLIFT = """
+    from middleware import Detector, Event
+
+
+    class Lift(Event):
+        height: float
+
+
+    class High(Event):
+        height: float
+
+
+    class Highs(Detector):
+        subscribes, publishes = (Lift,), (High,)
+
+        def on_event(self, event):
+            return High(event.height, ts=event.ts) if event.height > 2 else None
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "detectors").mkdir()
+    (tmp_path / "detectors" / "forklift.py").write_text(textwrap.dedent(FORKLIFT))
+    return tmp_path
+
+
+def python(folder, code):
+    """Run in a process of its own: what is imported stays."""
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+
+
+LOADED = "from middleware.runtime.usercode import load_object as load; print(load('detectors.forklift:Highs').__module__)"
+
+
+def test_a_users_detectors_folder_stands_beside_ours(project):
+    for code in (LOADED, f"import detectors.commands; {LOADED}"):
+        done = python(project, f"import sys; sys.path.remove(''); {code}; import detectors.soccer.ball")
+        assert done.stdout == "detectors.forklift\n", done.stderr
+
+
+def test_a_folder_that_cannot_be_joined_is_named(project):
+    (project / "detectors" / "__init__.py").touch()
+    done = python(project, f"import sys; sys.path.remove(''); import detectors.commands; {LOADED}")
+    assert f"{project}/detectors/__init__.py keeps detectors from being joined" in done.stderr
