@@ -17,6 +17,7 @@ from detectors.language.aggregates import SQUARED, Aggregate, middle, ranked, ro
 from detectors.language.code import Code
 from detectors.language.types import INTEGERS, LIMITS, REALS, Type
 from detectors.language.values import within
+from detectors.window.content import Forest
 from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid
 from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MAXCOUNT, MEAN, MIN, RANGE, SAMPLE_VARIANCE, SUM, VARIANCE
@@ -160,39 +161,29 @@ class Trees:
 
     def __init__(self, plan: TreePlan, events: list[Event], orders: list[Order]) -> None:
         self._plan = plan
-        self._trees = [(source.tree(), source.value) for source in plan.sources]
+        self._forest = Forest(source.tree() for source in plan.sources)
         self._insert(events, orders)
 
     def _insert(self, events: list[Event], orders: list[Order]) -> None:
-        for tree, value in self._trees:
-            values = list(map(value, events))
-            known = [place for place, each in enumerate(values) if each is not None] if None in values else None
-            if known is None:
-                tree.bulk_insert(orders, values)
-            elif known:
-                tree.bulk_insert([orders[place] for place in known], [values[place] for place in known])
+        self._forest.insert(orders, [list(map(source.value, events)) for source in self._plan.sources])
 
     def change(self, retracts: list[Event], inserts: list[Event]) -> None:
         """Take tuples out and in. O(log d) each."""
-        for order in map(ORDER, retracts):
-            for tree, _ in self._trees:
-                if len(tree):
-                    tree.evict(order)
+        self._forest.evict(map(ORDER, retracts))
         if inserts:
             inserts = sorted(inserts, key=ORDER)
             self._insert(inserts, list(map(ORDER, inserts)))
 
     def forget(self, last: Order) -> None:
         """Forget all tuples up to one."""
-        for tree, _ in self._trees:
-            tree.bulk_evict(last)
+        self._forest.drop(last)
 
     def values(self, events: list[Event], orders: list[Order], low: int, high: int) -> tuple[Event | None, tuple[Any, ...]]:
         """The first of the tuples [low, high) that counts (None: none does), and their aggregates. O(log n) each.
 
         Raises Refold where the window holds what trees do not take.
         """
-        found = [tree.range_query(orders[low], orders[high - 1]) for tree, _ in self._trees]
+        found = self._forest.results(orders[low], orders[high - 1])
         window = Window(high - low, events[low], events[high - 1])
         return window.first if self._plan.first is None else found[self._plan.first], _finished(self._plan, window, found)
 
