@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 
 from detectors.cql import statements as s
-from detectors.expressions.code import Code
-from detectors.expressions.errors import QueryError, Span, listed, nearest
-from detectors.expressions.types import INTEGERS, PYTHON, Kind, Type, kind_of
-from middleware.event import Event, EventType, type_name
+from detectors.language.code import Code
+from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.types import INTEGERS, PYTHON, Kind, Type, kind_of
+from middleware.event import MAX_TS, Event, EventType, type_name
 
 TS = "ts"
 """The attribute that every stream has: when it happened, in nanoseconds."""
@@ -29,7 +29,7 @@ class Attribute(NamedTuple):
 
     def code(self, variable: str = "e") -> Code:
         """The code that reads it from an event."""
-        return Code(f"{variable}.{self.field}", self.kind)
+        return Code(f"{variable}.{self.field}", self.kind, most=MAX_TS - 1 if self.name == TS else 0)
 
 
 Schema = tuple[Attribute, ...]
@@ -110,7 +110,7 @@ def schema_of(event_type: EventType, span: Span) -> Schema:
     found = []
     for name in event_type.__struct_fields__[:-4]:
         kind = kind_of(hints[name])
-        if kind is not None:
+        if kind.type not in (Type.ANY, Type.NULL):
             found.append(Attribute(name, kind, name))
     if not found:
         raise QueryError(

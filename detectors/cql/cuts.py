@@ -73,8 +73,11 @@ class TimedCuts(_Cuts):
         """The upper bound of the first window, which starts with the first tuple: it is in it, so lower is just before it."""
         return first + self.slide - max(self.plan.slide.tick, 1)
 
-    def touched(self, timeline: Timeline, places: list[Order]) -> set[int]:
-        """The boundaries whose windows may be others now that tuples at these places came or went."""
+    def touched(self, timeline: Timeline, places: list[Order], emitted: int) -> set[int]:
+        """The boundaries to look at, now that tuples at these places came or went.
+
+        Those up to ``emitted`` whose windows may be others, and the first after it: others follow (``following``).
+        """
         plan = self.plan
         if plan.shape is Shape.FIXED:
             assert plan.upper is not None
@@ -88,9 +91,20 @@ class TimedCuts(_Cuts):
             return {self.after(ts, timeline) for ts in times}
         more = self.slide if plan.on_change else 0
         for ts in {order[0] for order in places}:
-            first = self.after(ts, timeline)
-            touched.update(range(first, ts + self._size + more, self.slide))
+            first, end = self.after(ts, timeline), ts + self._size + more
+            touched.update(range(first, min(end, emitted + 1), self.slide))
+            coming = first + max(0, -((first - emitted - 1) // self.slide)) * self.slide
+            if coming < end:
+                touched.add(coming)
         return touched
+
+    def following(self, timeline: Timeline, boundary: int) -> int | None:
+        """The boundary after one at which there is a tuple in the window, if windows are measured in time."""
+        if self._size is None or self.plan.shape is Shape.FIXED:
+            return None
+        coming = self.after(boundary + 1, timeline)
+        place = timeline.until(coming - self._size)
+        return max(coming, self.after(timeline.events[place].ts, timeline)) if place < len(timeline) else None
 
     def cut(self, timeline: Timeline, boundary: int) -> Cut | None:
         """The window that ends at a boundary, or None if there is nothing to report."""

@@ -8,7 +8,7 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
 from detectors.cql.plan import Joined, Mapping, Plan, Side, Windowed
 from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
-from detectors.expressions.code import Code
+from detectors.language.code import Code
 from middleware.quantities import format_duration
 
 _REACTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from detectors.expressions.errors import QueryError, Span
+from detectors.language.errors import QueryError, Span
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*", re.DOTALL)
 

@@ -18,7 +18,7 @@ from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
 from detectors.cql.relation import key_code
 from detectors.cql.windows import Measure
-from detectors.expressions.types import REALS
+from detectors.language.types import REALS
 from detectors.outcomes import difference
 from middleware.change import Delta
 from middleware.event import END, NEVER, Event

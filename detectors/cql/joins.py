@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
 from detectors.cql.plan import Side
-from detectors.cql.scopes import Source, StreamScope
+from detectors.cql.scopes import Source, StreamScope, window_of
 from detectors.cql.windows import Measure, Shape, WindowPlan
-from detectors.expressions.analysis import condition
-from detectors.expressions.code import Code, Frame, converted
-from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.tree import Binary, Junction, Name, Node, names
-from detectors.expressions.types import NUMBERS, Kind, Type, common
-
-if TYPE_CHECKING:
-    from detectors.cql.planner import Planner
+from detectors.language.code import Code, Frame, converted
+from detectors.language.compiler import condition
+from detectors.language.errors import QueryError, Span
+from detectors.language.tree import Binary, Junction, Name, Node, names
+from detectors.language.types import NUMBERS, Kind, Type, common
 
 _IN_JOIN = "{name} cannot stand in the condition of a join: aggregate in a sub-select first"
 _Keys = list[tuple[Code, Code]]
 
 
 def plan_join(
-    planner: Planner, select: s.Select, left: Source, right: Source, frame: Frame
+    select: s.Select, left: Source, right: Source, frame: Frame
 ) -> tuple[StreamScope, tuple[Side, Side], Code | None]:
     """The scope of the joined tuples, both sides, and what pairs must satisfy besides equal keys."""
     assert select.join is not None
@@ -49,7 +44,7 @@ def plan_join(
             before["ef".index(read.pop())].append(code)
         else:
             rest.append(code)
-    windows = [_window(planner, select, reference, source, frame)
+    windows = [_window(select, reference, source, frame)
                for reference, source in ((select.source, left), (join.other, right))]  # fmt: skip
     _check_pair(windows[0], windows[1], join.other.span)
     sides = []
@@ -64,14 +59,14 @@ def plan_join(
     return scope, (sides[0], sides[1]), _all(rest)
 
 
-def _window(planner: Planner, select: s.Select, reference: s.Reference, source: Source, frame: Frame) -> WindowPlan:
+def _window(select: s.Select, reference: s.Reference, source: Source, frame: Frame) -> WindowPlan:
     if reference.window is None:
         raise QueryError(
             f"a join of endless streams would have to keep them for ever: give {source.alias} a window over time, "
             f"such as [SIZE 10 seconds]",
             reference.span,
         )
-    plan = planner.window(reference.window, source, select.execution, frame)
+    plan = window_of(reference.window, source, select.execution, frame)
     if plan.shape is not Shape.SIZE or plan.size is None or plan.size.measure is not Measure.TS:
         raise QueryError("joins work on windows over time: [SIZE 10 seconds], or [SIZE 60 ON timestamp]", reference.window.span)
     return plan

@@ -10,10 +10,10 @@ from lark import Lark, Token
 
 from detectors.cql import statements as s
 from detectors.cql.foreign import check_foreign
-from detectors.expressions import grammar
-from detectors.expressions.builder import ExpressionBuilder, parse, plain, span_of, text_of, whole_number
-from detectors.expressions.errors import QueryError, Span, nearest
-from detectors.expressions.tree import Name, Node
+from detectors.language import grammar
+from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of, text_of, whole_number
+from detectors.language.errors import QueryError, Span, nearest
+from detectors.language.tree import Name, Node
 from middleware.quantities import NANOSECONDS, UNITS, nanoseconds_of
 
 DEEPEST = 20
@@ -23,7 +23,7 @@ DEEPEST = 20
 def parse_statements(text: str) -> list[s.Statement]:
     """The statements of a text. Raises QueryError with line, column and what was expected."""
     check_foreign(text)
-    found: list[s.Statement] = parse(_parser(), text)
+    found: list[s.Statement] = parse_text(_parser(), text)
     try:
         for statement in found:
             _check_nesting(statement)
@@ -88,7 +88,7 @@ class StatementBuilder(ExpressionBuilder):
     # data definition
 
     def typed_attribute(self, parts: list[Any]) -> s.TypedAttribute:
-        from detectors.expressions.builder import type_named
+        from detectors.language.builder import type_named
 
         name, kind, negated, _ = parts
         return s.TypedAttribute(plain(name), type_named(kind), negated is None, span=_span(name, kind))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from detectors.cql.aggregates import Aggregate
 from detectors.cql.catalog import TS, Stream
 from detectors.cql.windows import WindowPlan
-from detectors.expressions.code import Code, Frame
+from detectors.language.aggregates import Aggregate
+from detectors.language.code import Code, Frame
 from middleware.operator import described, result_fields
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from detectors.cql import statements as s
-from detectors.cql.aggregates import Aggregate
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
 from detectors.cql.joins import plan_join
 from detectors.cql.plan import Joined, Mapping, Plan, Windowed
-from detectors.cql.scopes import AggregateScope, Source, StreamScope, aggregates_of
-from detectors.cql.windows import Measure, Shape, WindowPlan, plan_window
-from detectors.expressions.analysis import analyse, condition
-from detectors.expressions.code import Code, Frame, converted
-from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.tree import Call, Name, Node, names
-from detectors.expressions.types import NUMBERS, Kind, Type, converts
+from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, aggregates_of, window_of
+from detectors.cql.windows import Measure, Shape, WindowPlan
+from detectors.language.aggregates import Aggregate
+from detectors.language.code import Code, Frame, converted
+from detectors.language.compiler import analyse, condition
+from detectors.language.errors import QueryError, Span
+from detectors.language.tree import Call, Name, Node, names
+from detectors.language.types import Kind, Type, converts
 from middleware.operator import result_fields
 
 BLOCKING = (
@@ -23,7 +23,6 @@ BLOCKING = (
     "give the stream a window, such as FROM ... [SIZE 100]"
 )
 _IN_WHERE = "{name} is not known yet where WHERE is decided: filter the result of a sub-select instead"
-_NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
 _IN_JOIN = "{name} cannot aggregate a join directly: write FROM (SELECT ... JOIN ...) [SIZE ...]"
 
 Columns = list[tuple[str, Code, Span]]
@@ -215,8 +214,8 @@ class Planner:
     def _windowed(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
         assert select.source.window is not None
         window = select.source.window
-        plan = self.window(window, source, select.execution, frame)
-        inner = StreamScope([source], _NESTED)
+        plan = window_of(window, source, select.execution, frame)
+        inner = StreamScope([source], NESTED)
         partition = [inner.resolve(each)[1] for each in window.partition]
         group = [inner.resolve(each)[1] for each in select.group_by]
         before = [window.where] if window.where is not None else []
@@ -262,24 +261,10 @@ class Planner:
         columns = self._columns(select.targets, scope, [source], frame)
         return columns, tuple(scope.aggregates)
 
-    def window(self, window: s.Window, source: Source, execution: s.Execution | None, frame: Frame) -> WindowPlan:
-        """The plan of a window over a source."""
-        measured = None
-        if isinstance(window.kind, s.Delta):
-            code = analyse(window.kind.measure, StreamScope([source], _NESTED), frame)
-            if code.type not in NUMBERS:
-                raise QueryError(
-                    f"a delta window measures numbers, and this is a {code.type}: CAST it", window.kind.measure.span
-                )
-            measured = converted(frame, frame.sealed(code), Type.DOUBLE)
-            if execution is not None and execution.model is not s.Model.TUPLE:
-                raise QueryError("delta windows are tuple-driven: each tuple is compared with the first", execution.span)
-        return plan_window(window, source.stream, execution, measured)
-
     def _join(self, select: s.Select, left: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
         assert select.join is not None
         right = self._reference(select.join.other, name, "f")
-        scope, sides, rest = plan_join(self, select, left, right, frame)
+        scope, sides, rest = plan_join(select, left, right, frame)
         columns = self._columns(select.targets, StreamScope([left, right], _IN_JOIN, tuple(scope.using)), [left, right], frame)
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detectors.cql.plan import Windowed
-from detectors.expressions.code import Code
-from detectors.expressions.types import Type
+from detectors.language.aggregates import values_code
+from detectors.language.code import Code
+from detectors.language.types import Type
 from middleware.event import Event
 from middleware.operator import Origin
 
@@ -57,25 +58,12 @@ def _aggregation(plan: Windowed, more: dict[str, Any]) -> Callable[..., Any]:
         if not arguments:
             folded.append(f"{fold}(events)")
             continue
-        lines.append(f"    v{place} = {values_code(arguments)}")
+        lines.append(f"    v{place} = {values_code(plan.frame, arguments, 'e', 'events')}")
         empty = "" if aggregate.kind.nullable is False else f" if v{place} else None"
         folded.append(f"{fold}(v{place}){empty}")
     lines += [f"    a = ({', '.join(folded)},)", "    e = events[0]"]
     lines.append(f"    return {plan.constructor('ts', 'id_(*window)')}")
     return plan.frame.define("\n".join(lines) + "\n", more)
-
-
-def values_code(arguments: tuple[Code, ...]) -> str:
-    """Code for the list of what an aggregate takes from ``events``: NULLs left out, pairs of two arguments.
-
-    Arguments may assign names on the way, which Python allows in a comprehension's condition and not in what it goes through.
-    """
-    if len(arguments) == 1 and not arguments[0].nullable:
-        return f"[{arguments[0].value} for e in events]"
-    names = [f"x{place}" for place in range(len(arguments))]
-    known = " and ".join(f"({name} := {code.value}) is not None" for name, code in zip(names, arguments, strict=True))
-    shown = names[0] if len(names) == 1 else f"({', '.join(names)})"
-    return f"[{shown} for e in events if {known}]"
 
 
 def key_code(codes: Sequence[Code]) -> str:

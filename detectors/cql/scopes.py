@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.cql.aggregates import NAMES, Aggregate, aggregate
+from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Stream, find
-from detectors.expressions.analysis import Analysis
-from detectors.expressions.code import Code, Frame
-from detectors.expressions.errors import QueryError, listed, nearest
-from detectors.expressions.tree import Call, Name, Node, calls
-from detectors.expressions.types import Kind, Type
+from detectors.cql.windows import WindowPlan, plan_window
+from detectors.language.aggregates import NAMES, Aggregate, aggregate
+from detectors.language.code import Code, Frame, converted
+from detectors.language.compiler import Analysis, analyse
+from detectors.language.errors import QueryError, listed, nearest
+from detectors.language.tree import Call, Name, Node, calls
+from detectors.language.types import NUMBERS, Kind, Type
 
+NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
 BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}
 """Functions that give the bounds of the window that a result stands for."""
 
@@ -121,3 +124,16 @@ class AggregateScope:
 def aggregates_of(node: Node) -> list[Call]:
     """The aggregates in an expression."""
     return [call for call in calls(node) if call.name in NAMES]
+
+
+def window_of(window: s.Window, source: Source, execution: s.Execution | None, frame: Frame) -> WindowPlan:
+    """The plan of a window over a source."""
+    measured = None
+    if isinstance(window.kind, s.Delta):
+        code = analyse(window.kind.measure, StreamScope([source], NESTED), frame)
+        if code.type not in NUMBERS:
+            raise QueryError(f"a delta window measures numbers, and this is a {code.type}: CAST it", window.kind.measure.span)
+        measured = converted(frame, frame.sealed(code), Type.DOUBLE)
+        if execution is not None and execution.model is not s.Model.TUPLE:
+            raise QueryError("delta windows are tuple-driven: each tuple is compared with the first", execution.span)
+    return plan_window(window, source.stream, execution, measured)

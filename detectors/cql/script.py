@@ -14,7 +14,7 @@ from detectors.cql.plan import Joined, Plan, Windowed
 from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.planner import Planner
 from detectors.cql.windowed import WindowedOperator
-from detectors.expressions.errors import QueryError
+from detectors.language.errors import QueryError
 from middleware.event import EventType
 from middleware.operator import Operator
 

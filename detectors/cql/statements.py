@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from detectors.expressions.errors import NOWHERE, Span
-from detectors.expressions.tree import Name, Node
-from detectors.expressions.types import Type
+from detectors.language.errors import NOWHERE, Span
+from detectors.language.tree import Name, Node
+from detectors.language.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from detectors.cql.aggregates import Aggregate
 from detectors.cql.plan import Windowed
 from detectors.cql.statements import Model
 from detectors.cql.windows import Measure, Shape, WindowPlan
-from detectors.expressions.code import Code
-from detectors.expressions.types import Type
+from detectors.language.aggregates import Aggregate
+from detectors.language.code import Code
+from detectors.language.types import Type
 from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step

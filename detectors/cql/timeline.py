@@ -15,7 +15,10 @@ WindowKey = Any
 """What orders the windows of a partition: a boundary, or the place of a tuple."""
 
 
-TimelineState = tuple[list[Event], int, int | None, int | None, dict[WindowKey, list[Event]], tuple[Event, list[Any]] | None]
+PrefixState = tuple[int, tuple[Event, Event], list[Any]]
+"""Size, first and last, and partial aggregates."""
+
+TimelineState = tuple[list[Event], int, int | None, int | None, dict[WindowKey, list[Event]], PrefixState | None]
 """Events, gone, anchor, clock before the first, published, prefix."""
 
 
@@ -84,7 +87,10 @@ class Timeline:
         """Take tuples out and in; returns the places that are disturbed. O(changes log n), and moving what lies behind."""
         places: list[Order] = []
         if self.trees is not None:
-            self.trees.change(retracts, inserts)
+            try:
+                self.trees.change(retracts, inserts)
+            except OverflowError:  # they are made anew when they are asked for next, if they can be
+                self.trees = None
         if retracts:
             places = sorted(map(ORDER, retracts))
             at = list(map(self.place, places))
@@ -170,8 +176,9 @@ class Timeline:
 
     def state(self) -> TimelineState:
         """All of it as it is now."""
-        prefix = self.prefix
-        held = None if prefix is None else (prefix.first, prefix.partials)
+        held, prefix = None, self.prefix
+        if prefix is not None and prefix.window is not None:
+            held = prefix.window.size, (prefix.window.first, prefix.window.last), prefix.partials
         return self.events.copy(), self.gone, self.anchor, self._clock_before, self.published.copy(), held
 
     def restore(
@@ -192,5 +199,5 @@ def plain(states: list[tuple[Any, TimelineState]]) -> Iterator[Any]:
     """Timelines by key, as plain values."""
     for key, (events, gone, anchor, clock, published, prefix) in states:
         windows = [(window, packed(results)) for window, results in published.items()]
-        held = None if prefix is None else (packed([prefix[0]]), prefix[1])
+        held = None if prefix is None else (prefix[0], packed(prefix[1]), prefix[2])
         yield key, (packed(events), gone, anchor, clock, windows), held

@@ -1,130 +1,305 @@
-"""Large windows: their aggregates come from finger B-trees (``detectors.window.Fiba``) that all windows of a partition share.
+"""Large windows: their aggregates come from trees (``detectors.window.Fiba``) that all windows of a partition share.
 
-A window of few tuples is folded faster than it is looked up. Which way is taken depends on how many tuples it holds, and both
-give the same bits, so nothing shows of it but the time it takes: O(log n) instead of O(n) a window.
+A window of few tuples is folded faster than it is looked up, and so is one that has few of them in common with the next. Which
+way is taken depends on that, and both give the same bits: nothing shows of it but the time, O(log n) instead of O(n) a window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from operator import gt, lt
+from typing import Any, NamedTuple
 
-from detectors.cql.aggregates import Aggregate
 from detectors.cql.plan import Windowed
-from detectors.expressions.code import Code
-from detectors.expressions.types import Type
-from detectors.window.fiba import Aggregator, Fiba
+from detectors.cql.windows import Shape, WindowPlan
+from detectors.language.aggregates import SQUARED, Aggregate, middle, ranked, root
+from detectors.language.code import Code
+from detectors.language.types import INTEGERS, LIMITS, REALS, Type
+from detectors.language.values import within
+from detectors.window.content import Forest
+from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid
-from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MEAN, MIN, RANGE, SUM
+from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MAXCOUNT, MEAN, MIN, RANGE, SAMPLE_VARIANCE, SUM, VARIANCE
+from detectors.window.moving import Counts, Moving, Ranks
 from middleware.event import ORDER, Event, Order
 
 SMALL = 128
 """Windows of up to so many tuples are folded."""
 
-_NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})
-_MONOIDS = {"sum": SUM, "avg": MEAN, "min": MIN, "max": MAX, "range": RANGE}
-_Value = Callable[[Event], Any]
+STEPS = 32
+"""And so are those of which each tuple is in so few."""
+
+COSTLY = 16
+"""Where squares are summed, which costs more to fold: windows of up to so many tuples."""
+
+
+class Refold(Exception):
+    """A window holds what trees do not take, numbers beyond their range: it is to be folded."""
+
+
+class Window(NamedTuple):
+    """A window that is looked up: how many tuples it holds, the first, and the last."""
+
+    size: int
+    first: Event
+    last: Event
+
+
+class Source(NamedTuple):
+    """What a tree is of: a monoid, or what is kept of a moving window; and what a tuple adds, None for nothing."""
+
+    kind: Monoid | type[Counts | Ranks]
+    value: Callable[[Event], Any]
+
+    def tree(self) -> Any:
+        """An empty one."""
+        return Fiba(self.kind, ordered=True) if isinstance(self.kind, Monoid) else Moving(self.kind)
+
+
+class Part(NamedTuple):
+    """An aggregate: the numbers of its trees, and a function of the window and of their results."""
+
+    sources: tuple[int, ...]
+    finish: Callable[..., Any]
 
 
 class TreePlan:
-    """Which aggregates of a query come from trees, and how. ``parts``: for each aggregate, its tree's number, or a function."""
+    """The trees that a query needs.
+
+    ``first``
+        the number of the one that gives the first tuple that counts, where not all do.
+    ``small``
+        windows of up to so many tuples are folded.
+    ``sums_up``
+        whether tuples can be let go of and a partial aggregate be kept of them.
+    """
 
     def __init__(self, plan: Windowed) -> None:
-        self.trees: list[tuple[Monoid, _Value]] = []
-        self.parts: list[int | Callable[[list[Event], int, int], Any]] = []
-        self.folds: list[tuple[Monoid, _Value]] = []
-        for aggregate, arguments in plan.aggregates:
-            self.parts.append(self._part(plan, aggregate, arguments))
+        self._frame, self._after = plan.frame, plan.after
+        self.sources: list[Source] = []
+        self._known: dict[Any, int] = {}
+        self.first = None if plan.after is None else self._source("event", FIRST.of(object), ("e",))
+        self.parts = [self._part(aggregate, list(arguments)) for aggregate, arguments in plan.aggregates]
+        names = {aggregate.name for aggregate, _ in plan.aggregates}
+        self.small = min(SMALL, COSTLY) if names & _SQUARES.keys() else SMALL
+        is_total = not names & {*_SQUARES, "geomean"} and all(isinstance(source.kind, Monoid) for source in self.sources)
+        self.sums_up = is_total and plan.after is None
 
-    def _part(self, plan: Windowed, aggregate: Aggregate, arguments: tuple[Code, ...]) -> Any:
-        if aggregate.name == "count":
-            self.folds.append((COUNT, lambda event: event))
-            return lambda events, low, high: high - low
-        value = plan.frame.function("e", arguments[0].value)
-        if aggregate.name == "first":
-            self.folds.append((FIRST, value))
-            return lambda events, low, high: value(events[low])
-        if aggregate.name == "last":
-            self.folds.append((LAST, value))
-            return lambda events, low, high: value(events[high - 1])
-        monoid = _MONOIDS[aggregate.name]
-        is_whole = arguments[0].type in _NARROW
-        if is_whole and aggregate.name == "avg":
-            self.trees.append((monoid, lambda event: float(value(event))))
-        else:
-            self.trees.append((monoid.of(int) if is_whole else monoid, value))
-        self.folds.append(self.trees[-1])
-        return len(self.trees) - 1
+    def _source(self, name: str, kind: Any, shown: Sequence[str], arguments: Sequence[Code] = (), lift: Any = None) -> int:
+        """The number of a tree of a kind over ``shown``: what a tuple adds, with {0} and {1} for its known arguments."""
+        key = (name, tuple(shown), tuple(arguments))
+        if key not in self._known:
+            text = shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
+            called = text if lift is None else f"{self._frame.constant(lift)}({text})"
+            code = self._frame.strict(list(arguments), called.format)
+            if self._after is not None:
+                code = f"({code} if {self._after.holds} else None)"
+            self._known[key] = len(self.sources)
+            self.sources.append(Source(kind, self._frame.function("e", code)))
+        return self._known[key]
+
+    def _part(self, aggregate: Aggregate, arguments: list[Code]) -> Part:
+        name, kind = aggregate.name, arguments[0].type if arguments else Type.NULL
+        is_partial = self._after is not None or any(code.nullable for code in arguments)
+
+        def source(monoid: Any, *shown: str, lift: Any = None) -> int:
+            label = monoid.name if isinstance(monoid, Monoid) else monoid.__name__
+            return self._source(f"{label} {lift}", monoid, shown or ("{0}",), arguments, lift)
+
+        def counted() -> int:
+            return self._source("count", COUNT, ("1",), [code for code in arguments if code.nullable])
+
+        if name == "count":
+            return Part((counted(),), _given) if is_partial else Part((), lambda window: window.size)
+        if name in ("first", "last"):
+            if is_partial:
+                return Part((source((FIRST if name == "first" else LAST).of(object)),), _given)
+            value = self._frame.function("e", arguments[0].value)
+            return Part((), lambda window: value(window.first if name == "first" else window.last))
+        if name in _NUMBERS:
+            monoid, finish = _NUMBERS[name]
+            if is_partial and name == "sum":
+                return Part(
+                    (source(_of(monoid, kind)), counted()), lambda window, total, n: finish(window, total) if n else None
+                )
+            return Part((source(_of(monoid, kind)),), finish)
+        if name == "avg":
+            return Part((source(MEAN, lift=float if kind in INTEGERS else None),), _given)
+        if name in _SQUARES:
+            return Part((source(_SQUARES[name], lift=_squared),), _deviation if name.startswith("stddev") else _variance)
+        match name:
+            case "geomean":
+                return Part((source(MEAN, lift=_logarithm),), _power)
+            case "argmin" | "argmax":
+                return Part((source(_ARGS[name], "{1}", "{0}"),), lambda window, pair: None if pair is None else pair[1])
+            case "median":
+                return Part((source(Ranks),), _median)
+            case "quantile":
+                return Part((source(Ranks, "{0}"), source(LAST.of(object), "{1}")), _quantile)
+        return Part((source(Counts),), lambda window, counts: len(counts))
 
 
 def tree_plan(plan: Windowed) -> TreePlan | None:
-    """How large windows of a query are aggregated, or None if they must be folded."""
-    if plan.after is not None or plan.group or not plan.aggregates:
+    """How large windows of a query are aggregated, or None if all are folded."""
+    if plan.group or not plan.aggregates or not _overlaps(plan.window):
         return None
-    for aggregate, arguments in plan.aggregates:
-        if any(code.nullable for code in arguments):
-            return None
-        if aggregate.name in ("count", "first", "last"):
-            continue
-        if aggregate.name not in _MONOIDS or arguments[0].type not in _NARROW | {Type.DOUBLE, Type.FLOAT}:
-            return None
+    if any(aggregate.name == "approx_count_distinct" for aggregate, _ in plan.aggregates):
+        return None
     return TreePlan(plan)
 
 
+def _overlaps(window: WindowPlan) -> bool:
+    """Whether a tuple is in many windows."""
+    if window.size is None or window.shape is not Shape.SIZE:
+        return window.shape is Shape.LANDMARK
+    return window.size.measure is not window.slide.measure or window.size.amount > STEPS * window.slide.amount
+
+
 class Trees:
-    """The trees of one partition, once it has had a large window."""
+    """The trees of one partition, once it has had a large window. Raises OverflowError for numbers that no tree takes."""
 
     def __init__(self, plan: TreePlan, events: list[Event], orders: list[Order]) -> None:
         self._plan = plan
-        self._trees: list[tuple[Aggregator, _Value]] = [(Fiba(monoid, ordered=True), value) for monoid, value in plan.trees]
+        self._forest = Forest(source.tree() for source in plan.sources)
         self._insert(events, orders)
 
     def _insert(self, events: list[Event], orders: list[Order]) -> None:
-        for tree, value in self._trees:
-            tree.bulk_insert(orders, list(map(value, events)))
+        self._forest.insert(orders, [list(map(source.value, events)) for source in self._plan.sources])
 
     def change(self, retracts: list[Event], inserts: list[Event]) -> None:
         """Take tuples out and in. O(log d) each."""
-        for event in retracts:
-            order = ORDER(event)
-            for tree, _ in self._trees:
-                tree.evict(order)
+        self._forest.evict(map(ORDER, retracts))
         if inserts:
             inserts = sorted(inserts, key=ORDER)
             self._insert(inserts, list(map(ORDER, inserts)))
 
     def forget(self, last: Order) -> None:
         """Forget all tuples up to one."""
-        for tree, _ in self._trees:
-            tree.bulk_evict(last)
+        self._forest.drop(last)
 
-    def values(self, events: list[Event], orders: list[Order], low: int, high: int) -> tuple[Any, ...]:
-        """The aggregates of the tuples [low, high). O(log n) each."""
-        first, last = orders[low], orders[high - 1]
-        found = [tree.range_query(first, last) for tree, _ in self._trees]
-        return tuple([found[part] if isinstance(part, int) else part(events, low, high) for part in self._plan.parts])
+    def values(self, events: list[Event], orders: list[Order], low: int, high: int) -> tuple[Event | None, tuple[Any, ...]]:
+        """The first of the tuples [low, high) that counts (None: none does), and their aggregates. O(log n) each.
+
+        Raises Refold where the window holds what trees do not take.
+        """
+        found = self._forest.results(orders[low], orders[high - 1])
+        window = Window(high - low, events[low], events[high - 1])
+        return window.first if self._plan.first is None else found[self._plan.first], _finished(self._plan, window, found)
 
 
 class Prefix:
     """What a landmark window has held for so long that nothing can change it: one partial aggregate instead of tuples."""
 
-    def __init__(self, plan: TreePlan, first: Event, partials: list[Any] | None = None) -> None:
-        self.first = first
-        self._folds = [(monoid.plain(), value) for monoid, value in plan.folds]
-        self.partials = partials if partials is not None else [monoid.identity for monoid, _ in self._folds]
+    def __init__(self, plan: TreePlan, state: tuple[Window, list[Any]] | None = None) -> None:
+        self._plan = plan
+        self._monoids = [source.kind.plain() for source in plan.sources if isinstance(source.kind, Monoid)]
+        self.window = None if state is None else state[0]
+        self.partials = [monoid.identity for monoid in self._monoids] if state is None else state[1]
 
     def add(self, events: list[Event]) -> None:
         """Take in tuples that come behind those it has. O(tuples)."""
-        self.partials = self._combined(events)
+        self.window, self.partials = self._with(events)
 
-    def _combined(self, events: list[Event]) -> list[Any]:
+    def _with(self, events: list[Event]) -> tuple[Window, list[Any]]:
         combined = []
-        for (monoid, value), partial in zip(self._folds, self.partials, strict=True):
+        for monoid, source, partial in zip(self._monoids, self._plan.sources, self.partials, strict=True):
             for event in events:
-                partial = monoid.combine(partial, monoid.lift(value(event)))
+                value = source.value(event)
+                partial = partial if value is None else monoid.combine(partial, monoid.lift(value))
             combined.append(partial)
-        return combined
+        if self.window is None:
+            return Window(len(events), events[0], events[-1]), combined
+        size, first, last = self.window
+        return Window(size + len(events), first, events[-1] if events else last), combined
 
-    def values(self, events: list[Event]) -> tuple[Any, ...]:
-        """The aggregates of what it has and of these tuples behind it. O(tuples)."""
-        return tuple([monoid.lower(partial) for (monoid, _), partial in zip(self._folds, self._combined(events), strict=True)])
+    def values(self, events: list[Event]) -> tuple[Event, tuple[Any, ...]]:
+        """The first tuple of all, and the aggregates of what it has and of these tuples behind it. O(tuples)."""
+        window, partials = self._with(events)
+        found = [monoid.lower(partial) for monoid, partial in zip(self._monoids, partials, strict=True)]
+        return window.first, _finished(self._plan, window, found)
+
+
+def _finished(plan: TreePlan, window: Window, found: list[Any]) -> tuple[Any, ...]:
+    return tuple([part.finish(window, *[found[number] for number in part.sources]) for part in plan.parts])
+
+
+# what comes of the results of trees
+
+
+def _of(monoid: Monoid, kind: Type) -> Monoid:
+    """The monoid over values of a type."""
+    return monoid if kind in REALS else monoid.of(int if kind in INTEGERS or kind is Type.DATETIME else object)
+
+
+def _given(window: Window, value: Any) -> Any:
+    return value
+
+
+def _whole(window: Window, value: Any) -> Any:
+    return within(value, LIMITS[Type.LONG]) if value.__class__ is int else value
+
+
+def _squared(value: float) -> float:
+    """A number whose square is exact in two, or NaN."""
+    value = float(value)
+    return value if value == 0 or 1 / SQUARED <= abs(value) <= SQUARED else math.nan
+
+
+def _variance(window: Window, value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise Refold
+    return value
+
+
+def _deviation(window: Window, value: float | None) -> float | None:
+    return root(_variance(window, value))
+
+
+def _logarithm(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf if value == 0 else math.nan
+
+
+def _power(window: Window, mean: float | None) -> float | None:
+    if mean is None:
+        return None
+    if math.isnan(mean):
+        raise Refold
+    try:
+        return math.exp(mean)
+    except OverflowError:
+        raise Refold from None
+
+
+def _median(window: Window, ranks: Ranks) -> float | None:
+    return math.nan if ranks.nans else middle(ranks) if len(ranks) else None
+
+
+def _quantile(window: Window, ranks: Ranks, q: float | None) -> Any:
+    if q is None:
+        return None
+    return math.nan if ranks.nans and 0 <= q <= 1 else ranked(ranks, q)
+
+
+def _chosen(name: str, is_better: Callable[[Any, Any], bool]) -> Monoid:
+    """Of pairs (measure, value): the one with the best measure, the oldest of several; one that is NaN before all."""
+
+    def combine(one: Any, other: Any) -> Any:
+        if one is None or other is None:
+            return other if one is None else one
+        if one[0] != one[0] or other[0] != other[0]:
+            return one if one[0] != one[0] else other
+        return other if is_better(other[0], one[0]) else one
+
+    return Monoid(name=name, identity=None, combine=combine)
+
+
+_ARGS = {"argmin": _chosen("argmin", lt), "argmax": _chosen("argmax", gt)}
+_SQUARES = {"variance": SAMPLE_VARIANCE, "stddev": SAMPLE_VARIANCE, "var_pop": VARIANCE, "stddev_pop": VARIANCE}
+_NUMBERS: dict[str, tuple[Monoid, Callable[[Window, Any], Any]]] = {
+    "sum": (SUM, _whole),
+    "min": (MIN, _given),
+    "max": (MAX, _given),
+    "range": (RANGE, _whole),
+    "max_count": (MAXCOUNT, lambda window, found: found[1] if found else 0),
+}

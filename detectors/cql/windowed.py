@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any
 
@@ -82,12 +83,12 @@ class WindowedOperation(Operation):
                 if self.plan.window.is_anchored and timeline.first != first:
                     self._move_anchor(key, timeline)
                 else:
-                    self._mark(key, self._timed.touched(timeline, places))
+                    self._mark(key, self._timed.touched(timeline, places, self._emitted))
             elif self._made is not None:
                 for start, end in self._made.touched(timeline, places):
                     self._redo(key, timeline, start, end, out)
-        self._emitted, self._final = emitted, final
-        self._report(out)
+        before, self._emitted, self._final = self._emitted, emitted, final
+        self._report(before, out)
         if self._changed > max(LEAST_PURGE, self._held * PURGE_SHARE) or final == END:
             self._purge()
         return out
@@ -109,9 +110,10 @@ class WindowedOperation(Operation):
         assert self._timed is not None
         self._mark(key, timeline.keys)
         if timeline.events:
-            self._mark(key, self._timed.touched(timeline, timeline.orders))
+            self._mark(key, self._timed.touched(timeline, timeline.orders, self._emitted))
 
-    def _report(self, out: Delta) -> None:
+    def _report(self, before: int, out: Delta) -> None:
+        """Evaluate what is due; of windows that end after ``before``, and so are new, the next one is due in its turn."""
         heap, due = self._heap, self._due
         while heap and heap[0] <= self._emitted:
             boundary = heappop(heap)
@@ -120,6 +122,9 @@ class WindowedOperation(Operation):
                 assert self._timed is not None
                 cut = self._timed.cut(timeline, boundary) if self._is_boundary(timeline, boundary) else None
                 self._publish(key, timeline, boundary, cut, out)
+                coming = self._timed.following(timeline, boundary) if boundary > before else None
+                if coming is not None:
+                    self._mark(key, (coming,))
 
     def _is_boundary(self, timeline: Timeline, boundary: int) -> bool:
         """Whether windows end there; an anchor that has moved takes its boundaries with it."""
@@ -165,14 +170,15 @@ class WindowedOperation(Operation):
         """The results of a window: folded if it is small, else looked up."""
         events, plan = timeline.events, self._tree_plan
         if timeline.prefix is not None:
-            values = timeline.prefix.values(events[cut.low : cut.high])
-            return [self._result(timeline.prefix.first, values, cut.bounds, cut.ts, identity)]
-        if plan is None or cut.high - cut.low <= trees.SMALL:
-            return self._evaluate(events[cut.low : cut.high], cut.bounds, cut.ts, identity)
-        if timeline.trees is None:
-            timeline.trees = trees.Trees(plan, events, timeline.orders)
-        values = timeline.trees.values(events, timeline.orders, cut.low, cut.high)
-        return [self._result(events[cut.low], values, cut.bounds, cut.ts, identity)]
+            first, values = timeline.prefix.values(events[cut.low : cut.high])
+            return [self._result(first, values, cut.bounds, cut.ts, identity)]
+        if plan is not None and cut.high - cut.low > plan.small:
+            with suppress(trees.Refold, OverflowError):
+                if timeline.trees is None:
+                    timeline.trees = trees.Trees(plan, events, timeline.orders)
+                found, values = timeline.trees.values(events, timeline.orders, cut.low, cut.high)
+                return [] if found is None else [self._result(found, values, cut.bounds, cut.ts, identity)]
+        return self._evaluate(events[cut.low : cut.high], cut.bounds, cut.ts, identity)
 
     # memory
 
@@ -200,14 +206,14 @@ class WindowedOperation(Operation):
         plan, window, final = self._tree_plan, self.plan.window, self._final
         if window.shape is not Shape.LANDMARK:
             return cuts.needed(timeline, final)
-        if plan is None:
+        if plan is None or not plan.sums_up:
             return 0
         slide = window.slide.amount if self._timed is not None else 0
         count = max(0, timeline.until(final - slide) - (0 if self._timed is not None else 1))
         low = cuts.landmark(timeline, count)
         if low < count:
             if timeline.prefix is None:
-                timeline.prefix = trees.Prefix(plan, timeline.events[low])
+                timeline.prefix = trees.Prefix(plan)
             timeline.prefix.add(timeline.events[low:count])
         return count
 
@@ -242,7 +248,8 @@ class WindowedOperation(Operation):
             unpack = unpacker(self.plan.source.event_type)
             timeline.restore(saved, unpack, unpacker(self.plan.target.event_type))
             if prefix is not None and self._tree_plan is not None:
-                timeline.prefix = trees.Prefix(self._tree_plan, unpack(prefix[0])[0], prefix[1])
+                size, ends, partials = prefix
+                timeline.prefix = trees.Prefix(self._tree_plan, (trees.Window(size, *unpack(ends)), partials))
         self._due = {boundary: dict.fromkeys(keys) for boundary, keys in due}
         self._heap = sorted(self._due)
 

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Stream, find
-from detectors.expressions import values
-from detectors.expressions.code import Code
-from detectors.expressions.errors import QueryError, Span, listed, nearest
-from detectors.expressions.types import INTEGERS, LIMITS, Type
+from detectors.language import values
+from detectors.language.code import Code
+from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.types import INTEGERS, LIMITS, Type
 from middleware.clock import SECOND
 from middleware.event import MAX_TS
 

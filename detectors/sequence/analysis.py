@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import pairwise
 
+from detectors.language.errors import QueryError, Span
+from detectors.language.tree import Binary, Junction, Literal, Node
 from detectors.sequence.equalities import Equalities
-from detectors.sequence.errors import QueryError
 from detectors.sequence.expressions import Expressions, Variable
 from detectors.sequence.parser import parse
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.results import result_of
 from detectors.sequence.schema import common_columns, own_fields, resolved
-from detectors.sequence.syntax import Comparison, Component, Expression, Field, Index, Junction, Place, Query, Same
+from detectors.sequence.syntax import Component, Field, Index, Query, Same
 from middleware.event import Event, EventType, EventTypes
 
 Types = EventTypes | Mapping[str, EventType] | Iterable[EventType]
@@ -25,8 +26,8 @@ def plan(query: Query | str, types: Types, name: str = "") -> Plan:
     known = types if isinstance(types, EventTypes) else EventTypes(types.values() if isinstance(types, Mapping) else types)
     try:
         return _Analysis(tree, known, name).plan()
-    except RecursionError:
-        raise QueryError("the query is nested too deeply") from None
+    except QueryError as error:
+        raise (error.located(tree.text) if tree.text else error) from None
 
 
 class _Analysis:
@@ -36,11 +37,8 @@ class _Analysis:
         self.kinds = [self._types_of(component) for component in query.components]
         self.name = name or (query.result.type if query.result is not None and query.result.type else "Match")
         self.variables = self._variables()
-        self.expressions = Expressions(self.variables, query.text)
+        self.expressions = Expressions(self.variables)
         self._check_pattern()
-
-    def wrong(self, message: str, hint: str, at: Place) -> QueryError:
-        return QueryError(message, hint=hint, text=self.query.text, line=at.line, column=at.column, length=at.length)
 
     def _types_of(self, component: Component) -> tuple[EventType, ...]:
         found = []
@@ -50,8 +48,8 @@ class _Analysis:
                 tails = [each for each in self.types if each.rpartition(".")[2] == name]
                 close = [*tails, *get_close_matches(name, self.types, 1, 0.5)][:3]
                 there = ", ".join(sorted(self.types)) or "none"
-                hint = f"did you mean {' or '.join(close)}?" if close else f"there are {there}"
-                raise self.wrong(f"there is no event type {name}", hint, component.at)
+                hint = f"; did you mean {' or '.join(close)}?" if close else f": there are {there}"
+                raise QueryError(f"there is no event type {name}{hint}", component.span)
             found.append(self.types[known])
         return tuple(dict.fromkeys(found))
 
@@ -61,7 +59,7 @@ class _Analysis:
             if component.variable is None:
                 continue
             if component.variable in variables:
-                raise self.wrong(f"two components are called {component.variable}", "give each a name of its own", component.at)
+                raise QueryError(f"two components are called {component.variable}: give each its own name", component.span)
             text = component.types[0] if len(component.types) == 1 else f"ANY({', '.join(component.types)})"
             variables[component.variable] = Variable(
                 component.variable, slot, common_columns(kinds), component.kleene, component.negated, text
@@ -72,16 +70,15 @@ class _Analysis:
         query = self.query
         positive = [component for component in query.components if not component.negated]
         if not positive:
-            raise self.wrong(
-                "nothing but negation", "a match needs an event: add a component without !", query.components[0].at
+            raise QueryError(
+                "nothing but negation: a match needs an event, so add a component without !", query.components[0].span
             )
         if query.within is None and len(query.components) > 1:
+            end = len(query.text.rstrip())
             hint = "add WITHIN 10 s, for instance: without a window nothing could ever be forgotten"
-            last = query.text.rstrip().count("\n") + 1
-            column = len(query.text.rstrip().splitlines()[-1]) + 1 if query.text.strip() else 0
-            raise self.wrong("WITHIN is missing", hint, Place(last if query.text.strip() else 0, column))
+            raise QueryError(f"WITHIN is missing: {hint}", Span(end, end + 1))
         if query.within is None and positive[0].kleene:
-            raise self.wrong("WITHIN is missing", "a Kleene component needs a window", positive[0].at)
+            raise QueryError("WITHIN is missing: a Kleene component needs a window", positive[0].span)
 
     def plan(self) -> Plan:
         query = self.query
@@ -111,7 +108,6 @@ class _Analysis:
             result=returned.type,
             values=returned.values,
             fields=returned.fields,
-            may_overflow=returned.may_overflow,
             never=next((test for test in constant if not test.test()), None),
         )
 
@@ -140,52 +136,54 @@ class _Analysis:
     def _check_negated(self, test: Condition, negated: set[int]) -> None:
         others = [v.name for v in self.variables.values() if v.slot in negated and v.slot in test.slots]
         if len(others) > 1:
-            message = f"{' and '.join(others)} are both negated: they never occur together"
-            raise self.wrong(message, "compare each with components that are not negated", test.expression.at)
+            message = f"{' and '.join(others)} are both negated, and never occur together"
+            raise QueryError(f"{message}: compare each with components that are not negated", test.expression.span)
 
-    def _conjuncts(self) -> list[Expression]:
+    def _conjuncts(self) -> list[Node]:
         """The terms of WHERE that must all hold, ``[id]`` written out."""
-        found: list[Expression] = []
+        found: list[Node] = []
         waiting = [self.query.where] if self.query.where is not None else []
         while waiting:
             term = waiting.pop(0)
             if isinstance(term, Junction) and term.operator == "AND":
-                waiting[:0] = term.terms
+                waiting[:0] = term.operands
             elif isinstance(term, Same):
                 found += self._written_out(term)
             else:
-                self._check_identity(term)
+                self._check_equality(term)
                 found.append(term)
         return found
 
-    def _written_out(self, same: Same) -> list[Expression]:
+    def _written_out(self, same: Same) -> list[Node]:
         variables = list(self.variables.values())
         if len(variables) < len(self.query.components):
             nameless = next(component for component in self.query.components if component.variable is None)
-            raise self.wrong(f"{same} needs every component to have a variable", f"write {nameless.types[0]} x", nameless.at)
-        found: list[Expression] = []
+            raise QueryError(f"{same} needs every component to have a variable: write {nameless.types[0]} x", nameless.span)
+        found: list[Node] = []
         for name in same.fields:
             for variable in variables:
                 if name not in variable.columns:
                     shared = set.intersection(*(set(v.columns) for v in variables)) - set(Event.__struct_fields__)
                     hint = f"they all have {', '.join(sorted(shared))}" if shared else "write the comparisons one by one"
-                    raise self.wrong(f"{variable.types} has no field {name}", hint, same.at)
-            sides = [Field(v.name, name, Index.EACH if v.kleene else None, at=same.at) for v in variables if not v.negated]
+                    raise QueryError(f"{variable.types} has no field {name}: {hint}", same.span)
+            sides = [Field(name, v.name, Index.EACH if v.kleene else None, span=same.span) for v in variables if not v.negated]
             if len(sides) == 1 and sides[0].index is Index.EACH:
-                sides.insert(0, Field(sides[0].variable, name, Index.PREVIOUS, at=same.at))
+                sides.insert(0, Field(name, sides[0].variable, Index.PREVIOUS, span=same.span))
             ends = list(pairwise(sides))
-            ends += [(sides[-1], Field(v.name, name, at=same.at)) for v in variables if v.negated]
-            pairs = [Comparison("=", left, right, at=same.at) for left, right in ends]
+            ends += [(sides[-1], Field(name, v.name, span=same.span)) for v in variables if v.negated]
+            pairs = [Binary("=", left, right, span=same.span) for left, right in ends]
             for pair in pairs:
-                self._check_identity(pair)
+                self._check_equality(pair)
             found += pairs
         return found
 
-    def _check_identity(self, term: Expression) -> None:
-        """``s.id = c.id`` is always a mistake: no two events have one identity."""
+    def _check_equality(self, term: Node) -> None:
+        """What is always a mistake: ``s.id = c.id``, for no two events have one identity; ``s.x = NULL``, for nothing has."""
         match term:
-            case Comparison("=", Field(one, "id"), Field(other, "id")) if one != other:
-                variable = self.variables.get(one)
+            case Binary("=", Field("id", one), Field("id", other)) if one != other:
+                variable = self.variables.get(one or "")
                 fields = own_fields(self.kinds[variable.slot][0]) if variable is not None else ()
-                hint = f"name the field that says what it is about: {', '.join(fields)}" if fields else ""
-                raise self.wrong("id is the number of the event itself at its source, never shared", hint, term.at)
+                hint = f": name the field that says what it is about: {', '.join(fields)}" if fields else ""
+                raise QueryError(f"id is the number of the event itself at its source, never shared{hint}", term.span)
+            case Binary("=" | "<>", Literal(None), _) | Binary("=" | "<>", _, Literal(None)):
+                raise QueryError("nothing equals NULL, not even NULL: write IS NULL, or IS NOT NULL", term.span)

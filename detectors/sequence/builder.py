@@ -24,34 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lark import Token
-
-from detectors.sequence.errors import QueryError
-from detectors.sequence.functions import AGGREGATES, FUNCTIONS
+from detectors.language.errors import NOWHERE, QueryError, nearest
+from detectors.language.tree import Between, Binary, Call, In, IsNull, Match, Node, Unary, literal
 from detectors.sequence.operator import SequenceQuery
-from detectors.sequence.syntax import (
-    Arithmetic,
-    Call,
-    Comparison,
-    Component,
-    Expression,
-    Field,
-    Group,
-    In,
-    Index,
-    IsNull,
-    Item,
-    Junction,
-    Like,
-    Literal,
-    Not,
-    Query,
-    Result,
-    Same,
-    Strategy,
-    joined,
-)
-from detectors.sequence.tree import duration
+from detectors.sequence.parser import FUNCTIONS, duration
+from detectors.sequence.syntax import Component, Field, Index, Item, Query, Result, Same, Strategy, joined
 from middleware.event import EventType, type_name
 
 
@@ -61,53 +38,53 @@ class Term:
     __slots__ = ("node",)
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, node: Expression) -> None:
+    def __init__(self, node: Node) -> None:
         self.node = node
 
     def __eq__(self, other: object) -> Term:  # type: ignore[override]
-        return Term(Comparison("=", self.node, _node(other)))
+        return Term(Binary("=", self.node, _node(other)))
 
     def __ne__(self, other: object) -> Term:  # type: ignore[override]
-        return Term(Comparison("<>", self.node, _node(other)))
+        return Term(Binary("<>", self.node, _node(other)))
 
     def __lt__(self, other: object) -> Term:
-        return Term(Comparison("<", self.node, _node(other)))
+        return Term(Binary("<", self.node, _node(other)))
 
     def __le__(self, other: object) -> Term:
-        return Term(Comparison("<=", self.node, _node(other)))
+        return Term(Binary("<=", self.node, _node(other)))
 
     def __gt__(self, other: object) -> Term:
-        return Term(Comparison(">", self.node, _node(other)))
+        return Term(Binary(">", self.node, _node(other)))
 
     def __ge__(self, other: object) -> Term:
-        return Term(Comparison(">=", self.node, _node(other)))
+        return Term(Binary(">=", self.node, _node(other)))
 
     def __add__(self, other: object) -> Term:
-        return Term(Arithmetic("+", self.node, _node(other)))
+        return Term(Binary("+", self.node, _node(other)))
 
     def __radd__(self, other: object) -> Term:
-        return Term(Arithmetic("+", _node(other), self.node))
+        return Term(Binary("+", _node(other), self.node))
 
     def __sub__(self, other: object) -> Term:
-        return Term(Arithmetic("-", self.node, _node(other)))
+        return Term(Binary("-", self.node, _node(other)))
 
     def __rsub__(self, other: object) -> Term:
-        return Term(Arithmetic("-", _node(other), self.node))
+        return Term(Binary("-", _node(other), self.node))
 
     def __mul__(self, other: object) -> Term:
-        return Term(Arithmetic("*", self.node, _node(other)))
+        return Term(Binary("*", self.node, _node(other)))
 
     def __rmul__(self, other: object) -> Term:
-        return Term(Arithmetic("*", _node(other), self.node))
+        return Term(Binary("*", _node(other), self.node))
 
     def __truediv__(self, other: object) -> Term:
-        return Term(Arithmetic("/", self.node, _node(other)))
+        return Term(Binary("/", self.node, _node(other)))
 
     def __rtruediv__(self, other: object) -> Term:
-        return Term(Arithmetic("/", _node(other), self.node))
+        return Term(Binary("/", _node(other), self.node))
 
     def __mod__(self, other: object) -> Term:
-        return Term(Arithmetic("%", self.node, _node(other)))
+        return Term(Binary("%", self.node, _node(other)))
 
     def __and__(self, other: Term) -> Term:
         return Term(joined("AND", self.node, _node(other)))
@@ -116,21 +93,20 @@ class Term:
         return Term(joined("OR", self.node, _node(other)))
 
     def __invert__(self) -> Term:
-        return Term(Not(self.node))
+        return Term(Unary("NOT", self.node))
 
     def __bool__(self) -> bool:
-        raise QueryError(
-            f"{self.node} has no truth value here", hint="combine conditions with & | ~ (not and, or, not); use isin, between"
-        )
+        hint = "combine conditions with & | ~ (not and, or, not); use isin, between"
+        raise QueryError(f"{self.node} has no truth value here: {hint}")
 
     def isin(self, *options: object) -> Term:
         return Term(In(self.node, tuple(map(_node, options))))
 
     def between(self, low: object, high: object) -> Term:
-        return Term(Junction("AND", ((self >= low).node, (self <= high).node)))
+        return Term(Between(self.node, _node(low), _node(high)))
 
     def like(self, pattern: str) -> Term:
-        return Term(Like(self.node, pattern))
+        return Term(Match("LIKE", self.node, literal(pattern)))
 
     def is_null(self) -> Term:
         return Term(IsNull(self.node))
@@ -161,7 +137,7 @@ class One(_Named):
     __slots__ = ()
 
     def of(self, name: str) -> Term:
-        return Term(Field(self.variable, name))
+        return Term(Field(name, self.variable))
 
     def __invert__(self) -> One:
         return One(replace(self.component, negated=True), self.event_types)
@@ -182,7 +158,7 @@ class Some(_Named):
         self.first = _Indexed(component, Index.FIRST)
 
     def of(self, name: str) -> Term:
-        return Term(Group(self.variable, name))
+        return Term(Field(name, self.variable, Index.ALL))
 
 
 class _Indexed(_Named):
@@ -193,7 +169,7 @@ class _Indexed(_Named):
         self.index = index
 
     def of(self, name: str) -> Term:
-        return Term(Field(self.variable, name, self.index))
+        return Term(Field(name, self.variable, self.index))
 
 
 def one(types: EventType | str | Iterable[EventType | str], variable: str | None = None) -> One:
@@ -215,9 +191,10 @@ def same(*fields: str) -> Term:
 
 def call(function: str, *arguments: object) -> Term:
     """A function (``abs``, ``least``, ...), or an aggregate of a Kleene component (``count``, ``sum``, ...)."""
-    if function not in {*FUNCTIONS, *AGGREGATES}:
-        raise QueryError(f"there is no function {function}", hint=f"there are {', '.join([*FUNCTIONS, *AGGREGATES])}")
-    return Term(Call(function, tuple(Group(a.variable) if isinstance(a, Some) else _node(a) for a in arguments)))
+    if function.lower() not in FUNCTIONS:
+        raise QueryError(f"unknown function {function!r}{nearest(function, sorted(FUNCTIONS))}")
+    arguments_ = tuple(Field("", each.variable, Index.ALL) if isinstance(each, Some) else _node(each) for each in arguments)
+    return Term(Call(function.lower(), arguments_))
 
 
 class Sequence:
@@ -236,7 +213,7 @@ class Sequence:
         """The window, such as ``"1 hour"``, or nanoseconds."""
         if isinstance(window, str):
             number, _, unit = window.strip().partition(" ")
-            window = duration(number, Token("NAME", unit.strip()), "")
+            window = duration(number, unit.strip(), NOWHERE)
         return Sequence(replace(self.tree, within=window), self.types)
 
     def using(self, strategy: Strategy | str) -> Sequence:
@@ -267,11 +244,11 @@ def _named(types: EventType | str | Iterable[EventType | str]) -> tuple[tuple[st
     return names, tuple(each for each in many if not isinstance(each, str))
 
 
-def _node(value: object) -> Expression:
+def _node(value: object) -> Node:
     if isinstance(value, Term):
         return value.node
     if value is None or isinstance(value, bool | int | float | str):
-        return Literal(value)
+        return literal(value)
     if isinstance(value, _Named):
-        raise QueryError(f"{value.variable} is an event, not a value", hint=f"name a field of it, such as {value.variable}.ts")
-    raise QueryError(f"{value!r} cannot stand in a query", hint="use fields, numbers, texts, True, False, None")
+        raise QueryError(f"{value.variable} is an event, not a value: name a field of it, such as {value.variable}.ts")
+    raise QueryError(f"{value!r} cannot stand in a query: use fields, numbers, texts, True, False, None")

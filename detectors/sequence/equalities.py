@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+from detectors.language.tree import Binary, Node
+from detectors.language.types import Type
 from detectors.sequence.expressions import Variable
-from detectors.sequence.functions import Kind
-from detectors.sequence.syntax import Comparison, Expression, Field, Index, Query, Strategy
+from detectors.sequence.syntax import Field, Index, Query, Strategy
 
-_Node = tuple[int, str]
+_Place = tuple[int, str]
 """A slot and a field."""
-
-_HASHED = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT)
 
 
 class Equalities:
@@ -26,15 +25,15 @@ class Equalities:
         equalities between positive components that follow from others, and that no partition sees to.
     """
 
-    def __init__(self, conjuncts: list[Expression], variables: Mapping[str, Variable], query: Query) -> None:
+    def __init__(self, conjuncts: list[Node], variables: Mapping[str, Variable], query: Query) -> None:
         self._variables = variables
         self._positive = [slot for slot, component in enumerate(query.components) if not component.negated]
         needed = range(len(query.components)) if query.strategy is Strategy.STRICT else self._positive
         self._is_any = query.strategy is Strategy.ANY
-        self._same: set[_Node] = set()  # fields that are equal in all events of a Kleene component
+        self._same: set[_Place] = set()  # fields that are equal in all events of a Kleene component
         classes = self._classes(conjuncts)
         self._keys: list[dict[int, str]] = []
-        self.implied: list[Expression] = []
+        self.implied: list[Node] = []
         lone = self._positive[0] if len(self._positive) == 1 and query.components[self._positive[0]].kleene else None
         for fields in classes:
             by_slot: dict[int, str] = {}
@@ -53,7 +52,7 @@ class Equalities:
             return None
         return tuple(fields[slot] for fields in self._keys)
 
-    def is_kept_by_key(self, test: Expression) -> bool:
+    def is_kept_by_key(self, test: Node) -> bool:
         """Whether partitions see to an equality, so that it need not be checked."""
         sides = self._sides(test)
         if sides is None:
@@ -62,28 +61,28 @@ class Equalities:
         keyed = self.key(one) is not None and self.key(other) is not None
         return keyed and any(fields.get(one) == first and fields.get(other) == second for fields in self._keys)
 
-    def _sides(self, test: Expression) -> tuple[_Node, _Node] | None:
+    def _sides(self, test: Node) -> tuple[_Place, _Place] | None:
         """The fields of an equality between two components, for every event of them."""
         match test:
-            case Comparison("=", Field() as left, Field() as right):
+            case Binary("=", Field() as left, Field() as right):
                 one, other = self._node(left), self._node(right)
                 if one is not None and other is not None and one[0] != other[0]:
                     return one, other
         return None
 
-    def _node(self, field: Field) -> _Node | None:
+    def _node(self, field: Field) -> _Place | None:
         variable = self._variables.get(field.variable)
         if variable is None or field.index is not (Index.EACH if variable.kleene else None):
             return None
         return (variable.slot, field.name) if field.name in variable.columns else None
 
-    def _hashable(self, node: _Node) -> bool:
+    def _hashable(self, node: _Place) -> bool:
         variable = next(v for v in self._variables.values() if v.slot == node[0])
-        return variable.columns[node[1]].kind in _HASHED
+        return variable.columns[node[1]].kind.type is not Type.ANY
 
-    def _classes(self, conjuncts: list[Expression]) -> list[list[_Node]]:
+    def _classes(self, conjuncts: list[Node]) -> list[list[_Place]]:
         """Union of what is said to be equal, in the order in which it is said. O(conjuncts * fields)."""
-        classes: list[list[_Node]] = []
+        classes: list[list[_Place]] = []
         for conjunct in conjuncts:
             sides = self._sides(conjunct) or self._uniform(conjunct)
             if sides is not None:
@@ -92,17 +91,17 @@ class Equalities:
                 classes = [fields for fields in classes if fields not in touched] + [merged]
         return classes
 
-    def _uniform(self, test: Expression) -> tuple[_Node, _Node] | None:
+    def _uniform(self, test: Node) -> tuple[_Place, _Place] | None:
         """The field that ``a[i].x = a[i-1].x`` says to be equal in all events of a Kleene component."""
         match test:
-            case Comparison("=", Field(one, name) as left, Field(other, again) as right) if (one, name) == (other, again):
+            case Binary("=", Field(name, one) as left, Field(again, other) as right) if (one, name) == (other, again):
                 node = self._node(left) or self._node(right)
                 if node is not None and {left.index, right.index} == {Index.EACH, Index.PREVIOUS}:
                     self._same.add(node)
                     return node, node
         return None
 
-    def _following(self, fields: list[_Node], by_slot: dict[int, str], is_key: bool) -> list[Expression]:
+    def _following(self, fields: list[_Place], by_slot: dict[int, str], is_key: bool) -> list[Node]:
         """Equalities of positive components that follow through a negated one, and that no key sees to.
 
         For strategies that take the first event that fits, all that follow: each event must fit those before it.
@@ -114,9 +113,9 @@ class Equalities:
         pairs = [] if is_key else list(pairwise(first))
         pairs += [((slot, by_slot[slot]), (slot, name)) for slot, name in positive if by_slot[slot] != name]
         groups = [] if is_key or self._is_any or len(first) < 2 else [each for each in map(self._field, first) if each.index]
-        equal: list[Expression] = [Comparison("=", self._field(one), self._field(other)) for one, other in pairs]
-        return equal + [Comparison("=", Field(each.variable, each.name, Index.PREVIOUS), each) for each in groups]
+        equal: list[Node] = [Binary("=", self._field(one), self._field(other)) for one, other in pairs]
+        return equal + [Binary("=", Field(each.name, each.variable, Index.PREVIOUS), each) for each in groups]
 
-    def _field(self, node: _Node) -> Field:
+    def _field(self, node: _Place) -> Field:
         variable = next(v for v in self._variables.values() if v.slot == node[0])
-        return Field(variable.name, node[1], Index.EACH if variable.kleene else None)
+        return Field(node[1], variable.name, Index.EACH if variable.kleene else None)

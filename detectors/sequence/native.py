@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from detectors.language.tree import COMPARISONS, Between, Binary, In, IsNull, Junction, Literal, Node, Unary, children, names
+from detectors.language.types import Type
 from detectors.sequence.construction import scheduled
-from detectors.sequence.functions import Kind
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import common_columns
-from detectors.sequence.syntax import (
-    Arithmetic,
-    Comparison,
-    Expression,
-    Field,
-    In,
-    Index,
-    IsNull,
-    Junction,
-    Literal,
-    Not,
-    operands,
-)
+from detectors.sequence.syntax import Field
 from middleware.event import stable_hash
 
-_PLAIN = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT)
+_OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
 
 def specification(plan: Plan, source: str, level: int) -> dict[str, Any]:
@@ -87,31 +76,45 @@ class _Specification:
         is_plain = not (condition.compiled.each or condition.compiled.whole) and self._is_plain(condition.expression)
         return self._written(condition.expression) if is_plain else None
 
-    def _is_plain(self, node: Expression) -> bool:
+    def _is_plain(self, node: Node) -> bool:
         match node:
-            case Field(variable, name, index):
-                step = self._all[self._slots[variable]]
-                return index is None and not step.kleene and common_columns(step.types)[name].kind in _PLAIN
-            case Literal() | Arithmetic() | Comparison() | Junction() | Not() | In() | IsNull():
-                return all(map(self._is_plain, operands(node)))
+            case Field(name, variable, index):
+                step = self._all[self._slots[variable or ""]]
+                return index is None and not step.kleene and common_columns(step.types)[name].kind.type is not Type.ANY
+            case Binary(operator, left, right):
+                is_of_fields = bool(names(node))  # else it is an Int, and leaves its type where a Long does not
+                return operator in _OPERATORS and is_of_fields and self._is_plain(left) and self._is_plain(right)
+            case Unary(operator, _):
+                return operator in ("NOT", "-") and all(map(self._is_plain, children(node)))
+            case Literal() | Junction() | Between() | In() | IsNull():
+                return all(map(self._is_plain, children(node)))
         return False
 
-    def _written(self, node: Expression) -> tuple[Any, ...]:
-        below = tuple(map(self._written, operands(node)))
+    def _written(self, node: Node) -> tuple[Any, ...]:
+        below = tuple(map(self._written, children(node)))
         match node:
             case Literal(value):
                 return ("constant", value)
-            case Field(variable, name, Index() | None):
-                slot = self._slots[variable]
+            case Field(name, variable):
+                slot = self._slots[variable or ""]
                 if name not in self._fields[slot]:
                     self._fields[slot].append(name)
                 return ("field", slot, self._fields[slot].index(name))
-            case Arithmetic(operator, _, _) | Comparison(operator, _, _):
+            case Binary(operator):
                 return (operator, *below)
-            case Junction(operator, _):
+            case Unary("-"):
+                return ("-", ("constant", 0), *below)
+            case Junction(operator):
                 return ("all" if operator == "AND" else "any", *below)
-            case Not():
-                return ("not", *below)
-            case In():
-                return ("in", *below)
-        return ("null", *below)
+            case Between(_, _, _, negated):
+                operand, low, high = below
+                return _negated(("all", (">=", operand, low), ("<=", operand, high)), negated)
+            case In(_, _, negated):
+                return _negated(("in", *below), negated)
+            case IsNull(_, negated):
+                return _negated(("null", *below), negated)
+        return ("not", *below)
+
+
+def _negated(written: tuple[Any, ...], negated: bool) -> tuple[Any, ...]:
+    return ("not", written) if negated else written

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import astuple
 
-from detectors.outcomes import beyond, difference, unchecked, withheld
+from detectors.outcomes import difference, unchecked, withheld
 from detectors.sequence.analysis import Types, plan
 from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Match, first_of, last_of
@@ -21,7 +21,7 @@ from middleware.change import Delta
 from middleware.errors import DetectorError
 from middleware.event import IDENTITY, NEVER, Event, EventType, type_name
 from middleware.later import Later
-from middleware.operator import Operation, Operator, Origin, described
+from middleware.operator import Operation, Operator, Origin
 
 
 class SequenceQuery(Operator):
@@ -36,7 +36,7 @@ class SequenceQuery(Operator):
     ``result``
         the type of its results: what other detectors subscribe to.
 
-    Raises QueryError, with line, column and a hint, where the query makes no sense.
+    Raises QueryError, with line, column and what to write, where the query makes no sense.
 
     >>> class Shelf(Event):
     ...     tag: int
@@ -52,7 +52,7 @@ class SequenceQuery(Operator):
         self.name = self.plan.name
         self.subscribes = self.plan.types
         self.publishes = (self.plan.result,)
-        self.definition = query if isinstance(query, str) else described(query)
+        self.definition = str(query)
         self.prompt = not self.plan.trails  # type: ignore[misc]
 
     @property
@@ -140,8 +140,7 @@ class SequenceOperation(Operation):
         except msgspec.ValidationError:  # some do not fit: these are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
             return withheld(self, difference(before, after), self._misfit)
-        out = difference(before, after)
-        return withheld(self, out, self._beyond) if self._plan.may_overflow else out
+        return difference(before, after)
 
     def _result(self, row: Row) -> Event:
         """A result, also where its type will not have it."""
@@ -150,16 +149,13 @@ class SequenceOperation(Operation):
         except msgspec.ValidationError:
             return unchecked(self._plan.result, row)
 
-    def _beyond(self, result: Event) -> str | None:
-        return beyond(result, self._plan.may_overflow)
-
     def _misfit(self, result: Event) -> str | None:
         """What is wrong with a result that was not checked before."""
         try:
             msgspec.convert(astuple(result), self._plan.result)
         except msgspec.ValidationError as error:
             return f"{type_name(self._plan.result)} does not take what RETURN gives at {result.ts} ns: {error}"
-        return self._beyond(result)
+        return None
 
     @property
     def held(self) -> int:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from detectors.language.tree import Node
 from detectors.sequence.expressions import Compiled
-from detectors.sequence.syntax import Expression, Query, Strategy
+from detectors.sequence.syntax import Query, Strategy
 from middleware.event import EventType
 
 
@@ -20,7 +21,7 @@ class Condition:
         holds for a match if it is true; it reads the components in ``slots``.
     """
 
-    expression: Expression
+    expression: Node
     compiled: Compiled
 
     @property
@@ -80,8 +81,6 @@ class Plan:
         the type of the results, and a function that makes the values of its own fields of the matched events, by step.
     ``fields``
         what that function does as (place, field) pairs, if that is all it does; else None.
-    ``may_overflow``
-        the fields of results that are calculated, and may come to whole numbers beyond 64 bits.
     ``never``
         a condition that reads no event and does not hold: nothing matches, whatever comes.
     """
@@ -96,7 +95,6 @@ class Plan:
     result: EventType
     values: Callable[..., tuple[Any, ...]]
     fields: tuple[tuple[int, str], ...] | None
-    may_overflow: tuple[str, ...] = ()
     never: Condition | None = None
 
     @cached_property

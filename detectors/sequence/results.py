@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detectors.sequence.errors import QueryError
-from detectors.sequence.expressions import Code, Compiled, Expressions
-from detectors.sequence.functions import Kind
+from detectors.language.errors import QueryError
+from detectors.language.tree import Call, Name, Node, names
+from detectors.language.types import PYTHON, Type, converts
+from detectors.sequence.expressions import Compiled, Expressions
 from detectors.sequence.schema import columns, own_fields, resolved
-from detectors.sequence.syntax import Call, Field, Group, Index, Item, Query, Result
+from detectors.sequence.syntax import Field, Index, Item, Query, Result
 from middleware.event import Event, EventType, EventTypes
 
 Values = Callable[..., tuple[Any, ...]]
-
-_TYPES: dict[Kind, Any] = {Kind.INT: int, Kind.FLOAT: float, Kind.BOOL: bool, Kind.TEXT: str}
 
 
 class Returned(NamedTuple):
@@ -27,14 +26,11 @@ class Returned(NamedTuple):
         the function of a match's events (by positive component) that makes the values of its result.
     ``fields``
         the same as (place among the positive components, field), if all are plain fields; else None.
-    ``may_overflow``
-        names of values that are calculated, and may come to whole numbers beyond 64 bits.
     """
 
     type: EventType
     values: Values
     fields: tuple[tuple[int, str], ...] | None
-    may_overflow: tuple[str, ...]
 
 
 def result_of(
@@ -43,26 +39,26 @@ def result_of(
     """The type of a query's results, and what makes their values."""
     result = query.result or Result(tuple(_everything(query, kinds)))
     values = [expressions.value(item.value) for item in result.items]  # what is wrong with a value shows before its name
-    compiled = [(_name(item, expressions), value, item) for item, value in zip(result.items, values, strict=True)]
-    names = [each[0] for each in compiled]
-    for position, field in enumerate(names):
-        if field in names[:position] or field in Event.__struct_fields__:
-            reason = "is given twice" if field in names[:position] else "is filled in by the middleware"
-            raise expressions.wrong(
-                f"{field} {reason}", f"call it something else: AS my_{field}", compiled[position][2].value.at
-            )
+    compiled = [(_name(item), value, item) for item, value in zip(result.items, values, strict=True)]
+    fields = [each[0] for each in compiled]
+    for position, field in enumerate(fields):
+        if field in fields[:position] or field in Event.__struct_fields__:
+            reason = "is given twice" if field in fields[:position] else "is filled in by the middleware"
+            span = compiled[position][2].value.span
+            raise QueryError(f"{field} {reason}: call it something else: AS my_{field}", span)
     negated = {slot for slot, component in enumerate(query.components) if component.negated}
     for _, value, item in compiled:
         if negated & set(value.slots):
-            raise expressions.wrong(f"{item.value} is of a negated component: there is no such event", "", item.value)
-    may_overflow = tuple([name for name, value, _ in compiled if _may_overflow(value)])
+            raise QueryError(f"{item.value} is of a negated component: there is no such event", item.value.span)
     known = resolved(result.type, types) if result.type is not None else None
     if known is not None:
-        declared = types[known]
-        compiled = _fitted(compiled, declared, result, expressions)
-        return Returned(declared, *_values([value for _, value, _ in compiled], query), may_overflow)
-    made = _made(result.type or name, [(field, value.code) for field, value, _ in compiled])
-    return Returned(made, *_values([value for _, value, _ in compiled], query), may_overflow)
+        compiled = _fitted(compiled, types[known], result)
+        made = types[known]
+    else:
+        made = _made(
+            result.type or name, [(field, _annotation(value, item.value, expressions)) for field, value, item in compiled]
+        )
+    return Returned(made, *_values([value for _, value, _ in compiled], query))
 
 
 def _everything(query: Query, kinds: Sequence[tuple[EventType, ...]]) -> list[Item]:
@@ -73,71 +69,68 @@ def _everything(query: Query, kinds: Sequence[tuple[EventType, ...]]) -> list[It
         if component.negated or variable is None:
             continue
         if component.kleene:
-            items.append(Item(Call("count", (Group(variable),)), f"{variable}_count"))
+            items.append(Item(Call("count", (Name(variable),)), f"{variable}_count"))
             continue
         for field in own_fields(types[0]):
             if all(field in columns(other) for other in types):
-                items.append(Item(Field(variable, field), f"{variable}_{field}"))
+                items.append(Item(Field(field, variable), f"{variable}_{field}"))
     return items
 
 
-def _name(item: Item, expressions: Expressions) -> str:
+def _name(item: Item) -> str:
     if item.name is not None:
         return item.name
     match item.value:
-        case Field(_, name, None | Index.FIRST):
+        case Field(name, _, None | Index.FIRST):
             return name
         case Call("count", _):
             return "count"
-        case Call(function, (Group(_, str(field)),)):
+        case Call(function, (Field(field, _, Index.ALL),)):
             return f"{function}_{field}"
-    raise expressions.wrong("this value has no name", "write: value AS name", item.value)
+    raise QueryError("this value has no name: write value AS name", item.value.span)
 
 
-def _fitted(compiled: list[Any], declared: EventType, result: Result, expressions: Expressions) -> list[Any]:
+def _fitted(compiled: list[Any], declared: EventType, result: Result) -> list[Any]:
     """The values in the order of the fields of a declared type. Raises QueryError where they do not fit."""
     by_name = {name: (name, value, item) for name, value, item in compiled}
-    wanted = {name: column for name, column in columns(declared).items() if name in own_fields(declared)}
+    wanted = {name: column.kind for name, column in columns(declared).items() if name in own_fields(declared)}
     if missing := [name for name in wanted if name not in by_name]:
-        raise expressions.wrong(f"{result.type} needs {', '.join(missing)}", f"its fields are {', '.join(wanted)}", result.at)
+        raise QueryError(f"{result.type} needs {', '.join(missing)} (its fields are {', '.join(wanted)})", result.span)
     for name, value, item in compiled:
         if name not in wanted:
-            raise expressions.wrong(f"{result.type} has no field {name}", f"its fields are {', '.join(wanted)}", item.value)
-        code, column = value.code, wanted[name]
-        fits = code.kind == column.kind or column.kind is Kind.OTHER or (code.kind, column.kind) == (Kind.INT, Kind.FLOAT)
-        if not fits:
-            raise expressions.wrong(f"{result.type}.{name} is {column.kind}, but {item.value} is {code.kind}", "", item.value)
-        if code.nullable and not column.nullable:
+            raise QueryError(f"{result.type} has no field {name} (its fields are {', '.join(wanted)})", item.value.span)
+        code, own = value.code, wanted[name]
+        if own.type is not Type.ANY and not converts(code.type, own.type):
+            hint = f"CAST({item.value} AS {own})"
+            raise QueryError(f"{result.type}.{name} is a {own}, and this is a {code.type}: {hint}", item.value.span)
+        if code.nullable and not own.nullable:
             hint = f"write coalesce({item.value}, ...), or declare the field as {name}: ... | None"
-            raise expressions.wrong(f"{item.value} may be NULL, but {result.type}.{name} may not", hint, item.value)
+            raise QueryError(f"{item.value} may be NULL, but {result.type}.{name} may not: {hint}", item.value.span)
     return [by_name[name] for name in wanted]
 
 
-def _made(name: str, fields: list[tuple[str, Code]]) -> EventType:
-    """A new event type with these fields; a dotted name has a namespace."""
+def _made(name: str, fields: list[tuple[str, Any]]) -> EventType:
+    """A new event type with these fields and annotations; a dotted name has a namespace."""
     namespace, _, own = name.rpartition(".")
     if not re.fullmatch(r"[A-Za-z_]\w*", own):
-        raise QueryError(
-            f"{name!r} is no name for an event type", hint="use letters, digits and _, such as Theft or shop.Theft"
-        )
-    annotated: list[Any] = [(field, _annotation(code)) for field, code in fields]
+        raise QueryError(f"{name!r} is no name for an event type: use letters, digits and _, such as Theft or shop.Theft")
     return msgspec.defstruct(  # type: ignore[return-value]
-        own, annotated, bases=(Event,), namespace={"namespace": namespace, "__doc__": None}, frozen=True, module=__name__
+        own, fields, bases=(Event,), namespace={"namespace": namespace, "__doc__": None}, frozen=True, module=__name__
     )
 
 
-def _annotation(code: Code) -> Any:
-    plain = _TYPES.get(code.kind, code.type if code.kind is Kind.OTHER and code.type is not None else Any)
-    return plain | None if code.nullable and plain is not Any else plain
-
-
-def _may_overflow(value: Compiled) -> bool:
-    return not _is_plain(value) and value.code.kind in (Kind.INT, Kind.OTHER)
+def _annotation(value: Compiled, node: Node, expressions: Expressions) -> Any:
+    """The annotation of a field with this value; where the language has no word for it, that of the field it comes from."""
+    plain = PYTHON.get(value.code.type)
+    if plain is None:
+        read = [name for name in names(node) if isinstance(name, Field) and name.name]
+        plain = expressions.variables[read[0].variable].columns[read[0].name].annotation if read else Any
+    return plain | None if value.code.nullable and plain is not Any else plain
 
 
 def _is_plain(value: Compiled) -> bool:
     """Whether it is a field of a single event, as it is."""
-    return re.fullmatch(r"e\d+\.\w+", value.code.source) is not None
+    return re.fullmatch(r"e\d+\.\w+", value.code.value) is not None
 
 
 def _values(compiled: list[Compiled], query: Query) -> tuple[Values, tuple[tuple[int, str], ...] | None]:
@@ -148,7 +141,7 @@ def _values(compiled: list[Compiled], query: Query) -> tuple[Values, tuple[tuple
     parts = []
     fields = []
     for number, value in enumerate(compiled):
-        source = value.code.source
+        source = value.code.value
         is_plain = _is_plain(value)
         if is_plain:
             fields.append((places[value.slots[0]], source.partition(".")[2]))

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from detectors.language.tree import names
 from detectors.sequence.matches import Match, Roles, first_of, key_maker, last_of
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import columns, own_fields
-from detectors.sequence.syntax import Expression, Field, Group, Strategy, operands
+from detectors.sequence.syntax import Field, Strategy
 from middleware.event import Event, type_name
 from middleware.quantities import format_duration
 
@@ -168,21 +169,12 @@ def _event(event: Event) -> str:
 def _values(test: Condition, bound: dict[int, Any]) -> str:
     """A condition, and what its fields are."""
     found: dict[str, Any] = {}
-    for node in _fields(test.expression):
+    for node in [name for name in names(test.expression) if isinstance(name, Field)]:
         for slot in test.slots:
             part = bound[slot]
             events = part if isinstance(part, tuple) else (part,)
-            name = node.name
-            if name is not None and all(name in columns(each.__class__) for each in events):
-                found.setdefault(
-                    str(node), [getattr(each, name) for each in events] if len(events) > 1 else getattr(events[0], name)
-                )
+            if all(node.name in columns(each.__class__) for each in events):
+                several = [getattr(each, node.name) for each in events]
+                found.setdefault(str(node), several if len(events) > 1 else several[0])
     values = ", ".join(f"{name} is {value!r}" for name, value in found.items())
     return f"{test} ({values})" if values else str(test)
-
-
-def _fields(node: Expression) -> Iterator[Field | Group]:
-    if isinstance(node, Field | Group):
-        yield node
-    for below in operands(node):
-        yield from _fields(below)

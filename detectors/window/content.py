@@ -7,12 +7,46 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from detectors.splicing import put_in, take_out
-from detectors.window.fiba import Aggregator, Fiba
+from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid
 from middleware.event import Order
 
 Values = tuple[Any, ...]
 """What an event adds to each aggregate; None: nothing."""
+
+
+class Forest:
+    """A tree for each aggregate over the same entries, or what has the interface of one."""
+
+    __slots__ = ("trees",)
+
+    def __init__(self, trees: Iterable[Any]) -> None:
+        self.trees = list(trees)
+
+    def insert(self, orders: list[Order], columns: Iterable[list[Any]]) -> None:
+        """Add entries that are not there, in order; for each tree what they add to it. One repair of each tree."""
+        for tree, values in zip(self.trees, columns, strict=True):
+            known = [place for place, value in enumerate(values) if value is not None]
+            if known and len(known) == len(values):
+                tree.bulk_insert(orders, values)
+            elif known:
+                tree.bulk_insert([orders[place] for place in known], [values[place] for place in known])
+
+    def evict(self, orders: Iterable[Order]) -> None:
+        """Take out entries, wherever they are. O(log d) each."""
+        for order in orders:
+            for tree in self.trees:
+                if len(tree):
+                    tree.evict(order)
+
+    def drop(self, last: Order) -> None:
+        """Forget all entries up to one."""
+        for tree in self.trees:
+            tree.bulk_evict(last)
+
+    def results(self, low: Any, high: Any) -> list[Any]:
+        """The aggregates from ``low`` to ``high``, times or places in the total order, both included. O(log n) each."""
+        return [tree.range_query(low, high) for tree in self.trees]
 
 
 class Entry(NamedTuple):
@@ -29,13 +63,13 @@ class Content:
         how many entries were dropped, oldest first, since the beginning: count windows go by rank.
     """
 
-    __slots__ = ("_trees", "dropped", "orders", "values")
+    __slots__ = ("_forest", "dropped", "orders", "values")
 
     def __init__(self, monoids: Iterable[Monoid]) -> None:
         self.orders: list[Order] = []
         self.values: dict[Order, Values] = {}
         self.dropped = 0
-        self._trees: list[Aggregator] = [Fiba(monoid, ordered=True) for monoid in monoids]
+        self._forest = Forest(Fiba(monoid, ordered=True) for monoid in monoids)
 
     def __len__(self) -> int:
         return len(self.orders)
@@ -49,19 +83,15 @@ class Content:
         else:
             put_in(self.orders, [bisect_left(self.orders, order) for order in orders], orders)
         self.values.update(entries)
-        for place, tree in enumerate(self._trees):
-            given = [(order, values[place]) for order, values in entries if values[place] is not None]
-            if given:
-                tree.bulk_insert([order for order, _ in given], [value for _, value in given])
+        self._forest.insert(orders, [[values[place] for _, values in entries] for place in range(len(self._forest.trees))])
 
     def remove(self, orders: list[Order]) -> list[Order]:
         """Take out entries; returns those that were there, in order."""
         there = sorted(order for order in orders if order in self.values)
         take_out(self.orders, [bisect_left(self.orders, order) for order in there])
         for order in there:
-            for value, tree in zip(self.values.pop(order), self._trees, strict=True):
-                if value is not None:
-                    tree.evict(order)
+            del self.values[order]
+        self._forest.evict(there)
         return there
 
     def drop(self, count: int) -> None:
@@ -73,12 +103,11 @@ class Content:
             del self.values[order]
         del self.orders[:count]
         self.dropped += count
-        for tree in self._trees:
-            tree.bulk_evict(last)
+        self._forest.drop(last)
 
     def results(self, low: Any, high: Any) -> list[Any]:
         """The aggregates from ``low`` to ``high``, times or places in the total order, both included."""
-        return [tree.range_query(low, high) for tree in self._trees]
+        return self._forest.results(low, high)
 
     def after(self, ts: int) -> int:
         """The number of the first entry later than ``ts``; how many are not. O(log n)."""

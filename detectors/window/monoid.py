@@ -58,23 +58,16 @@ class Monoid:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Built-in ones go by name; others must be made of functions that can be pickled."""
-        from detectors.window import monoids
-
-        for name, monoid in vars(monoids).items():
-            if monoid is self:
-                return (_built_in, (name, None))
-            if isinstance(monoid, Monoid):
-                for kind, variant in monoid.variants.items():
-                    if variant is self:
-                        return (_built_in, (name, kind))
-        return super().__reduce__()
+        return _NAMED.get(id(self)) or super().__reduce__()
 
 
-def _built_in(name: str, kind: type | None) -> Monoid:
-    from detectors.window import monoids
+_NAMED: dict[int, tuple[Any, ...]] = {}
+"""How to find monoids that last as long as the process, by their id."""
 
-    monoid: Monoid = getattr(monoids, name)
-    return monoid if kind is None else monoid.of(kind)
+
+def named(monoid: Monoid, find: Callable[..., Monoid], *arguments: Any) -> None:
+    """Have a monoid that lasts as long as the process pickled as ``find(*arguments)``."""
+    _NAMED.setdefault(id(monoid), (find, arguments))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from detectors.window.monoid import Group, Monoid
+from detectors.window.monoid import Group, Monoid, named
 
 _SCALE = 2**1074
 """Every finite float is a whole multiple of 1 / _SCALE."""
@@ -219,3 +219,15 @@ BUILT_IN = {
     )
 }  # fmt: skip
 """The built-in monoids by name."""
+
+
+def built_in(name: str, kind: type | None = None) -> Monoid:
+    """The monoid of this module by its name here, or its variant over values of a type."""
+    monoid: Monoid = globals()[name]
+    return monoid if kind is None else monoid.of(kind)
+
+
+for _name, _monoid in [(name, each) for name, each in globals().items() if isinstance(each, Monoid)]:
+    named(_monoid, built_in, _name)
+    for _kind, _variant in _monoid.variants.items():
+        named(_variant, built_in, _name, _kind)

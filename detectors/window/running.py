@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detectors.outcomes import difference, packed, unpacked, withheld
 from detectors.window.agenda import Agenda
 from detectors.window.content import Content, Entry, Values
 from detectors.window.kinds import Window, following
+from detectors.window.plan import WindowsPlan
 from middleware.change import Delta
 from middleware.derivation import canonical
 from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.later import Later
 from middleware.operator import Operation, Origin
-
-if TYPE_CHECKING:
-    from detectors.window.windows import Windows
 
 
 class Changes:
@@ -39,7 +37,7 @@ class Changes:
 class WindowsOperation(Operation):
     """Runs ``Windows``: for each change, the results in the region it touches, before and after."""
 
-    def __init__(self, plan: Windows, name: str, level: int) -> None:
+    def __init__(self, plan: WindowsPlan, name: str, level: int) -> None:
         super().__init__()
         self._plan = plan
         self._kind = plan.over

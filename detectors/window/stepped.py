@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detectors.outcomes import does_not_fit, withheld
 from detectors.window.aggregates import Aggregate
 from detectors.window.kinds import Hopping
+from detectors.window.plan import WindowsPlan
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware.change import Delta
 from middleware.event import END
 
-if TYPE_CHECKING:
-    from detectors.window.windows import Windows
-
 _KNOWN = ("count", "sum", "mean", "min", "max", "range")
 
 
-def can_run(plan: Windows) -> bool:
+def can_run(plan: WindowsPlan) -> bool:
     """Whether the native core can run these windows."""
     if not isinstance(plan.over, Hopping) or not is_in_step(plan.over):
         return False
@@ -45,7 +43,7 @@ class SteppedWindows(SteppedOperation):
         how many rows ``feed`` has left out, since a whole number in them is beyond 64 bits.
     """
 
-    def __init__(self, plan: Windows, name: str, level: int, show: Callable[[Any, Any], Row] | None = None) -> None:
+    def __init__(self, plan: WindowsPlan, name: str, level: int, show: Callable[[Any, Any], Row] | None = None) -> None:
         assert isinstance(plan.over, Hopping)
         aggregates = [(aggregate.monoid.name, _column(aggregate)) for aggregate in plan.aggregates.values()]
         keys, at_once = list(plan.key_fields), plan.emit == "change"

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from operator import attrgetter
-from typing import Any, ClassVar
-
-import msgspec
-import msgspec.structs
-
-from detectors.outcomes import beyond
-from detectors.window.aggregates import Aggregate, Field, aggregate_of
-from detectors.window.kinds import Kind
-from detectors.window.monoid import Monoid
+from detectors.window.plan import WindowsPlan
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows, can_run
-from middleware.errors import WindowError
-from middleware.event import Event, EventType, type_name
-from middleware.operator import Operation, Operator, described, result_fields
-
-EMITS = ("close", "change", "final")
-_STAMPS = ("ts", "id", "source", "level")
+from middleware.operator import Operation
 
 
-class Windows(Operator):
+class Windows(WindowsPlan):
     """One result for each window, and each value of the key, in which something happened.
 
     ``reads``
@@ -53,117 +36,5 @@ class Windows(Operator):
     Raises WindowError for what makes no sense.
     """
 
-    key: ClassVar[None] = None
-
-    def __init__(
-        self,
-        reads: EventType | tuple[EventType, ...],
-        over: Kind[Any],
-        values: Mapping[str, Aggregate | Monoid | tuple[Monoid, Field]],
-        *,
-        key: str | tuple[str, ...] | None = None,
-        result: EventType | None = None,
-        emit: str = "close",
-        name: str = "",
-    ) -> None:
-        reads = reads if isinstance(reads, tuple) else (reads,)
-        if emit not in EMITS:
-            raise WindowError(f"emit must be one of {', '.join(EMITS)}, not {emit!r}")
-        if not isinstance(over, Kind):
-            raise WindowError(f"{over!r} is no kind of windows: give Tumbling(...), Hopping(...), Session(...) or another")
-        self.over = over
-        self.emit = emit
-        self.key_fields = (key,) if isinstance(key, str) else () if key is None else key
-        if not (isinstance(self.key_fields, tuple) and all(isinstance(field, str) for field in self.key_fields)):
-            raise WindowError(f'key names fields of the events: "sensor", ("room", "sensor") or None, not {key!r}')
-        self.aggregates = {field: aggregate_of(given, reads) for field, given in values.items()}
-        self.may_overflow = tuple(field for field, aggregate in self.aggregates.items() if aggregate.may_overflow)
-        for event_type in reads:
-            for field in self.key_fields:
-                if field not in event_type.__struct_fields__:
-                    raise WindowError(f"{type_name(event_type)} has no field {field!r}, which the windows are to be keyed by")
-        names = [*self.key_fields, "start", "end", *self.aggregates]
-        if taken := sorted({*_STAMPS}.intersection(names) | {name for name in names if names.count(name) > 1}):
-            raise WindowError(f"results have {', '.join(taken)} already: give keys and values other names")
-        self.result = result or self._made(reads)
-        self._results: type[list[Event]] = list[self.result]  # type: ignore[name-defined]
-        self._types = {field.name: field.type for field in msgspec.structs.fields(self.result)}
-        self.subscribes = reads
-        self.publishes = (self.result,)
-        self.name = name or f"{self.result.__name__}s"
-        made_of = {field: (aggregate.monoid.name, aggregate.field) for field, aggregate in self.aggregates.items()}
-        self.definition = described(over, emit, self.key_fields, made_of)
-        self._check_result()
-
     def start(self, name: str, level: int) -> Operation:
         return SteppedWindows(self, name, level) if can_run(self) else WindowsOperation(self, name, level)
-
-    def key_of(self) -> Callable[[Any], Any]:
-        """The key of an event: a value, a tuple of several, or () without a key."""
-        return attrgetter(*self.key_fields) if self.key_fields else lambda event: ()
-
-    def shown(self, key: Any, known: Any) -> tuple[Any, ...]:
-        """The key's fields in results, for a key and the form of it that all equal ones have (``derivation.canonical``).
-
-        The same for all keys that are equal, so that it never shows which of them came first: as the result's types will have
-        it, else (truth values, enums) as it is. Raises WindowError where they will not.
-        """
-        pairs = [(key, known)] if len(self.key_fields) == 1 else zip(key, known, strict=True)
-        return tuple([self._shown(field, *pair) for field, pair in zip(self.key_fields, pairs, strict=True)])
-
-    def _shown(self, field: str, value: Any, known: Any) -> Any:
-        for form, strict in ((known, True), (value, True), (known, False)):
-            with suppress(Exception):  # a type may say what it likes of what is none of its own
-                found = msgspec.convert(form, self._types[field], strict=strict)
-                if found == value:
-                    return found
-        raise WindowError(f"{type_name(self.result)}.{field} does not take {value!r}, by which the windows are to be keyed")
-
-    def layout(self) -> list[int]:
-        """For each field of a result: its place in (key fields, start, end, values, ts, id, source, level)."""
-        names = [*self.key_fields, "start", "end", *self.aggregates, *_STAMPS]
-        return [names.index(field) for field in self.result.__struct_fields__]
-
-    def events(self, rows: list[tuple[Any, ...]]) -> list[Event]:
-        """Results from the values of their fields. Raises WindowError where the result type will not have them."""
-        try:
-            return msgspec.convert(rows, self._results)
-        except msgspec.ValidationError as error:
-            fields = ", ".join(self.result.__struct_fields__)
-            raise WindowError(
-                f"{type_name(self.result)} does not take what was aggregated: {error} (fields: {fields})"
-            ) from None
-
-    def beyond(self, event: Event) -> str | None:
-        """What is wrong with a result that has a number beyond 64 bits; None with any other."""
-        return beyond(event, self.may_overflow)
-
-    def _made(self, reads: tuple[EventType, ...]) -> EventType:
-        """A result type: like what is read in its key, any value for the rest."""
-        read = reads[0]
-        hints = [typing.get_type_hints(each, include_extras=True) for each in reads]
-        kinds = {field: [own.get(field, Any) for own in hints] for field in self.key_fields}
-        fields: list[tuple[str, Any]] = [
-            (field, found[0] if all(each == found[0] for each in found) else Any) for field, found in kinds.items()
-        ]
-        fields += [("start", int), ("end", int), *((field, Any) for field in self.aggregates)]
-        try:
-            made: Any = msgspec.defstruct(
-                f"{read.__name__}Window",
-                fields,
-                bases=(Event,),
-                namespace={"namespace": read.namespace},
-                module=__name__,
-                frozen=True,
-            )
-            return made  # type: ignore[no-any-return]
-        except (TypeError, ValueError) as error:
-            raise WindowError(f"no result type can be made of the fields {[name for name, _ in fields]}: {error}") from None
-
-    def _check_result(self) -> None:
-        wanted = [*self.key_fields, "start", "end", *self.aggregates]
-        if sorted(wanted) != sorted(result_fields(self.result)):
-            raise WindowError(
-                f"{type_name(self.result)} must have just the fields {', '.join(wanted)} (key, window, values), "
-                f"but has {', '.join(result_fields(self.result))}"
-            )

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from slackline_benchmarks.sequence import PLAIN, TYPES, core_run, timed
 from slackline_benchmarks.sequence import events as bench_events
+from slackline_benchmarks.sequence_study import Algorithm, Reading, Scan
 
 from detectors.sequence.operator import SequenceQuery
-from detectors.sequence.study import Algorithm, Reading, Scan
 from middleware import native
 
 STEPS = "ABCDEF"

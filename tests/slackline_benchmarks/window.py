@@ -11,12 +11,12 @@ from typing import Any
 
 from slackline_benchmarks import window_rivals
 from slackline_benchmarks.window_by_key import keyed_cases
+from slackline_benchmarks.window_workload import batches, columns, cost, filled, fused_calls, three_calls
 
 from detectors.window.fiba import Fiba
 from detectors.window.monoids import GEOMEAN, MAX, SUM
 from detectors.window.plain import PlainFiba
 from detectors.window.sketches import BLOOM
-from detectors.window.workload import batches, columns, cost, filled, fused_calls, three_calls
 
 N = 1 << 16
 ROUNDS = 200_000

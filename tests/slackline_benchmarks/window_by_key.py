@@ -10,10 +10,11 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+from slackline_benchmarks.window_workload import cost
+
 from detectors.window.kinds import Hopping
 from detectors.window.monoids import MAX, MEAN
 from detectors.window.windows import Windows
-from detectors.window.workload import cost
 from middleware.change import Delta
 from middleware.clock import MILLISECOND
 from middleware.event import END, Event

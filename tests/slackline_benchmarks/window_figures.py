@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from slackline_benchmarks import window_rivals
 from slackline_benchmarks.window import MONOIDS, measured
+from slackline_benchmarks.window_workload import columns, cost, filled
 
 from detectors.window.fiba import Fiba
 from detectors.window.plain import PlainFiba
-from detectors.window.workload import columns, cost, filled
 
 ARITIES = (2, 4, 8)
 N = 1 << 13

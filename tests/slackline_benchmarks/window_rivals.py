@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from slackline_benchmarks.window_workload import FAR, columns, cost, values_for
 
 from detectors.window.monoid import Monoid
 from detectors.window.monoids import SUM
-from detectors.window.workload import FAR, columns, cost, values_for
 
 Rival = Callable[[Any, Any, Any, Any, Any], Any]
 """(times and values the window is filled with, times to evict, times to insert, values) -> work to be measured."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from detectors.cql.catalog import TS, Attribute, Stream, find
-from detectors.expressions import values
-from detectors.expressions.types import LIMITS, Kind, Type
+from detectors.language import values
+from detectors.language.types import LIMITS, Kind, Type
 from middleware.clock import SECOND
 from middleware.errors import TraceError
 from middleware.event import MAX_TS, Event

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from detectors.cql.aggregates import NAMES
 from detectors.cql.script import Script
-from detectors.expressions.functions import FUNCTIONS
+from detectors.language.aggregates import NAMES
+from detectors.language.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from detectors.cql.catalog import TS, Attribute, Stream
-from detectors.expressions import values
-from detectors.expressions.types import Type
+from detectors.language import values
+from detectors.language.types import Type
 from middleware.change import Batch, Delta
 from middleware.event import IDENTITY, Event, Identity, type_name
 from middleware.pubsub.barrier import Barrier

@@ -8,7 +8,7 @@ import pytest
 
 from detectors.cql import compile_cql
 from detectors.cql.script import Script
-from detectors.expressions.errors import QueryError
+from detectors.language.errors import QueryError
 from middleware.clock import SECOND
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies

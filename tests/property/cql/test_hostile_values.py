@@ -137,7 +137,7 @@ class Plain(Operator):
 
 
 AGGREGATES = [
-    *(f"{name}(y)" for name in ("sum", "avg", "min", "max", "range", "stddev", "geomean", "median")),
+    *(f"{name}(y)" for name in ("sum", "avg", "min", "max", "range", "stddev", "var_pop", "geomean", "median")),
     *(f"{name}(y)" for name in ("first", "last", "count_distinct", "approx_count_distinct", "max_count")),
     "argmin(l, y)", "argmax(a, x)", "quantile(y, 0.5)", "quantile(l, y)", "sum(x)", "avg(x)", "min(x)", "max_count(x)",
     "sum(l)", "avg(l)", "range(l)", "median(l)", "geomean(l)", "sum(a)", "median(a)", "count(*)", "min(s)",
@@ -147,6 +147,7 @@ WINDOWS = [
     "SIZE 5",
     "SIZE 3 EVERY 2",
     "SIZE 3 seconds EVERY 1",
+    "SIZE 5 EVERY 1 seconds",
     "LANDMARK EVERY 2 seconds",
     "DELTA 1 ON y",
 ]
@@ -174,6 +175,7 @@ def test_a_window_is_the_same_however_it_is_come_by(window, partition, group, ag
     assert played(operator, history(events, random), restarts) == wanted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "SMALL", small)
+        patch.setattr(trees, "STEPS", 0)
         patch.setattr(windowed, "LEAST_PURGE", purge)
         patch.setattr(windowed, "PURGE_SHARE", purge)
         assert played(Plain(operator.plan), history(events, random), restarts) == wanted

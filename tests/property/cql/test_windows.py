@@ -197,27 +197,59 @@ def test_the_native_core_gives_the_same_bits_and_identities(size, slide, grouped
     assert [repr(e) for e in results] == [repr(e) for e in play(Plain(operator.plan), in_order(trades(drawn)))]
 
 
-TREES = """SELECT {key} count(*) AS n, sum(price) AS total, avg(quantity) AS mean, max(price) AS top, min(quantity) AS least,
-           range(price) AS spread, first(quantity) AS opened, last(price) AS closed FROM Trade"""
+OF_NUMBERS = [
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "range",
+    "stddev",
+    "var_pop",
+    "geomean",
+    "median",
+    "first",
+    "last",
+    "count",
+    "count_distinct",
+    "max_count",
+]
+TREES = ", ".join(
+    [
+        "count(*) AS n", "sum(quantity) AS volume", "avg(quantity) AS mean", "range(quantity) AS wide", "min(symbol) AS name",
+        "argmin(symbol, price) AS worst", "argmax(quantity, price) AS most", "quantile(price, 0.25 + quantity * 0) AS quarter",
+        *(f"{name}(price) AS {name}_" for name in OF_NUMBERS),
+    ]
+)  # fmt: skip
+HARD = [None, 0.0, -0.0, 1e-300, 1e200, -1e200, 1.7e308]  # infinities and NaN: test_hostile_values
+NULLS = {"NOT NULL": " NOT NULL", "nullable": ""}
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(specs(), st.booleans(), *HISTORY.values())
-def test_large_windows_give_the_same_bits_from_trees(spec, grouped, drawn, others, seed, restarts):
+@pytest.mark.parametrize("null", NULLS.values(), ids=NULLS)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(specs(), st.booleans(), st.booleans(), st.lists(st.sampled_from(HARD), max_size=3), *HISTORY.values())
+def test_large_windows_give_the_same_bits_from_trees(null, spec, grouped, filtered, hard, drawn, others, seed, restarts):
+    """All aggregates, nullable or not, over the hardest numbers, and where WHERE is decided in the window."""
     text, model, _ = spec
     key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
-    made = "CREATE STREAM Trade (symbol String, price Double NOT NULL, quantity Int NOT NULL, at Long NOT NULL);"
-    script = compile_cql(f"{made}{TREES.format(key=key)} {text}] {group} INTO Bar {model}")
+    made = f"CREATE STREAM Trade (symbol String, price Double{null}, quantity Long{null}, at Long NOT NULL);"
+    where = "WHERE quantity > 0 OR price > 0" if filtered else ""
+    script = compile_cql(f"{made} SELECT {key} {TREES} FROM Trade {text}] {where} {group} INTO Bar {model}")
     operator, trade = Plain(script.operators[0].plan), script.types["Trade"]
 
     def trades(drawn, first=0):
-        return [trade(e.symbol, e.price, e.quantity, e.at, ts=e.ts, id=e.id, source=e.source) for e in ticks(drawn, first)]
+        def price(e):
+            value = hard[e.id % 5] if e.id % 5 < len(hard) else e.price
+            return 0.5 if null and value is None else value
+
+        def volume(e):
+            return None if not null and e.quantity == 3 else e.quantity * 10**15
+
+        return [trade(e.symbol, price(e), volume(e), e.at, ts=e.ts, id=e.id, source=e.source) for e in ticks(drawn, first)]
 
     moments = history(trades(drawn), Random(seed), trades(others, 1000))
     folded = play(operator, moments, restarts)
-    small, trees.SMALL = trees.SMALL, 1
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "SMALL", 0)
+        patch.setattr(trees, "STEPS", 0)
         looked_up = play(operator, moments, restarts)
-    finally:
-        trees.SMALL = small
     assert [repr(e) for e in looked_up] == [repr(e) for e in folded]

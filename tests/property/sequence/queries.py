@@ -208,7 +208,7 @@ def _alone(drawn: _Query, one: str) -> None:
         (f"({y} > 1 OR {x} = {n})", lambda e: True if e.x == n else None if e.y is None else e.y > 1),
         (f"{name} LIKE 'b%'", lambda e: e.name.startswith("b")),
         (f"{x} % 2 = {n % 2}", lambda e: e.x % 2 == n % 2),
-        (f"6 / {x} < {n}", lambda e: None if e.x == 0 else 6 / e.x < n),
+        (f"6 / {x} < {n}", lambda e: None if e.x == 0 else 6 // e.x < n),
     ]
     text, test = drawn.random.choice(choices)
     drawn.texts.append(text)

@@ -5,12 +5,12 @@ import math
 
 import pytest
 
-from detectors.cql.aggregates import NAMES, aggregate
-from detectors.expressions.analysis import caster
-from detectors.expressions.code import Code
-from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.functions import FUNCTIONS, NUMBER, SAME
-from detectors.expressions.types import LIMITS, PYTHON, REALS, Kind, Type
+from detectors.language.aggregates import NAMES, aggregate
+from detectors.language.code import Code
+from detectors.language.conversions import caster
+from detectors.language.errors import QueryError, Span
+from detectors.language.functions import FUNCTIONS, NUMBER, SAME
+from detectors.language.types import LIMITS, PYTHON, REALS, Kind, Type
 
 WHOLE = [0, 1, -1, 7, 400, -400, 0xD800]
 VALUES = {

@@ -8,7 +8,7 @@ import pytest
 from detectors.cql import compile_cql, joining, trees
 from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.windowed import WindowedOperation
-from detectors.expressions.types import Type
+from detectors.language.types import Type
 from middleware import native
 from middleware.change import Delta
 from middleware.errors import last_line

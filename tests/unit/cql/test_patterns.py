@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.expressions.errors import QueryError
-from detectors.expressions.patterns import LONGEST, PatternError, like, matches_like, matches_regex, regex
+from detectors.language.errors import QueryError
+from detectors.language.patterns import LONGEST, PatternError, like, matches_like, matches_regex, regex
 from detectors.sequence import SequenceQuery
 from middleware.event import Event
 from middleware.runtime.engine import run
@@ -21,9 +21,9 @@ class Line(Event):
     pattern: str
 
 
-def by_re(pattern: str, escapes: bool):
+def by_re(pattern: str):
     """What LIKE means, by what goes back."""
-    parts = re.findall(r"\\(.)|(%)|(_)|(.)" if escapes else r"()(%)|(_)|(.)", pattern, re.DOTALL)
+    parts = re.findall(r"\\(.)|(%)|(_)|(.)", pattern, re.DOTALL)
     expression = "".join(".*" if many else "." if one else re.escape(quoted or plain) for quoted, many, one, plain in parts)
     return lambda text: re.compile(expression, re.DOTALL).fullmatch(text) is not None
 
@@ -34,8 +34,7 @@ def test_like_matches_what_it_always_did(seed):
     for _ in range(400):
         pattern = "".join(random.choice("ab%%_\\\n.") for _ in range(random.randrange(9)))
         text = "".join(random.choice("aab\n%\\.") for _ in range(random.randrange(12)))
-        for escapes in (True, False):
-            assert like(pattern, escapes)(text) == by_re(pattern, escapes)(text), (pattern, text)
+        assert like(pattern)(text) == by_re(pattern)(text), (pattern, text)
 
 
 ATTACKS = [
@@ -49,7 +48,6 @@ ATTACKS = [
 @pytest.mark.parametrize(("pattern", "text"), ATTACKS)
 def test_like_never_goes_back(pattern, text):
     assert not like(pattern)(text + "c")
-    assert not like(pattern, escapes=False)(text + "c")
 
 
 @pytest.mark.parametrize(

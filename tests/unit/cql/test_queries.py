@@ -9,8 +9,8 @@ from detectors.cql.explain import explained
 from detectors.cql.joining import FACTORS
 from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.parser import parse_statements
-from detectors.expressions import Attributes, Code, Frame, Kind, Type, analyse, parse_expression
-from detectors.expressions.types import CONVERTIBLE
+from detectors.language import Attributes, Code, Frame, Kind, Type, analyse, parse_expression
+from detectors.language.types import CONVERTIBLE
 from middleware.change import Delta
 from middleware.clock import SECOND
 from middleware.event import END, ORDER

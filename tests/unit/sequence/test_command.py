@@ -102,7 +102,7 @@ def test_why_not_shows_the_values_of_a_condition(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["EVENT Shelf s WHERE s.tga = 1", "TRACE"], "did you mean tag?"),
+        (["EVENT Shelf s WHERE s.tga = 1", "TRACE"], "did you mean 'tag'?"),
         (["EVENT Shelf s", "nowhere"], "there is no scenario 'nowhere'"),
         (["EVENT Shelf s", "tcp://127.0.0.1:1"], "--types-from"),
         (["@missing.sase", "TRACE"], "cannot read the query"),

@@ -66,7 +66,7 @@ def test_keys_that_are_equal_are_one_key(use_native):
 
 
 @cores
-def test_numbers_that_do_not_fit_are_compared_as_in_python(use_native):
+def test_numbers_that_do_not_fit_are_compared_as_they_are_and_calculated_to_null(use_native):
     text = (
         "EVENT SEQ(N a, M b) WHERE a.value < b.value AND a.key + b.key > 10 AND a.key / b.key >= 1 WITHIN 9 ns "
         "RETURN P(a.id AS a, b.id AS b)"
@@ -79,7 +79,11 @@ def test_numbers_that_do_not_fit_are_compared_as_in_python(use_native):
     lasts = [M(rng.choice(keys), rng.choice(values), ts=2, id=number, source="b") for number in range(40)]
 
     def holds(a, b):
-        return a.value < b.value and a.key + b.key > 10 and b.key != 0 and a.key / b.key >= 1
+        fits = a.key + b.key < 2**63 and -(2**63) <= quotient(a.key, b.key) < 2**63 if b.key else False
+        return a.value < b.value and fits and a.key + b.key > 10 and quotient(a.key, b.key) >= 1
+
+    def quotient(one, other):
+        return abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
 
     assert pairs(operation, *firsts, *lasts) == [(a.id, b.id) for a in firsts for b in lasts if holds(a, b)]
 

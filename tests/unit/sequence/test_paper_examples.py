@@ -5,10 +5,10 @@ window of 8 for the sequence that it names.
 """
 
 import pytest
+from slackline_benchmarks.sequence_study import Algorithm, Reading, Scan
 
 from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
-from detectors.sequence.study import Algorithm, Reading, Scan
 from middleware import native
 from middleware.change import Delta
 from middleware.event import END, Event

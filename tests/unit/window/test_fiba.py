@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
+from slackline_benchmarks.window_workload import batches, columns, filled
 
 from detectors.window import (
     BLOOM,
@@ -28,7 +29,6 @@ from detectors.window import (
 from detectors.window.monoids import BUILT_IN
 from detectors.window.naive import NaiveWindow
 from detectors.window.plain import PlainFiba
-from detectors.window.workload import batches, columns, filled
 from middleware import native
 from middleware.errors import WindowError
 

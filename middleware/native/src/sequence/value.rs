@@ -119,26 +119,24 @@ fn whole(one: i64, operation: Operation, other: i64) -> Decided {
         Operation::Add => one.checked_add(other),
         Operation::Subtract => one.checked_sub(other),
         Operation::Multiply => one.checked_mul(other),
-        Operation::Divide if other == 0 => return Ok(Value::Null),
-        Operation::Divide => return Ok(Value::Float(exact(one)? / exact(other)?)),
-        Operation::Modulo if other == 0 => return Ok(Value::Null),
-        Operation::Modulo => one.checked_rem(other).map(|rest| {
-            // Python's has the sign of the divisor
-            if rest != 0 && (rest < 0) != (other < 0) { rest + other } else { rest }
-        }),
+        Operation::Divide | Operation::Modulo if other == 0 => return Ok(Value::Null),
+        Operation::Divide => one.checked_div(other),
+        Operation::Modulo => one.checked_rem(other),
     };
     found.map(Value::Int).ok_or(Unsure)
 }
 
 fn real(one: f64, operation: Operation, other: f64) -> Decided {
-    match operation {
-        Operation::Add => Ok(Value::Float(one + other)),
-        Operation::Subtract => Ok(Value::Float(one - other)),
-        Operation::Multiply => Ok(Value::Float(one * other)),
-        Operation::Divide if other == 0.0 => Ok(Value::Null),
-        Operation::Divide => Ok(Value::Float(one / other)),
-        Operation::Modulo => Err(Unsure),
-    }
+    let found = match operation {
+        Operation::Add => one + other,
+        Operation::Subtract => one - other,
+        Operation::Multiply => one * other,
+        Operation::Divide if other == 0.0 || !(one / other).is_finite() => return Ok(Value::Null),
+        Operation::Divide => one / other,
+        Operation::Modulo if other == 0.0 || !one.is_finite() => return Ok(Value::Null),
+        Operation::Modulo => one % other,
+    };
+    Ok(Value::Float(found))
 }
 
 #[cfg(test)]
@@ -146,9 +144,11 @@ mod tests {
     use super::{Operation, Sign, Unsure, Value};
 
     #[test]
-    fn modulo_has_the_sign_of_the_divisor() {
-        for (one, other, rest) in [(7, 3, 1), (-7, 3, 2), (7, -3, -2), (-7, -3, -1), (6, -3, 0)] {
-            assert_eq!(Value::Int(one).compute(Operation::Modulo, &Value::Int(other)), Ok(Value::Int(rest)));
+    fn whole_numbers_are_divided_towards_zero() {
+        for (one, other, quotient, rest) in [(7, 3, 2, 1), (-7, 3, -2, -1), (7, -3, -2, 1), (-7, -3, 2, -1), (6, -3, -2, 0)] {
+            let (one, other) = (Value::Int(one), Value::Int(other));
+            assert_eq!(one.compute(Operation::Divide, &other), Ok(Value::Int(quotient)));
+            assert_eq!(one.compute(Operation::Modulo, &other), Ok(Value::Int(rest)));
         }
     }
 
@@ -163,6 +163,7 @@ mod tests {
     fn null_and_nan() {
         assert_eq!(Value::Null.compare(Sign::Equal, &Value::Null), Ok(Value::Null));
         assert_eq!(Value::Int(1).compute(Operation::Divide, &Value::Int(0)), Ok(Value::Null));
+        assert_eq!(Value::Float(1e300).compute(Operation::Divide, &Value::Float(1e-300)), Ok(Value::Null));
         let nan = Value::Float(f64::NAN);
         assert_eq!(nan.compare(Sign::Equal, &nan), Ok(Value::Bool(false)));
         assert_eq!(nan.compare(Sign::Unequal, &nan), Ok(Value::Bool(true)));

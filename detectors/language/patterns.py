@@ -23,14 +23,13 @@ _MEMORY, _MEMORY_OF_DATA = 8 << 20, 1 << 20
 """Bytes that RE2 may use for a pattern: of a query, and of those that come with the data."""
 
 _PARTS = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL)
-_PLAIN_PARTS = re.compile(r"()(%)|(_)|(.)", re.DOTALL)
 
 
 class PatternError(ValueError):
     """What is wrong with a regular expression."""
 
 
-def like(pattern: str, escapes: bool = True) -> Matches:
+def like(pattern: str) -> Matches:
     r"""A function that tells whether a whole text matches a LIKE pattern: % any characters, _ one; \ makes them plain.
 
     The text between two % is looked for where it comes first behind what was found before: if any way matches, that does.
@@ -40,7 +39,7 @@ def like(pattern: str, escapes: bool = True) -> Matches:
     (True, False, True, False)
     """
     segments: list[list[str | None]] = [[]]  # None: any one character
-    for escaped, many, one, plain in (_PARTS if escapes else _PLAIN_PARTS).findall(pattern):
+    for escaped, many, one, plain in _PARTS.findall(pattern):
         if many:
             segments.append([])
         else:

@@ -7,8 +7,8 @@ from calendar import monthrange
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from detectors.expressions import values
-from detectors.expressions.types import LIMITS, Type
+from detectors.language import values
+from detectors.language.types import LIMITS, NAMES, Type
 
 NUMBER = "number"
 SAME = "same"
@@ -18,7 +18,7 @@ Parameter = Type | str
 
 
 class Function(NamedTuple):
-    """A function: NULL where an argument is NULL, unless ``is_lenient``.
+    """A function: NULL where an argument is NULL, unless ``is_lenient``: then only where all are.
 
     ``result``
         its type; ``SAME`` and ``NUMBER``: that of the arguments so marked.
@@ -147,7 +147,7 @@ FUNCTIONS: dict[str, Function] = {
     "greatest": Function((SAME,), SAME, lambda *values: max(values), is_variadic=True),
     "least": Function((SAME,), SAME, lambda *values: min(values), is_variadic=True),
     # what may be missing
-    "coalesce": Function((SAME,), SAME, _first_known, is_variadic=True, is_partial=True, is_lenient=True),
+    "coalesce": Function((SAME,), SAME, _first_known, is_variadic=True, is_lenient=True),
     "nullif": Function((SAME, SAME), SAME, _null_if, is_partial=True, is_lenient=True),
     # texts
     "length": Function((_S,), _I, len),
@@ -182,7 +182,7 @@ FUNCTIONS: dict[str, Function] = {
     "epoch": Function((_T,), _L, lambda seconds: seconds),
     "from_epoch": Function((_L,), _T, values.in_calendar, is_partial=True),
 }
-"""By name in lower case. Conversions (``to_int`` and so on) are CAST by another name, and stand in ``analysis``."""
+"""By name in lower case. Conversions (``to_int`` and so on) are CAST by another name, and stand in ``conversions``."""
 
 SYNONYMS = {
     "ceiling": "ceil",
@@ -194,3 +194,6 @@ SYNONYMS = {
     "dayofweek": "day_of_week",
     "dayofyear": "day_of_year",
 }
+
+KNOWN = (*FUNCTIONS, *SYNONYMS, *(f"to_{name}" for name in NAMES))
+"""All names of functions, in lower case."""

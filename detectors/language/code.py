@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from detectors.expressions.types import LIMITS, Kind, Type
+from detectors.language.types import LIMITS, Kind, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Code:
         the value, since a WHERE need not know whether a condition is false or NULL.
     ``constant``
         whether it reads no attribute.
-    ``is_loose``
-        whether it is arithmetic of whole numbers whose result may lie outside its type; ``sealed`` makes that NULL.
+    ``most``
+        of whole numbers: what their magnitude is at most, where that is known to be other than by their type; 0 where not.
     """
 
     value: str
@@ -30,7 +30,7 @@ class Code:
     true: str = ""
     false: str = ""
     constant: bool = False
-    is_loose: bool = False
+    most: int = 0
 
     @property
     def type(self) -> Type:
@@ -39,6 +39,16 @@ class Code:
     @property
     def nullable(self) -> bool:
         return self.kind.nullable
+
+    @property
+    def magnitude(self) -> int:
+        """What a whole number is at most, but for its sign."""
+        return self.most or LIMITS[self.type]
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether it is arithmetic of whole numbers whose result may lie outside its type; ``sealed`` makes that NULL."""
+        return self.type in LIMITS and self.most >= LIMITS[self.type]
 
     @property
     def holds(self) -> str:
@@ -110,7 +120,7 @@ class Frame:
 def converted(frame: Frame, code: Code, target: Type) -> Code:
     """The code with its value as ``target``, to which its type converts (Table 4.1)."""
     if code.type is target or code.type is Type.NULL:
-        return Code(code.value, Kind(target, code.nullable), code.true, code.false, code.constant, code.is_loose)
+        return Code(code.value, Kind(target, code.nullable), code.true, code.false, code.constant, code.most)
     code = frame.sealed(code)
     value = code.value
     if code.type is Type.CHAR:
@@ -134,8 +144,9 @@ def literal(frame: Frame, value: Any, kind: Type) -> Code:
         return Code("None", Kind(Type.NULL, True), "False", "False", constant=True)
     if isinstance(value, bool):
         return Code(str(value), Kind(kind), constant=True)
-    if isinstance(value, float | int):
-        return Code(f"({value!r})" if value < 0 else repr(value), Kind(kind), constant=True)
+    if isinstance(value, float | int) and value - value == 0:
+        source = f"({value!r})" if value < 0 else repr(value)
+        return Code(source, Kind(kind), constant=True, most=abs(value) if kind in LIMITS else 0)  # type: ignore[arg-type]
     return Code(frame.constant(value), Kind(kind), constant=True)
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import types as python_types
-from enum import StrEnum
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from collections.abc import Iterable
+from enum import Enum, StrEnum
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 
 class Type(StrEnum):
-    """A type of the language. ``NULL`` is that of the literal, which converts to any."""
+    """A type of the language.
+
+    ``NULL``
+        that of the literal, which converts to any.
+    ``ANY``
+        that of fields for which the language has no word: they can be compared with anything, as Python does, and nothing else.
+    """
 
     BOOLEAN = "Boolean"
     CHAR = "Char"
@@ -21,6 +28,7 @@ class Type(StrEnum):
     STRING = "String"
     DATETIME = "Datetime"
     NULL = "Null"
+    ANY = "Any"
 
 
 class Kind(NamedTuple):
@@ -59,7 +67,7 @@ PYTHON: dict[Type, type] = {
 }
 """What a value is in Python; a Datetime is whole seconds since 1970 (UTC)."""
 
-NAMES = {**{str(kind).lower(): kind for kind in Type if kind is not Type.NULL}, "integer": Type.INT}
+NAMES = {**{str(kind).lower(): kind for kind in Type if kind not in (Type.NULL, Type.ANY)}, "integer": Type.INT}
 """Types by their name in lower case."""
 
 
@@ -83,14 +91,34 @@ def common(one: Type, other: Type) -> Type | None:
     return None
 
 
-def kind_of(annotation: Any) -> Kind | None:
-    """The kind of an attribute of a Python event type, or None if the language has no type for it."""
+_OF_PYTHON: tuple[tuple[type, Type], ...] = ((bool, Type.BOOLEAN), (int, Type.LONG), (float, Type.DOUBLE), (str, Type.STRING))
+
+
+def kind_of(annotation: Any) -> Kind:
+    """The kind of a field of a Python event type."""
     origin = get_origin(annotation)
-    if origin in (Union, python_types.UnionType):
-        inner = [each for each in get_args(annotation) if each is not type(None)]
-        found = kind_of(inner[0]) if len(inner) == 1 and len(get_args(annotation)) == 2 else None
-        return Kind(found.type, True) if found else None
-    if hasattr(annotation, "__metadata__"):  # Annotated
+    if origin is Annotated:
         return kind_of(get_args(annotation)[0])
-    by_python = {bool: Type.BOOLEAN, int: Type.LONG, float: Type.DOUBLE, str: Type.STRING}
-    return Kind(by_python[annotation]) if annotation in by_python else None
+    if origin in (Union, python_types.UnionType):
+        return joint(map(kind_of, get_args(annotation)))
+    if origin is Literal:
+        return joint(kind_of(type(value)) for value in get_args(annotation))
+    if annotation is type(None):
+        return Kind(Type.NULL, True)
+    if isinstance(annotation, type) and not issubclass(annotation, Enum):
+        for python, kind in _OF_PYTHON:
+            if issubclass(annotation, python):
+                return Kind(kind)
+    return Kind(Type.ANY, annotation is Any or isinstance(annotation, TypeVar))
+
+
+def joint(kinds: Iterable[Kind]) -> Kind:
+    """The kind of what may be of any of these kinds."""
+    many = list(kinds)
+    nullable = any(kind.nullable for kind in many)
+    types = {kind.type for kind in many} - {Type.NULL}
+    if len(types) == 1:
+        return Kind(types.pop(), nullable)
+    if not types:
+        return Kind(Type.NULL, nullable)
+    return Kind((Type.DOUBLE if types & REALS else Type.LONG) if types <= NUMBERS else Type.ANY, nullable)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from detectors.expressions import tree
-from detectors.expressions.errors import QueryError, Span, listed, nearest
-from detectors.expressions.tree import Node
-from detectors.expressions.types import NAMES, Type
+from detectors.language import tree
+from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.tree import Node
+from detectors.language.types import NAMES, Type
 
 DEEPEST = 50
 """How deep an expression may be nested. Python's own compiler is the limit behind this one."""
@@ -159,17 +160,20 @@ def type_named(token: Token) -> Type:
     return found
 
 
-def parse(parser: Lark, text: str) -> Any:
-    """What ``text`` means to ``parser``. Raises QueryError with line, column, caret and the words that were expected."""
+def parse_text(parser: Lark, text: str, words: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """What ``text`` means to ``parser``. Raises QueryError with line, column, caret and what was expected.
+
+    ``words``: what people are told of terminals that only this parser has.
+    """
     try:
         return parser.parse(text)
     except UnexpectedInput as error:
-        _refuse(error, text)
+        _refuse(error, text, words)
     except QueryError as error:
         raise error.located(text) from None
 
 
-def _refuse(error: UnexpectedInput, text: str) -> NoReturn:
+def _refuse(error: UnexpectedInput, text: str, known: Mapping[str, str]) -> NoReturn:
     start = error.pos_in_stream if error.pos_in_stream is not None and error.pos_in_stream >= 0 else len(text.rstrip())
     expected: Iterable[str] = ()
     found = "the end"
@@ -184,7 +188,13 @@ def _refuse(error: UnexpectedInput, text: str) -> NoReturn:
     elif isinstance(error, UnexpectedCharacters):
         expected = error.allowed or ()
         found = repr(text[start : start + 1])
-    words = sorted({_word(terminal) for terminal in expected}, key=lambda word: (not word.isupper(), word))
+        if found in ('"\'"', "'\"'"):
+            raise QueryError("this text has no end: close it with the same quote", Span(start, len(text))).located(
+                text
+            ) from None
+    words = sorted(
+        {known.get(terminal) or _word(terminal) for terminal in expected}, key=lambda word: (not word.isupper(), word)
+    )
     keywords = [word for word in words if word.isupper()]
     hint = nearest(found.strip("'\""), keywords) if found != "the end" else ""
     before = text[:start].split()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
-from detectors.expressions import patterns, tree, values
-from detectors.expressions.builder import check_depth
-from detectors.expressions.code import Code, Frame, constant_value, converted, literal, number_of
-from detectors.expressions.errors import QueryError, Span, listed, nearest
-from detectors.expressions.functions import FUNCTIONS, NUMBER, SAME, SYNONYMS, Function
-from detectors.expressions.tree import Node
-from detectors.expressions.types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Kind, Type, common, converts
+from detectors.language import patterns, tree, values
+from detectors.language.builder import check_depth
+from detectors.language.code import Code, Frame, constant_value, converted, literal
+from detectors.language.conversions import caster
+from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.functions import FUNCTIONS, KNOWN, NUMBER, SAME, SYNONYMS, Function
+from detectors.language.tree import Node
+from detectors.language.types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Kind, Type, common, converts
 
 
 class Scope(Protocol):
@@ -100,7 +100,7 @@ class Analysis:
                 return self._cast(self.visit(operand), target, node.span)
             case tree.Case():
                 return self._case(node)
-        raise QueryError(f"{type(node).__name__} is no expression", node.span)
+        raise QueryError(f"{node} cannot stand here", node.span)
 
     def _boolean(self, node: Node, operator: str) -> Code:
         return condition(node, self.scope, self.frame, operator)
@@ -156,6 +156,8 @@ class Analysis:
         else:
             other = self._adapted(other, at_other, one.type)
             one = self._adapted(one, at, other.type)
+        if Type.ANY in (one.type, other.type):
+            return one, other
         target = common(one.type, other.type)
         if target is None:
             raise QueryError(f"{what} cannot bring {one.type} and {other.type} together: CAST one of them", span)
@@ -187,8 +189,8 @@ class Analysis:
             return literal(self.frame, -node.operand.value, node.operand.type)  # type: ignore[operator]
         code = self._number(self.visit(node.operand), node.operator, node.operand.span, node.operator == "~")
         value = self.frame.strict([code], lambda name: f"{node.operator}{name}")
-        is_loose = code.is_loose or (node.operator == "-" and code.type in INTEGERS)
-        return Code(value, code.kind, constant=code.constant, is_loose=is_loose)
+        most = 0 if code.type not in INTEGERS or (node.operator == "~" and not code.is_loose) else code.magnitude
+        return Code(value, code.kind, constant=code.constant, most=most)
 
     def _number(self, code: Code, operator: str, span: Span, is_bitwise: bool) -> Code:
         if code.type is Type.CHAR:
@@ -197,7 +199,8 @@ class Analysis:
             return Code(code.value, Kind(Type.INT, True), constant=True)
         if code.type not in (INTEGERS if is_bitwise else NUMBERS):
             what = "whole numbers" if is_bitwise else "numbers"
-            raise QueryError(f"{operator} works on {what}, and this is a {code.type}: CAST it", span)
+            hint = "|| joins texts" if operator == "+" and code.type is Type.STRING else "CAST it"
+            raise QueryError(f"{operator} works on {what}, and this is a {code.type}: {hint}", span)
         return code
 
     def _arithmetic(self, node: tree.Binary) -> Code:
@@ -209,15 +212,15 @@ class Analysis:
         target = wider if wider is Type.LONG else Type.INT if wider in INTEGERS else Type.DOUBLE
         if target is Type.DOUBLE:  # one of the two is a float, so Python brings the other to it
             left, right = self.frame.sealed(left), self.frame.sealed(right)
-        is_loose = left.is_loose or right.is_loose or (target is not Type.DOUBLE and operator in ("+", "-", "*", "/", "<<"))
+        most = 0 if target is Type.DOUBLE else _most(operator, left, right, LIMITS[target])
         left, right = (Code(c.value, Kind(target, c.nullable), constant=c.constant) for c in (left, right))
         nullable, constant = left.nullable or right.nullable, left.constant and right.constant
         helper = _HELPED.get((operator, target is Type.DOUBLE))
         if helper is not None:
             value = self.frame.strict([left, right], lambda a, b: f"{helper}({a}, {b})")
-            return Code(value, Kind(target, True), constant=constant, is_loose=is_loose)
+            return Code(value, Kind(target, True), constant=constant, most=most)
         value = self.frame.strict([left, right], lambda a, b: f"{a} {operator} {b}")
-        return Code(value, Kind(target, nullable), constant=constant, is_loose=is_loose)
+        return Code(value, Kind(target, nullable), constant=constant, most=most)
 
     def _concatenation(self, node: tree.Binary) -> Code:
         parts = [self._text(self.visit(each), each) for each in (node.left, node.right)]
@@ -236,7 +239,7 @@ class Analysis:
             self._alike(operand, node.operand, other, item, node.span, "IN")
             for other, item in zip(others, node.items, strict=True)
         ]
-        if len({one.type for one, _ in items}) > 1:  # a Char among texts and numbers
+        if len({one.type for one, _ in items}) > 1 or operand.type is Type.ANY:  # a Char among texts and numbers
             return self._junction("OR", [self._comparison("=", node.operand, item, node.span) for item in node.items])
         operand = items[0][0]
         codes = [other for _, other in items]
@@ -286,17 +289,16 @@ class Analysis:
             return self._cast(self.visit(node.arguments[0]), NAMES[name[3:]], node.span)
         function = FUNCTIONS.get(name)
         if function is None or node.is_star:
-            known = [*FUNCTIONS, *SYNONYMS, *(f"to_{each}" for each in NAMES)]
-            raise QueryError(f"unknown function {node.name!r}{nearest(node.name, known)}", node.span)
+            raise QueryError(f"unknown function {node.name!r}{nearest(node.name, KNOWN)}", node.span)
         arguments = self._arguments(node, function)
         result = self._result(function, arguments)
         called = self.frame.constant(function.call)
         if function.is_lenient:
             value = f"{called}({', '.join(code.value for code in arguments)})"
-            return Code(value, Kind(result, True))
+            return Code(value, Kind(result, function.is_partial or all(code.nullable for code in arguments)))
         value = self.frame.strict(arguments, lambda *given: f"{called}({', '.join(given)})")
         nullable = function.is_partial or any(code.nullable for code in arguments)
-        return Code(value, Kind(result, nullable), is_loose=name == "abs" and result in INTEGERS)
+        return Code(value, Kind(result, nullable), most=arguments[0].magnitude if name == "abs" and result in INTEGERS else 0)
 
     def _arguments(self, node: tree.Call, function: Function) -> list[Code]:
         parameters = list(function.parameters)
@@ -378,48 +380,20 @@ def _as_real(code: Code, node: Node, other: Type) -> Code:
     return Code(repr(float(value)), code.kind, constant=True)
 
 
-def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
-    """The function that converts values explicitly, giving NULL for those that it cannot; None if there is none."""
-    if target in LIMITS:
-        limit = LIMITS[target]
-        to_integer: dict[Type, Callable[[Any], int | None]] = {
-            Type.STRING: values.text_integer,
-            Type.CHAR: number_of,
-            Type.BOOLEAN: int,
-            Type.DATETIME: int,
-            Type.NULL: int,
-        }
-        convert = to_integer.get(source, values.whole)
-        return lambda value: None if (made := convert(value)) is None else values.within(made, limit)
-    if target is Type.FLOAT:
-        wide = caster(source, Type.DOUBLE) if source is not Type.DOUBLE else float
-        return None if wide is None else lambda value: None if (made := wide(value)) is None else _single(made)
-    table: dict[tuple[Type | None, Type], Callable[[Any], Any]] = {
-        (Type.STRING, Type.DOUBLE): values.text_number,
-        (Type.STRING, Type.BOOLEAN): values.text_boolean,
-        (Type.STRING, Type.DATETIME): values.to_datetime,
-        (Type.STRING, Type.CHAR): lambda text: text if len(text) == 1 else None,
-        (Type.DATETIME, Type.STRING): values.datetime_text,
-        (Type.BOOLEAN, Type.STRING): lambda value: "true" if value else "false",
-        (Type.CHAR, Type.STRING): str,
-        (Type.CHAR, Type.DOUBLE): lambda value: None if (number := number_of(value)) is None else float(number),
-        (Type.LONG, Type.DATETIME): values.in_calendar,
-        (Type.INT, Type.DATETIME): values.in_calendar,
-        **{(kind, Type.CHAR): values.character for kind in INTEGERS},
-        **{(kind, Type.STRING): str if kind in INTEGERS else values.number_text for kind in NUMBERS},
-        **{(kind, Type.DOUBLE): float for kind in NUMBERS},
-        **{(kind, Type.BOOLEAN): bool for kind in NUMBERS},
-        **{(Type.NULL, kind): str for kind in Type},
-    }
-    return table.get((source, target))
-
-
-def _single(value: float) -> float | None:
-    """The nearest 32-bit number, or NULL beyond them."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return None
+def _most(operator: str, left: Code, right: Code, limit: int) -> int:
+    """What the result of arithmetic of whole numbers is at most; ``limit`` is that of its type."""
+    match operator:
+        case "+" | "-":
+            return left.magnitude + right.magnitude
+        case "*":
+            return left.magnitude * right.magnitude
+        case "/":
+            return left.magnitude
+        case "%":
+            return min(left.magnitude, right.magnitude - 1)
+        case "<<":
+            return limit << 63
+    return limit if left.is_loose or right.is_loose else 0  # bits of both, or of one
 
 
 def _left_shift(value: int, count: int) -> int:

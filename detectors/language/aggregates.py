@@ -1,4 +1,4 @@
-"""Aggregates: what they take, what they give, and how they fold the values of a window, which come in total order.
+"""Aggregates: what they take, what they give, and how they fold values, which come in total order.
 
 Each is a function of the values alone, to the last bit: sums are exact before they are rounded (``math.fsum``), so a result
 does not depend on the history of late and withdrawn tuples behind it. Where there is a NaN, what is least, greatest or in the
@@ -9,30 +9,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from detectors.expressions.code import Code
-from detectors.expressions.errors import QueryError, Span
-from detectors.expressions.types import INTEGERS, LIMITS, NUMBERS, REALS, Kind, Type
-from detectors.expressions.values import within
+from detectors.language.code import Code, Frame
+from detectors.language.errors import QueryError, Span
+from detectors.language.types import INTEGERS, LIMITS, NUMBERS, REALS, Kind, Type
+from detectors.language.values import within
 from detectors.window.monoids import MEAN, SUM
 from detectors.window.sketches import DISTINCT
 
 Fold = Callable[[Sequence[Any]], Any]
 
 
+class Ordered(Protocol):
+    """Values in order."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rank: int, /) -> Any: ...
+
+
 class Aggregate(NamedTuple):
     """An aggregate in a query.
 
     ``fold``
-        from the values of a window (NULLs left out; pairs where it takes two arguments) to its value.
+        from values (NULLs left out; pairs where it takes two arguments) to its value.
     ``kind``
         what it gives; NULL where no value is left.
+    ``is_partial``
+        whether it may be NULL though a value is left.
     """
 
     name: str
     fold: Fold
     kind: Kind
+    is_partial: bool = False
 
 
 def _total(values: Sequence[int]) -> int | None:
@@ -53,20 +63,32 @@ def _mean(values: Sequence[float]) -> float:
         return MEAN.fold(values)  # type: ignore[no-any-return]
 
 
+SQUARED = 2.0**400
+"""Beyond this, squares are not summed in a tree (``detectors.window.monoids``)."""
+
+
 def _moment(values: Sequence[float], free: int) -> float | None:
-    """The variance by two passes; ``free`` 1 for a sample, 0 for a population. NULL of too few, or of what is not finite."""
-    if len(values) <= free:
+    """The variance, (n * sum of squares - square of the sum) / (n * (n - free)); ``free``: 1 for a sample, 0 for a population.
+
+    The numerator is exact, and rounded once. NULL of too few, or of what is not finite.
+    """
+    count = len(values)
+    if count <= free or not all(map(math.isfinite, values)):
         return None
-    mean = _mean(values)
-    if mean - mean != 0:
-        return None
+    ratios = [value.as_integer_ratio() for value in map(float, values)]
+    scale = max(denominator for _, denominator in ratios)
+    whole = [numerator * (scale // denominator) for numerator, denominator in ratios]
+    numerator, divisor = count * sum([each * each for each in whole]) - sum(whole) ** 2, count * (count - free)
     try:
-        return math.fsum([(value - mean) ** 2 for value in values]) / (len(values) - free)
+        if max(map(abs, values)) > SQUARED:
+            return numerator / (scale**2 * divisor)
+        return numerator / scale**2 / divisor
     except OverflowError:
         return None
 
 
-def _root(value: float | None) -> float | None:
+def root(value: float | None) -> float | None:
+    """The square root; NULL of NULL."""
     return None if value is None else math.sqrt(value)
 
 
@@ -89,13 +111,15 @@ def _geometric(values: Sequence[float]) -> float | None:
         return max(values)
 
 
-def _median(values: Sequence[float]) -> float:
-    if _nans(values):
-        return math.nan
-    ordered = sorted(values)
+def middle(ordered: Ordered) -> float:
+    """The median of numbers in order, zeros without a sign."""
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    middle = (low + high) / 2
-    return middle if abs(middle) != math.inf else low / 2 + high / 2  # the sum may be too large where its half is not
+    half: float = (low + high) / 2
+    return half + 0.0 if abs(half) != math.inf else float(low / 2 + high / 2)  # the sum may be too large where its half is not
+
+
+def _median(values: Sequence[float]) -> float:
+    return math.nan if _nans(values) else middle(sorted(values))
 
 
 def _arg(choose: Callable[..., Any]) -> Fold:
@@ -148,8 +172,8 @@ def _one_nan(values: Sequence[float]) -> Sequence[float]:
 
 _REAL: dict[str, Fold] = {
     "avg": _mean,
-    "stddev": lambda values: _root(_moment(values, 1)),
-    "stddev_pop": lambda values: _root(_moment(values, 0)),
+    "stddev": lambda values: root(_moment(values, 1)),
+    "stddev_pop": lambda values: root(_moment(values, 0)),
     "variance": lambda values: _moment(values, 1),
     "var_pop": lambda values: _moment(values, 0),
     "geomean": _geometric,
@@ -157,11 +181,17 @@ _REAL: dict[str, Fold] = {
 }
 
 
+def ranked(ordered: Ordered, q: float) -> Any:
+    """The least value that is not below a part q of all, which are in order; None unless 0 <= q <= 1. Zeros have no sign."""
+    if not 0 <= q <= 1:
+        return None
+    found = ordered[max(0, math.ceil(q * len(ordered)) - 1)]
+    return found + 0.0 if found.__class__ is float else found
+
+
 def _quantile(pairs: Sequence[tuple[Any, float]]) -> Any:
-    """The least value that is not below a part q of the values; q is the second argument, as the last tuple has it."""
-    q = pairs[-1][1]
-    ordered = sorted([value for value, _ in pairs])
-    return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if 0 <= q <= 1 else None
+    """``ranked``; q is the second argument, as the last tuple has it."""
+    return ranked(sorted([value for value, _ in pairs]), pairs[-1][1])
 
 
 def _real_quantile(pairs: Sequence[tuple[float, float]]) -> float | None:
@@ -231,13 +261,25 @@ def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Ag
     if known == "quantile" and arguments[1].type not in NUMBERS:
         raise QueryError(f"quantile takes a number from 0 to 1, not a {arguments[1].type}: quantile(price, 0.9)", span)
     if known in _CHOICE or known in _PAIRS:
-        return Aggregate(known, folds[known], Kind(kind, True))
+        return Aggregate(known, folds[known], Kind(kind, True), known == "quantile")
     if kind not in NUMBERS:
         raise QueryError(f"{name} aggregates numbers, and this is a {kind}: CAST it", span)
     if known in _REAL:
-        return Aggregate(known, _REAL[known], Kind(Type.DOUBLE, True))
-    if known == "range":
-        if kind in INTEGERS:
-            return Aggregate(known, _whole_spread, Kind(Type.LONG, True))
-        return Aggregate(known, _spread, Kind(Type.DOUBLE, True))
-    return Aggregate(known, _total if kind in INTEGERS else _exact, Kind(Type.LONG if kind in INTEGERS else Type.DOUBLE, True))
+        return Aggregate(known, _REAL[known], Kind(Type.DOUBLE, True), known not in ("avg", "median"))
+    whole, real = (_whole_spread, _spread) if known == "range" else (_total, _exact)
+    if kind in INTEGERS:
+        return Aggregate(known, whole, Kind(Type.LONG, True), is_partial=True)
+    return Aggregate(known, real, Kind(Type.DOUBLE, True))
+
+
+def values_code(frame: Frame, arguments: Sequence[Code], variable: str, events: str) -> str:
+    """Code for the list of what an aggregate takes from the events: NULLs left out, pairs of two arguments.
+
+    Arguments may assign names on the way, which Python allows in a comprehension's condition and not in what it goes through.
+    """
+    if len(arguments) == 1 and not arguments[0].nullable:
+        return f"[{arguments[0].value} for {variable} in {events}]"
+    names = [frame.temporary() for _ in arguments]
+    known = " and ".join(f"({name} := {code.value}) is not None" for name, code in zip(names, arguments, strict=True))
+    shown = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    return f"[{shown} for {variable} in {events} if {known}]"

@@ -1,11 +1,15 @@
-"""Expressions as trees. Spans do not count when two are compared: what is built by hand equals what was parsed."""
+"""Expressions as trees. Spans do not count when two are compared: what is built by hand equals what was parsed.
+
+``str`` of a tree is its text, in full parentheses: parsed, it gives the same tree.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import copysign
 
-from detectors.expressions.errors import NOWHERE, Span
-from detectors.expressions.types import Type
+from detectors.language.errors import NOWHERE, Span
+from detectors.language.types import LIMITS, Type
 
 Value = bool | int | float | str | None
 
@@ -24,6 +28,11 @@ class Literal(Node):
     value: Value
     type: Type
 
+    def __str__(self) -> str:
+        if isinstance(self.value, str):
+            return "'" + self.value.replace("'", "''") + "'"
+        return "NULL" if self.value is None else str(self.value).upper() if isinstance(self.value, bool) else repr(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Name(Node):
@@ -32,6 +41,9 @@ class Name(Node):
     name: str
     qualifier: str | None = None
 
+    def __str__(self) -> str:
+        return f"{self.qualifier}.{self.name}" if self.qualifier else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Unary(Node):
@@ -39,6 +51,9 @@ class Unary(Node):
 
     operator: str
     operand: Node
+
+    def __str__(self) -> str:
+        return f"NOT ({self.operand})" if self.operator == "NOT" else f"({self.operator}{_inner(self.operand)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,10 @@ class Binary(Node):
     left: Node
     right: Node
 
+    def __str__(self) -> str:
+        text = f"{_inner(self.left)} {self.operator} {_inner(self.right)}"
+        return text if self.operator in COMPARISONS else f"({text})"
+
 
 @dataclass(frozen=True, slots=True)
 class Junction(Node):
@@ -56,6 +75,9 @@ class Junction(Node):
 
     operator: str
     operands: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        return "(" + f" {self.operator} ".join(map(str, self.operands)) + ")"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +87,9 @@ class In(Node):
     operand: Node
     items: tuple[Node, ...]
     negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{_inner(self.operand)}{_not(self)} IN ({', '.join(map(str, self.items))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +101,9 @@ class Between(Node):
     high: Node
     negated: bool = False
 
+    def __str__(self) -> str:
+        return f"{_inner(self.operand)}{_not(self)} BETWEEN {_inner(self.low)} AND {_inner(self.high)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Match(Node):
@@ -86,6 +114,9 @@ class Match(Node):
     pattern: Node
     negated: bool = False
 
+    def __str__(self) -> str:
+        return f"{_inner(self.operand)}{_not(self)} {self.operator} {_inner(self.pattern)}"
+
 
 @dataclass(frozen=True, slots=True)
 class IsNull(Node):
@@ -93,6 +124,9 @@ class IsNull(Node):
 
     operand: Node
     negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{_inner(self.operand)} IS{_not(self)} NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +137,9 @@ class Call(Node):
     arguments: tuple[Node, ...] = ()
     is_star: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.name}({'*' if self.is_star else ', '.join(map(str, self.arguments))})"
+
 
 @dataclass(frozen=True, slots=True)
 class Cast(Node):
@@ -111,6 +148,9 @@ class Cast(Node):
     operand: Node
     type: Type
 
+    def __str__(self) -> str:
+        return f"CAST({self.operand} AS {self.type})"
+
 
 @dataclass(frozen=True, slots=True)
 class Case(Node):
@@ -118,6 +158,37 @@ class Case(Node):
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node | None = None
+
+    def __str__(self) -> str:
+        branches = " ".join(f"WHEN {test} THEN {value}" for test, value in self.branches)
+        return f"CASE {branches}{'' if self.otherwise is None else f' ELSE {self.otherwise}'} END"
+
+
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+"""The operators of ``Binary`` that give a truth value."""
+
+
+def _inner(node: Node) -> str:
+    """A node as an operand: conditions in parentheses, which all else has of its own or does not need."""
+    is_bare = isinstance(node, In | Between | Match | IsNull) or (isinstance(node, Binary) and node.operator in COMPARISONS)
+    return f"({node})" if is_bare or (isinstance(node, Unary) and node.operator == "NOT") else str(node)
+
+
+def _not(node: In | Between | Match | IsNull) -> str:
+    return " NOT" if node.negated else ""
+
+
+def literal(value: Value) -> Node:
+    """The literal of a Python value; of a negative number its negation, as it is written."""
+    if value is None:
+        return Literal(None, Type.NULL)
+    if isinstance(value, bool):
+        return Literal(value, Type.BOOLEAN)
+    if isinstance(value, str):
+        return Literal(value, Type.STRING)
+    if copysign(1, value) < 0:
+        return Unary("-", literal(-value))
+    return Literal(value, Type.DOUBLE if isinstance(value, float) else Type.INT if value < LIMITS[Type.INT] else Type.LONG)
 
 
 def children(node: Node) -> tuple[Node, ...]:

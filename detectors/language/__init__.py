@@ -17,12 +17,12 @@ from importlib.resources import files
 
 from lark import Lark
 
-from detectors.expressions.analysis import Attributes, Scope, analyse, condition
-from detectors.expressions.builder import ExpressionBuilder, parse
-from detectors.expressions.code import Code, Frame
-from detectors.expressions.errors import QueryError
-from detectors.expressions.tree import Node
-from detectors.expressions.types import Kind, Type
+from detectors.language.builder import ExpressionBuilder, parse_text
+from detectors.language.code import Code, Frame
+from detectors.language.compiler import Attributes, Scope, analyse, condition
+from detectors.language.errors import QueryError
+from detectors.language.tree import Node
+from detectors.language.types import Kind, Type
 
 __all__ = ["Attributes", "Code", "Frame", "Kind", "Node", "QueryError", "Scope", "Type", "analyse", "condition",
            "grammar", "parse_expression"]  # fmt: skip
@@ -31,7 +31,7 @@ __all__ = ["Attributes", "Code", "Frame", "Kind", "Node", "QueryError", "Scope",
 @cache
 def grammar() -> str:
     """The rules and terminals of expressions, for grammars that contain them."""
-    return files("detectors.expressions").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return files("detectors.language").joinpath("grammar.lark").read_text(encoding="utf-8")
 
 
 @cache
@@ -41,5 +41,5 @@ def _parser() -> Lark:
 
 def parse_expression(text: str) -> Node:
     """The tree of an expression. Raises QueryError with its place in the text."""
-    node: Node = parse(_parser(), text)
+    node: Node = parse_text(_parser(), text)
     return node

@@ -1,0 +1,55 @@
+"""CAST: what values of one type become as another; NULL where nothing sensible."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from detectors.language import values
+from detectors.language.code import number_of
+from detectors.language.types import INTEGERS, LIMITS, NUMBERS, Type
+
+
+def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
+    """The function that converts values explicitly, giving NULL for those that it cannot; None if there is none."""
+    if target in LIMITS:
+        limit = LIMITS[target]
+        to_integer: dict[Type, Callable[[Any], int | None]] = {
+            Type.STRING: values.text_integer,
+            Type.CHAR: number_of,
+            Type.BOOLEAN: int,
+            Type.DATETIME: int,
+            Type.NULL: int,
+        }
+        convert = to_integer.get(source, values.whole)
+        return lambda value: None if (made := convert(value)) is None else values.within(made, limit)
+    if target is Type.FLOAT:
+        wide = caster(source, Type.DOUBLE) if source is not Type.DOUBLE else float
+        return None if wide is None else lambda value: None if (made := wide(value)) is None else _single(made)
+    table: dict[tuple[Type | None, Type], Callable[[Any], Any]] = {
+        (Type.STRING, Type.DOUBLE): values.text_number,
+        (Type.STRING, Type.BOOLEAN): values.text_boolean,
+        (Type.STRING, Type.DATETIME): values.to_datetime,
+        (Type.STRING, Type.CHAR): lambda text: text if len(text) == 1 else None,
+        (Type.DATETIME, Type.STRING): values.datetime_text,
+        (Type.BOOLEAN, Type.STRING): lambda value: "true" if value else "false",
+        (Type.CHAR, Type.STRING): str,
+        (Type.CHAR, Type.DOUBLE): lambda value: None if (number := number_of(value)) is None else float(number),
+        (Type.LONG, Type.DATETIME): values.in_calendar,
+        (Type.INT, Type.DATETIME): values.in_calendar,
+        **{(kind, Type.CHAR): values.character for kind in INTEGERS},
+        **{(kind, Type.STRING): str if kind in INTEGERS else values.number_text for kind in NUMBERS},
+        **{(kind, Type.DOUBLE): float for kind in NUMBERS},
+        **{(kind, Type.BOOLEAN): bool for kind in NUMBERS},
+        **{(Type.NULL, kind): str for kind in Type},
+    }
+    return table.get((source, target))
+
+
+def _single(value: float) -> float | None:
+    """The nearest 32-bit number, or NULL beyond them."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return None
