@@ -71,8 +71,9 @@ class Books:
         derived = interest.derived if key[0] == "node" else ()
         if key[0] == "node":
             self.ever.setdefault(key, set()).update(interest.raw, derived)
+        logged = [name for name in interest.logged if not self.everywhere.has_ended(name)]  # else its END came behind all of it
         for promises in self._views[key[0]]:
-            promises.offer(key, interest.raw, derived)
+            promises.offer(key, [*interest.raw, *logged], derived)
         if key[0] == "node":
             self.eras.heard(key, interest)
             self._believe()

@@ -46,7 +46,7 @@ from middleware.pubsub.ingress import Admitted, Ingress
 from middleware.pubsub.journal import BREAK, Journal, PeerKey
 from middleware.pubsub.link import Link
 from middleware.pubsub.merge import retractions_first
-from middleware.pubsub.offering import Offering
+from middleware.pubsub.offering import Offering, with_log
 from middleware.pubsub.peer import Channel, Peer
 from middleware.pubsub.posting import begin, note_passed, pass_on, post_news, serve
 from middleware.pubsub.pressure import Pressure
@@ -537,10 +537,11 @@ class Broker:
         if not peer.link.up or peer.role == "publisher":
             peer.tell_account()
             return
-        tell_interest = peer.role == "node" and peer.told_interest != interest.number
         if self.journal is not None:
             note_passed(peer, self.journal)
             self._events_out += serve(peer, self.journal, now)
+            interest = with_log(interest, peer, self.sources.types)
+        tell_interest = peer.role == "node" and peer.told_interest != (interest.number, len(interest.logged))
         if peer.begun and peer.behind is None:
             held = peer.role == "subscriber" and bool(self._missing)  # a peer that is still to come may send any of it, too
             resting = self._gate.resting

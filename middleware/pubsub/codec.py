@@ -93,6 +93,7 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), the place that it had then.
     ``era``: that in which it promises from now on (see ``eras``). ``reached``: up to where all was final there when it began;
     ``backdate``: how much earlier than raw events results may be; ``ground``: from where on all go on, if that is known.
+    ``logged``: types that nobody there sends any more, of which its log may hold what the receiver has yet to get.
     """
 
     number: Count
@@ -110,6 +111,7 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     reached: Progress = NEVER
     backdate: Count = 0
     ground: Progress | None = None
+    logged: TypeNames = []
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):

@@ -80,8 +80,8 @@ class Gate:
         heads: list[BlockHead] = []
         high, newest = self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1, NEVER
         for head, block in zip(changes.blocks, blocks, strict=True):
-            has_ended = self.sources[key].promised.get(head.type) == END
-            runs, bounds = head.runs, Bounds(END if has_ended else self._promised(head.type), high)
+            had_ended = self._everywhere.has_ended_by(key, head.type)  # before: what it promises here holds behind these
+            runs, bounds = head.runs, Bounds(END if had_ended else self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
                 admitted.append(fresh)
                 heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])

@@ -38,3 +38,16 @@ class Offering:
         if self.interest.number == 0 or replace(self.interest, number=0) != now:
             self.interest = replace(now, number=self.interest.number + 1)
         return self.interest
+
+
+def with_log(interest: Interest, peer: Peer, ever: Collection[str]) -> Interest:
+    """What to say to a node that is served from the log, or may yet be: what comes from there, too.
+
+    ``ever``: raw types that were ever sent here.
+
+    Else it would not wait for types of publishers that have left, and call final what the log is about to change.
+    """
+    if peer.role != "node" or (peer.begun and peer.behind is None):
+        return interest
+    logged = sorted({*ever}.difference(interest.raw))
+    return replace(interest, logged=logged) if logged else interest

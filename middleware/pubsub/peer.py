@@ -55,7 +55,8 @@ class Peer:
         self.asked: int | None = None
         self.ready_number: int | None = None
         """Number of an Interest that it is to be told about once all nodes know it."""
-        self.told_interest = 0
+        self.told_interest = 0, 0
+        """The number of the last one, and how many types it said to be in the log."""
         """Number of the Interest it was last told, 0 if none."""
         self.era = 0
         """That of this node, by what was told to it."""
@@ -141,7 +142,7 @@ class Peer:
 
     def tell_interest(self, interest: Interest, place: Place) -> None:
         """Send what this node wants and offers, and the place it has reached in the peer's log."""
-        self.told_interest = interest.number
+        self.told_interest = interest.number, len(interest.logged)
         self.forget_progress()  # what was promised for a type before it was offered again counts no more
         self._interest_frame = self.link.send([encode(replace(interest, line=place[0], position=place[1]))])
 
@@ -164,7 +165,7 @@ class Peer:
 
     def knows(self, interest: Interest) -> bool:
         """Whether it has taken this Interest in."""
-        return self.told_interest == interest.number and self._interest_frame <= self.link.acked
+        return self.told_interest[0] == interest.number and self._interest_frame <= self.link.acked
 
     def statistics(self) -> PeerStatistics:
         """A record of this peer."""

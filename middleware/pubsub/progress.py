@@ -242,7 +242,11 @@ class Promises:
 
     def ended_by(self, origin: Hashable) -> list[str]:
         """The types that an origin has promised to send no more."""
-        return [name for name in self._offers.get(origin, ()) if self._types[name].promises.get(origin) == END]
+        return [name for name in self._offers.get(origin, ()) if self.has_ended_by(origin, name)]
+
+    def has_ended_by(self, origin: Hashable, name: str) -> bool:
+        """Whether an origin has promised to send no more of a type."""
+        return name in self._types and self._types[name].promises.get(origin) == END
 
     def everyone(self) -> Iterable[Hashable]:
         """The origins that offer something."""

@@ -68,6 +68,7 @@ APPLICATIONS: dict[str, Application] = {}
 
 
 START: dict[str, int] = {
+    "what_the_log_holds_of_publishers_that_left_not_told": 800,
     "eras not logged": 300,  # the first seed that shows it is 331
     "operators go on without what they knew": 740,  # 770
 }
@@ -368,6 +369,11 @@ def publishers_do_not_wait_till_it_is_known_from_where_on(patch: pytest.MonkeyPa
 @bug
 def eras_not_logged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "noted", lambda self, entry: None)
+
+
+@bug
+def what_the_log_holds_of_publishers_that_left_not_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker, "with_log", lambda interest, peer, ever: interest)
 
 
 @bug

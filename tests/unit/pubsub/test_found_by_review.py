@@ -14,7 +14,7 @@ from middleware.clock import MILLISECOND, SECOND
 from middleware.durability.core import Core
 from middleware.durability.frozen import decode_state, encode_state
 from middleware.durability.recovery import recover
-from middleware.event import NEVER, Event, EventTypes
+from middleware.event import END, NEVER, Event, EventTypes
 from middleware.pubsub import journal as journals
 from middleware.pubsub.broker import Broker
 from middleware.pubsub.codec import (
@@ -63,6 +63,9 @@ class Client:
     def publish(self, *events: Ping, clock: int | None = None, progress: dict[str, int] | None = None) -> None:
         ((head, block),) = encode_delta("Ping", Delta(list(events)), raw=True)
         self.say(Changes(clock, progress, [head]), block)
+
+    def logged(self) -> list[list[str]]:
+        return [told.logged for told in self.got if type(told) is Interest]
 
     def progress(self) -> list[Any]:
         return [told.progress for told in self.got if type(told) is Changes]
@@ -158,6 +161,29 @@ def test_who_has_what_came_before_a_break_and_not_the_break_is_told_of_it():
     back = Client(talk, "subscriber", "s", Interest(1, ["Ping"], line=77, position=before.position), epoch=2)
     talk.go(10)
     assert any(type(told) is Gap for told in back.got)
+
+
+def test_a_node_is_told_of_what_the_log_still_holds_for_it_though_its_publisher_has_left():
+    records: list[Record] = []
+    talk = Talk(lasting(peers=("z",), records=records))
+    node = Client(talk, "node", "z", Interest(1, ["Ping"], keeps=True))
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(12)
+    talk.clients.remove(node)  # it is cut off; meanwhile the publisher says all that it has to say, and leaves
+    publisher.publish(Ping(ts=5, id=1, source="p"), clock=5, progress={"Ping": END})
+    talk.go(6)
+    publisher.link.bye("done")
+    talk.go(12, SECOND)
+    records += talk.records
+    back = Client(talk, "node", "z", None, epoch=2)
+    talk.go(4)
+    assert back.logged() == [["Ping"]], "before it has said what it has, too"
+    back.say(Interest(1, ["Ping"], keeps=True, line=77))
+    talk.go(10)
+    changes = next(at for at, told in enumerate(back.got) if type(told) is Changes and told.blocks)
+    offers = [(at, told.logged) for at, told in enumerate(back.got) if type(told) is Interest]
+    assert all(logged == ["Ping"] for at, logged in offers if at < changes)
+    assert back.logged()[-1] == [], "it has all of it"
 
 
 def test_that_nothing_is_promised_any_more_is_told_with_a_new_interest_too():
