@@ -27,6 +27,7 @@ class Windows(WindowsPlan):
         whenever something comes; ``final``: once, when nothing can change any more.
 
     >>> from detectors.window import COUNT, MAX, Tumbling
+    >>> from middleware.event import Event
     >>> class Reading(Event):
     ...     sensor: int
     ...     value: float
