@@ -16,7 +16,6 @@ import msgspec
 from middleware.change import Delta
 from middleware.errors import WireError
 from middleware.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
-from middleware.pubsub.seen import Run
 from middleware.pubsub.wire import Count, Parts
 
 MAX_FRAME = 8 * 2**20
@@ -40,6 +39,9 @@ TypeNames = Annotated[list[TypeName], msgspec.Meta(max_length=MOST_TYPES)]
 Progress = Annotated[int, msgspec.Meta(ge=MIN_TS, le=MAX_TS)]
 Drops = Counter[str]
 """Events (or frames) dropped, by reason."""
+
+Run = tuple[str, int, int]
+"""Identities (source, first, last): all ids from first to last, both included."""
 
 
 class BlockHead(msgspec.Struct, array_like=True, gc=False):

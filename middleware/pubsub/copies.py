@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from middleware.event import Identity
-from middleware.pubsub.codec import BlockHead
-from middleware.pubsub.seen import Run
+from middleware.pubsub.codec import BlockHead, Run
 
 MOST_BYTES = 8 * 2**20
 """What is kept of blocks, together with _OVERHEAD for each; the oldest go first."""

@@ -11,9 +11,9 @@ import msgspec
 from middleware.change import Delta
 from middleware.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes, Identity
 from middleware.pubsub.changed import ChangedEvents, version
-from middleware.pubsub.codec import BlockHead, Drops, EventCodec, Sample, encode, encode_delta, length_of, name_of
+from middleware.pubsub.codec import BlockHead, Drops, EventCodec, Run, Sample, encode, encode_delta, length_of, name_of
 from middleware.pubsub.copies import Copies, Copy
-from middleware.pubsub.seen import Run, SeenIds
+from middleware.pubsub.seen import SeenIds
 
 _identities = attrgetter("source", "id")
 _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from middleware.change import Delta
 from middleware.errors import EventError
 from middleware.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
-from middleware.pubsub.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, array_of, encode, encode_delta, name_of
-from middleware.pubsub.seen import Run, runs_of
+from middleware.pubsub.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, Run, array_of, encode, encode_delta, name_of
+from middleware.pubsub.seen import runs_of
 from middleware.pubsub.wire import Parts
 
 _EVENTS_A_FRAME = 8_192

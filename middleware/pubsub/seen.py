@@ -6,8 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-Run = tuple[str, int, int]
-"""Identities (source, first, last): all ids from first to last, both included."""
+from middleware.pubsub.codec import Run
 
 
 class Intervals:

@@ -12,10 +12,9 @@ import structlog
 from middleware.clock import SECOND
 from middleware.errors import NetworkError
 from middleware.event import Event, EventType
-from middleware.pubsub.codec import Answer, BlockHead, Question, Sample, Tally, decode_payload, encode
+from middleware.pubsub.codec import Answer, BlockHead, Question, Run, Sample, Tally, decode_payload, encode
 from middleware.pubsub.link import LinkStatistics
 from middleware.pubsub.publication import Frame, Publication
-from middleware.pubsub.seen import Run
 from middleware.pubsub.tally import REPEATS
 from middleware.pubsub.wire import Parts
 from middleware.runtime.connection import PATIENCE, Connection

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from middleware.event import END, NEVER
-from middleware.pubsub.codec import LARGEST_BLOCK, BlockHead
-from middleware.pubsub.seen import Run
+from middleware.pubsub.codec import LARGEST_BLOCK, BlockHead, Run
 from middleware.spark.groups import RowGroup, read_group, row_groups
 from middleware.spark.traces import Trace, values, wire_columns
 

@@ -38,7 +38,7 @@ from middleware.pubsub import broker, progress, sources
 from middleware.pubsub.barrier import Barrier
 from middleware.pubsub.books import LOCAL, Books
 from middleware.pubsub.changed import ChangedEvents
-from middleware.pubsub.codec import Gap, Payload, Resumed
+from middleware.pubsub.codec import Gap, Payload, Resumed, Run
 from middleware.pubsub.cursor import Cursor
 from middleware.pubsub.eras import Eras
 from middleware.pubsub.gate import Gate
@@ -50,7 +50,7 @@ from middleware.pubsub.peer import Peer
 from middleware.pubsub.progress import Promises
 from middleware.pubsub.publication import Publication
 from middleware.pubsub.reopening import Reopening
-from middleware.pubsub.seen import Run, SeenIds
+from middleware.pubsub.seen import SeenIds
 from middleware.pubsub.subscription import Subscription
 from middleware.pubsub.wire import Parts
 from middleware.testing.worlds.applications import Crests, Level, Pairs, Spans, Totals
