@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from middleware.change import Delta
-from middleware.event import IDENTITY, Event, EventType, Identity, type_name
-from middleware.operator import Operation
-from middleware.state import exactly
+from middleware.model.change import Delta
+from middleware.model.event import IDENTITY, Event, EventType, Identity, type_name
+from middleware.model.operator import Operation
+from middleware.model.state import exactly
 
 _PLAIN = frozenset({int, float, str, bytes, bool})
 

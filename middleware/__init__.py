@@ -7,25 +7,25 @@ used: ``import middleware`` stays light. Everything else has its own folder (doc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from middleware.change import Advance, Change, Delta, Insert, Retract, Revise
-from middleware.detector import Detector
-from middleware.errors import SlacklineError
-from middleware.event import END, Event, EventTypes
-from middleware.operator import Operator
+from middleware.model.change import Advance, Change, Delta, Insert, Retract, Revise
+from middleware.model.detector import Detector
+from middleware.model.errors import SlacklineError
+from middleware.model.event import END, Event, EventTypes
+from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
     from middleware.ordering.kslack import Horizon
     from middleware.ordering.unit import Policies
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
     from middleware.runtime.engine import Run, run
-    from middleware.runtime.keys import Keys
     from middleware.runtime.node import Node
+    from middleware.runtime.transport.keys import Keys
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Horizon": "middleware.ordering.kslack",
-    "Keys": "middleware.runtime.keys",
+    "Keys": "middleware.runtime.transport.keys",
     "Node": "middleware.runtime.node",
     "Policies": "middleware.ordering.unit",
     "Publisher": "middleware.runtime.clients",

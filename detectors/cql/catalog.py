@@ -12,7 +12,7 @@ from detectors.cql import statements as s
 from detectors.language.code import Code
 from detectors.language.errors import QueryError, Span, listed, nearest
 from detectors.language.types import INTEGERS, PYTHON, Kind, Type, kind_of
-from middleware.event import MAX_TS, Event, EventType, type_name
+from middleware.model.event import MAX_TS, Event, EventType, type_name
 
 TS = "ts"
 """The attribute that every stream has: when it happened, in nanoseconds."""

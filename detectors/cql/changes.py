@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import astuple
 
 from detectors.outcomes import unchecked
-from middleware.event import Event, EventType
-from middleware.operator import Origin
+from middleware.model.event import Event, EventType
+from middleware.model.operator import Origin
 
 
 def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from detectors.cql import statements as s
 from detectors.cql.timeline import Timeline, WindowKey
 from detectors.cql.windows import Measure, Shape, WindowPlan
-from middleware.event import Event, Order
+from middleware.model.event import Event, Order
 
 
 class Cut(NamedTuple):

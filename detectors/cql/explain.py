@@ -9,7 +9,7 @@ from detectors.cql.catalog import Attribute
 from detectors.cql.plan import Joined, Mapping, Plan, Side, Windowed
 from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
 from detectors.language.code import Code
-from middleware.quantities import format_duration
+from middleware.model.quantities import format_duration
 
 _REACTS = {
     s.Model.TUPLE: "tuple-driven: every tuple counts by itself, in total order",

@@ -20,10 +20,10 @@ from detectors.cql.relation import key_code
 from detectors.cql.windows import Measure
 from detectors.language.types import REALS
 from detectors.outcomes import difference
-from middleware.change import Delta
-from middleware.event import END, NEVER, Event
-from middleware.later import Later
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.change import Delta
+from middleware.model.event import END, NEVER, Event
+from middleware.model.later import Later
+from middleware.model.operator import Operation, Operator, Origin
 
 LEAST_PURGE = 1024
 """Changes between two purges, at least."""

@@ -11,9 +11,9 @@ from typing import Any
 from detectors.cql.changes import SourceHashes
 from detectors.cql.plan import Mapping
 from detectors.outcomes import difference
-from middleware.change import Delta
-from middleware.event import Event, EventType
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.change import Delta
+from middleware.model.event import Event, EventType
+from middleware.model.operator import Operation, Operator, Origin
 
 
 class MappingOperator(Operator):

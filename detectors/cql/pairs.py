@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from middleware import native
-from middleware.event import IDENTITY, Event
+from middleware.model.event import IDENTITY, Event
 
 Met = tuple[list[Event], list[Event], list[int]]
 """Pairs as three columns: the left tuples, the right ones, and identities: the sums of the marks of both."""

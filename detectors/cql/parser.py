@@ -14,7 +14,7 @@ from detectors.language import grammar
 from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of, text_of, whole_number
 from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.tree import Name, Node
-from middleware.quantities import NANOSECONDS, UNITS, nanoseconds_of
+from middleware.model.quantities import NANOSECONDS, UNITS, nanoseconds_of
 
 DEEPEST = 20
 """How deep sub-selects may be nested."""

@@ -8,7 +8,7 @@ from detectors.cql.catalog import TS, Stream
 from detectors.cql.windows import WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code, Frame
-from middleware.operator import described, result_fields
+from middleware.model.operator import described, result_fields
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
 from detectors.language.tree import Call, Name, Node, names
 from detectors.language.types import Kind, Type, converts
-from middleware.operator import result_fields
+from middleware.model.operator import result_fields
 
 BLOCKING = (
     "{name} would block: over an endless stream it never comes to a result; "

@@ -9,8 +9,8 @@ from detectors.cql.plan import Windowed
 from detectors.language.aggregates import values_code
 from detectors.language.code import Code
 from detectors.language.types import Type
-from middleware.event import Event
-from middleware.operator import Origin
+from middleware.model.event import Event
+from middleware.model.operator import Origin
 
 Bounds = tuple[int | None, int]
 """Lower and upper bound of a window, for whoever asks for them."""

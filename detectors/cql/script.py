@@ -15,8 +15,8 @@ from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.planner import Planner
 from detectors.cql.windowed import WindowedOperator
 from detectors.language.errors import QueryError
-from middleware.event import EventType
-from middleware.operator import Operator
+from middleware.model.event import EventType
+from middleware.model.operator import Operator
 
 
 class Streams(Mapping[str, EventType]):

@@ -19,8 +19,8 @@ from detectors.language.types import Type
 from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
-from middleware.change import Delta
-from middleware.event import Event
+from middleware.model.change import Delta
+from middleware.model.event import Event
 
 _NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})
 _KEYS = frozenset({Type.STRING, Type.CHAR, Type.BOOLEAN, Type.DATETIME, Type.BYTE, Type.SHORT, Type.INT, Type.LONG})

@@ -9,7 +9,7 @@ from typing import Any
 from detectors.cql.changes import packed
 from detectors.cql.trees import Prefix, Trees
 from detectors.splicing import put_in, take_out
-from middleware.event import ORDER, Event, Order
+from middleware.model.event import ORDER, Event, Order
 
 WindowKey = Any
 """What orders the windows of a partition: a boundary, or the place of a tuple."""

@@ -22,7 +22,7 @@ from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid
 from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MAXCOUNT, MEAN, MIN, RANGE, SAMPLE_VARIANCE, SUM, VARIANCE
 from detectors.window.moving import Counts, Moving, Ranks
-from middleware.event import ORDER, Event, Order
+from middleware.model.event import ORDER, Event, Order
 
 SMALL = 128
 """Windows of up to so many tuples are folded."""

@@ -16,11 +16,11 @@ from detectors.cql.stepped import SteppedQuery, can_run
 from detectors.cql.timeline import Timeline, plain
 from detectors.cql.windows import Measure, Shape
 from detectors.outcomes import difference
-from middleware.change import Delta
-from middleware.derivation import canonical
-from middleware.event import END, NEVER, Event
-from middleware.later import Later
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.change import Delta
+from middleware.model.event import END, NEVER, Event
+from middleware.model.identity import canonical
+from middleware.model.later import Later
+from middleware.model.operator import Operation, Operator, Origin
 
 LEAST_PURGE = 256
 """Changes between two purges, at least."""

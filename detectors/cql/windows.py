@@ -11,8 +11,8 @@ from detectors.language import values
 from detectors.language.code import Code
 from detectors.language.errors import QueryError, Span, listed, nearest
 from detectors.language.types import INTEGERS, LIMITS, Type
-from middleware.clock import SECOND
-from middleware.event import MAX_TS
+from middleware.model.event import MAX_TS
+from middleware.model.time import SECOND
 
 MOST_WINDOWS = 100_000
 """How many windows one tuple may be in, at most."""

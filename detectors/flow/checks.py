@@ -5,7 +5,7 @@ from __future__ import annotations
 from detectors.flow.graph import FlowError, Graph, Kind, Node
 from detectors.flow.hints import fits
 from detectors.flow.plan import receivers
-from middleware.operator import result_fields
+from middleware.model.operator import result_fields
 
 
 def check(flow: Graph) -> None:

@@ -15,8 +15,8 @@ from detectors.flow.graph import FlowError, Fused, Graph, Kind, Node
 from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
 from detectors.flow.operator import FlowOperator, operators
 from detectors.flow.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
-from middleware.event import Event, EventType, type_name
-from middleware.operator import result_fields
+from middleware.model.event import Event, EventType, type_name
+from middleware.model.operator import result_fields
 
 
 class Stream:

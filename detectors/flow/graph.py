@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from middleware.errors import SlacklineError
-from middleware.event import EventType
+from middleware.model.errors import SlacklineError
+from middleware.model.event import EventType
 
 Fold = Callable[[Any, Any], tuple[Any, Iterable[Any] | None]]
 """A state and a value to the next state and the outputs; the first state is None, and None is no state."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.event import Event
-from middleware.state import exactly
+from middleware.model.event import Event
+from middleware.model.state import exactly
 
 Position = tuple[Any, ...]
 

@@ -18,9 +18,9 @@ from detectors.flow.outputs import ByKey, Output, Sink, Spread
 from detectors.flow.plan import Outlet, Stage, stages
 from detectors.flow.program import Program
 from detectors.flow.wire import edge_types, spread_types
-from middleware.change import Delta
-from middleware.event import IDENTITY, Event, EventType, Identity
-from middleware.operator import Operation, Operator, Origin, described
+from middleware.model.change import Delta
+from middleware.model.event import IDENTITY, Event, EventType, Identity
+from middleware.model.operator import Operation, Operator, Origin, described
 
 
 class FlowOperator(Operator):

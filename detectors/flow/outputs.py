@@ -12,10 +12,10 @@ from detectors.flow.calls import Failures
 from detectors.flow.items import ABSENT, Change, Position, same
 from detectors.flow.plan import Outlet
 from detectors.flow.sharding import part_of
-from middleware.change import Delta
-from middleware.errors import DetectorError
-from middleware.event import Event, EventType, type_name
-from middleware.operator import Origin, result_fields
+from middleware.model.change import Delta
+from middleware.model.errors import DetectorError
+from middleware.model.event import Event, EventType, type_name
+from middleware.model.operator import Origin, result_fields
 
 _REMEMBERED = 65_536
 """How many texts a stage remembers the parts of."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from middleware.derivation import canonical
-from middleware.event import stable_hash
+from middleware.model.event import stable_hash
+from middleware.model.identity import canonical
 
 
 def part_of(key: Any, parts: int) -> int:

@@ -17,7 +17,7 @@ import msgspec
 
 from detectors.flow.calls import PartialFailure, outputs
 from detectors.flow.graph import Fold
-from middleware.state import copy_state, restored_state
+from middleware.model.state import copy_state, restored_state
 
 OUTPUTS = ".outputs"
 """How the operation is called, behind the name of the transformation, that gives its outputs."""

@@ -11,7 +11,7 @@ import msgspec
 
 from detectors.flow.plan import Outlet
 from detectors.flow.stateful import OUTPUTS
-from middleware.event import Event, EventType
+from middleware.model.event import Event, EventType
 
 Cause = tuple[int | str, ...]
 """Where an item stands among those of its time: level, source and id of the raw event behind it, then which output of each

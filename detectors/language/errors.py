@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from middleware.errors import SlacklineError
+from middleware.model.errors import SlacklineError
 
 
 class Span(NamedTuple):

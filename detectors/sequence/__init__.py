@@ -1,6 +1,6 @@
 """Sequence queries (SASE) over streams that arrive out of order, with negation: an incremental operator.
 
->>> from middleware.event import Event
+>>> from middleware.model.event import Event
 >>> class Shelf(Event):
 ...     tag: int
 >>> class Exit(Event):

@@ -15,7 +15,7 @@ from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.results import result_of
 from detectors.sequence.schema import common_columns, own_fields, resolved
 from detectors.sequence.syntax import Component, Field, Index, Query, Same
-from middleware.event import Event, EventType, EventTypes
+from middleware.model.event import Event, EventType, EventTypes
 
 Types = EventTypes | Mapping[str, EventType] | Iterable[EventType]
 

@@ -2,7 +2,7 @@
 
 Event types become components, components have fields, fields make conditions:
 
->>> from middleware.event import Event
+>>> from middleware.model.event import Event
 >>> class Shelf(Event):
 ...     tag: int
 >>> class Checkout(Event):
@@ -29,7 +29,7 @@ from detectors.language.tree import Between, Binary, Call, In, IsNull, Match, No
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.parser import FUNCTIONS, duration
 from detectors.sequence.syntax import Component, Field, Index, Item, Query, Result, Same, Strategy, joined
-from middleware.event import EventType, type_name
+from middleware.model.event import EventType, type_name
 
 
 class Term:

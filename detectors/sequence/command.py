@@ -12,13 +12,13 @@ import typer
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
-from middleware.change import Batch, Change, Insert, Revise
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, results
 from middleware.cli.pubsub import described, event_types
-from middleware.detector import Detector
-from middleware.errors import SlacklineError
-from middleware.event import END, IDENTITY, Event, EventTypes, type_name
-from middleware.quantities import parse_duration
+from middleware.model.change import Batch, Change, Insert, Revise
+from middleware.model.detector import Detector
+from middleware.model.errors import SlacklineError
+from middleware.model.event import END, IDENTITY, Event, EventTypes, type_name
+from middleware.model.quantities import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -178,8 +178,8 @@ def _recorded(
     plan: SequenceQuery, place: Source, hierarchy: Hierarchy, batch: int, tell: Callable[[int], None]
 ) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over a trace."""
-    from middleware.pubsub.barrier import Barrier
-    from middleware.pubsub.seen import SeenIds
+    from middleware.broker.ingress.seen import SeenIds
+    from middleware.delivery.barrier import Barrier
 
     barrier, seen, name = Barrier([type_name(plan.result)]), SeenIds(), type_name(plan.result)
     count = 0
@@ -206,7 +206,7 @@ def _lateness(folder: Path) -> int:
 
 
 def _batch(events: list[Event]) -> Batch:
-    from middleware.change import Delta
+    from middleware.model.change import Delta
 
     by_type: dict[str, list[Event]] = {}
     for event in events:
@@ -220,7 +220,7 @@ def _live(
 ) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over what a node publishes."""
     from middleware.cli.awaited import telling_what_is_awaited
-    from middleware.pubsub.barrier import Barrier
+    from middleware.delivery.barrier import Barrier
     from middleware.runtime.clients import Subscriber
 
     name = type_name(plan.result)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from detectors.sequence.matches import Match
 from detectors.sequence.plan import Condition, Plan
 from detectors.sequence.stacks import Partition, Stack
-from middleware.event import MAX_TS, MIN_TS, Event
+from middleware.model.event import MAX_TS, MIN_TS, Event
 
 Test = tuple[Callable[..., Any], tuple[int, ...]]
 """A condition and the places of what it reads."""

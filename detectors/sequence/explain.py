@@ -8,9 +8,9 @@ from detectors.sequence.construction import scheduled
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.syntax import Strategy
 from middleware import native
-from middleware.event import type_name
-from middleware.operator import result_fields
-from middleware.quantities import format_duration
+from middleware.model.event import type_name
+from middleware.model.operator import result_fields
+from middleware.model.quantities import format_duration
 
 
 def explain(plan: Plan) -> list[str]:

@@ -17,7 +17,7 @@ from detectors.language.tree import Call, Name, Node, names
 from detectors.language.types import Kind, Type
 from detectors.sequence.schema import Column
 from detectors.sequence.syntax import Field, Index
-from middleware.event import MAX_TS
+from middleware.model.event import MAX_TS
 
 _KEPT = ("min", "max", "first", "last")
 """Aggregates that give one of the values."""

@@ -15,7 +15,7 @@ from detectors.sequence.construction import Search, schedules
 from detectors.sequence.matches import Changes, Fail, Identify, Match, Roles, first_of, last_of
 from detectors.sequence.plan import Plan, Step
 from detectors.sequence.stacks import Partition, Stack
-from middleware.event import NEVER, TS, Event
+from middleware.model.event import NEVER, TS, Event
 
 
 class Matcher:

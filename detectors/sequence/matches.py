@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from detectors.sequence.plan import Plan, Step
-from middleware.event import Event
+from middleware.model.event import Event
 
 Match = tuple[Any, ...]
 """The events of the positive steps in order; for a Kleene step the tuple of its events, oldest first."""

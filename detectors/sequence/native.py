@@ -11,7 +11,7 @@ from detectors.sequence.construction import scheduled
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import common_columns
 from detectors.sequence.syntax import Field
-from middleware.event import stable_hash
+from middleware.model.event import stable_hash
 
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 

@@ -17,11 +17,11 @@ from detectors.sequence.plan import Plan
 from detectors.sequence.runs import Runs
 from detectors.sequence.syntax import Query, Strategy
 from middleware import native
-from middleware.change import Delta
-from middleware.errors import DetectorError
-from middleware.event import IDENTITY, NEVER, Event, EventType, type_name
-from middleware.later import Later
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.change import Delta
+from middleware.model.errors import DetectorError
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, type_name
+from middleware.model.later import Later
+from middleware.model.operator import Operation, Operator, Origin
 
 
 class SequenceQuery(Operator):

@@ -18,8 +18,8 @@ from detectors.language.functions import KNOWN
 from detectors.language.tree import Binary, Name, Node
 from detectors.language.types import Type
 from detectors.sequence.syntax import Component, Duration, Field, Index, Item, Made, Query, Result, Same, Strategy
-from middleware.event import MAX_TS
-from middleware.quantities import UNITS, nanoseconds_of, nearest_unit
+from middleware.model.event import MAX_TS
+from middleware.model.quantities import UNITS, nanoseconds_of, nearest_unit
 
 FUNCTIONS = frozenset({*KNOWN, *NAMES})
 """All names of functions and aggregates, in lower case."""

@@ -10,7 +10,7 @@ from typing import Any
 from detectors.language.tree import Node
 from detectors.sequence.expressions import Compiled
 from detectors.sequence.syntax import Query, Strategy
-from middleware.event import EventType
+from middleware.model.event import EventType
 
 
 @dataclass(frozen=True, eq=False)

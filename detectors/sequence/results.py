@@ -14,7 +14,7 @@ from detectors.language.types import PYTHON, Type, converts
 from detectors.sequence.expressions import Compiled, Expressions
 from detectors.sequence.schema import columns, own_fields, resolved
 from detectors.sequence.syntax import Field, Index, Item, Query, Result
-from middleware.event import Event, EventType, EventTypes
+from middleware.model.event import Event, EventType, EventTypes
 
 Values = Callable[..., tuple[Any, ...]]
 

@@ -16,7 +16,7 @@ from detectors.sequence.construction import Test
 from detectors.sequence.matches import Changes, Fail, Identify, Match, Roles, first_of, last_of
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.syntax import Strategy
-from middleware.event import NEVER, ORDER, Event, Order
+from middleware.model.event import NEVER, ORDER, Event, Order
 
 Range = tuple[int, int]
 """From the first to the last time, both included."""

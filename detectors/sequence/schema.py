@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detectors.language.types import Kind, joint, kind_of
-from middleware.event import Event, EventType, EventTypes
+from middleware.model.event import Event, EventType, EventTypes
 
 
 class Column(NamedTuple):

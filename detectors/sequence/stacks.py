@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from detectors.sequence.plan import Plan, Step
-from middleware.event import NEVER, Event
+from middleware.model.event import NEVER, Event
 
 
 class Stack:

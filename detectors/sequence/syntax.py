@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from detectors.language.errors import NOWHERE, Span
 from detectors.language.tree import Call, Junction, Literal, Name, Node
-from middleware.quantities import format_duration, parse_duration
+from middleware.model.quantities import format_duration, parse_duration
 
 
 class Strategy(StrEnum):

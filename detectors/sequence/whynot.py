@@ -11,8 +11,8 @@ from detectors.sequence.matches import Match, Roles, first_of, key_maker, last_o
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import columns, own_fields
 from detectors.sequence.syntax import Field, Strategy
-from middleware.event import Event, type_name
-from middleware.quantities import format_duration
+from middleware.model.event import Event, type_name
+from middleware.model.quantities import format_duration
 
 _TRIED = 20_000
 """How many combinations are looked at."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from detectors.soccer.duels import DuelWon
 from detectors.soccer.events import BallOutOfPlay, Interception, PassSequence, Restart, SoccerEvent, TeamPossession
 from detectors.soccer.zones import BallZone
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 OWN, MIDDLE, FINAL = "own", "middle", "final"
 

@@ -15,8 +15,8 @@ from detectors.soccer.events import (
     Position,
 )
 from detectors.soccer.setup import BALL_RADIUS, GOAL_HEIGHT, GoalMouth, Setting, setup_of
-from middleware.clock import MILLISECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import MILLISECOND
 
 HIT = 55.0
 """Acceleration (m/s2) above which a ball was hit: the threshold of the DEBS 2013 Grand Challenge."""

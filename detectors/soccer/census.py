@@ -5,7 +5,7 @@ from __future__ import annotations
 from detectors.soccer.events import Save
 from detectors.soccer.hierarchy import soccer
 from detectors.soccer.setup import Setting, Setup, setup_of
-from middleware.event import EventType, type_name
+from middleware.model.event import EventType, type_name
 
 _BY_KEEPER = frozenset({Save})
 """Types of which only goalkeepers can be the player."""

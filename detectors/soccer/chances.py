@@ -7,8 +7,8 @@ from math import atan2, exp
 from detectors.soccer.events import BlockedShot, Goal, Save, ShotOnGoal, SoccerEvent
 from detectors.soccer.field import Field
 from detectors.soccer.setup import Setting, setup_of
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class LongShot(SoccerEvent, frozen=True):

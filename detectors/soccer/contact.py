@@ -20,8 +20,8 @@ from detectors.soccer.events import (
 )
 from detectors.soccer.field import tenths
 from detectors.soccer.setup import Setting, setup_of
-from middleware.clock import MILLISECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import MILLISECOND
 
 NEAR = 1.6
 FAR = 2.0

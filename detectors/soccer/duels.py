@@ -6,8 +6,8 @@ from math import hypot
 
 from detectors.soccer.events import Near, NotNear, PlayerHitsBall, SoccerEvent
 from detectors.soccer.zones import PlayerPlace
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class Duel(SoccerEvent, frozen=True):

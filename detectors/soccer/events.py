@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from middleware.event import Event
+from middleware.model.event import Event
 
 
 class SoccerEvent(Event, frozen=True):

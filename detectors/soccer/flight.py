@@ -8,8 +8,8 @@ from detectors.soccer.contact import is_bounce
 from detectors.soccer.events import BallHit, BallInPlay, BallMotion, BallOutOfPlay, Near, NotNear, SoccerEvent
 from detectors.soccer.setup import GOAL_HEIGHT, Setting, setup_of
 from detectors.soccer.zones import BallPlace
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class Bounce(SoccerEvent, frozen=True):

@@ -6,8 +6,8 @@ from detectors.soccer.events import SoccerEvent
 from detectors.soccer.field import Field
 from detectors.soccer.setup import Setting, setup_of
 from detectors.soccer.zones import PlayerPlace
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class TeamShape(SoccerEvent, frozen=True):

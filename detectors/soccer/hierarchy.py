@@ -35,8 +35,8 @@ from detectors.soccer.shooting import Goals, ShotOutcomes, Shots
 from detectors.soccer.statistics import AttackFigures, Dominances, MatchFigures, MatchPhases, PlayerFigures, PossessionShares
 from detectors.soccer.touches import Controls, Dribbles, Headers, Spells
 from detectors.soccer.zones import BallBoxes, BallPlaces, BallZones, BoxRuns, PlayerPlaces, PlayerZones
-from middleware.derivation import named
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.identity import named
 
 LEVELS: tuple[tuple[type[Detector], ...], ...] = (
     (Motions, BallHits),

@@ -7,8 +7,8 @@ from math import hypot
 from detectors.soccer.events import Kick, SoccerEvent
 from detectors.soccer.field import BOX_HALF_WIDTH, Field
 from detectors.soccer.setup import Setting, setup_of
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class HardKick(SoccerEvent, frozen=True):

@@ -10,9 +10,9 @@ from math import isfinite
 
 from detectors.soccer.events import BallMotion, LimbMotion, PlayerMotion, Position
 from detectors.soccer.setup import Setting, setup_of
-from middleware.clock import MILLISECOND, SECOND
-from middleware.detector import Detector
-from middleware.event import NEVER
+from middleware.model.detector import Detector
+from middleware.model.event import NEVER
+from middleware.model.time import MILLISECOND, SECOND
 
 LIMB_WINDOW = 40 * MILLISECOND
 BALL_WINDOW = 20 * MILLISECOND

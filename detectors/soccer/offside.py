@@ -10,8 +10,8 @@ from detectors.soccer.field import Field
 from detectors.soccer.formation import DefensiveLine
 from detectors.soccer.setup import Setting, setup_of
 from detectors.soccer.zones import BallPlace, PlayerPlace
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class BallBehindLine(SoccerEvent, frozen=True):

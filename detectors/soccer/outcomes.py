@@ -6,8 +6,8 @@ from detectors.soccer.attacks import AttackBegan, AttackEnded, FastBreak
 from detectors.soccer.chances import ExpectedGoal
 from detectors.soccer.events import Goal, ShotOnGoal, SoccerEvent
 from detectors.soccer.kicking import Cross
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class CounterAttack(SoccerEvent, frozen=True):

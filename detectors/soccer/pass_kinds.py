@@ -8,8 +8,8 @@ from detectors.soccer.events import Pass, PlayerHitsBall, SoccerEvent
 from detectors.soccer.field import Field
 from detectors.soccer.formation import DefensiveLine
 from detectors.soccer.setup import Setting, setup_of
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class PassPath(SoccerEvent, frozen=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from detectors.soccer.events import FailedPass, Goal, Pass, ShotOnGoal, SoccerEvent
 from detectors.soccer.touches import FirstTimeBall
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class OneTouchPass(SoccerEvent, frozen=True):

@@ -17,8 +17,8 @@ from detectors.soccer.events import (
     ShotOnGoal,
     SoccerEvent,
 )
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class Passes(Detector):

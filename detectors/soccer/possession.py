@@ -15,7 +15,7 @@ from detectors.soccer.events import (
     TeamPossession,
 )
 from detectors.soccer.setup import Setting, setup_of
-from middleware.detector import Detector
+from middleware.model.detector import Detector
 
 
 class Possessions(Detector):

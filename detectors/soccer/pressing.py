@@ -8,8 +8,8 @@ from detectors.soccer.events import BallOutOfPlay, Possession, SoccerEvent, Team
 from detectors.soccer.field import Field
 from detectors.soccer.setup import Setting, setup_of
 from detectors.soccer.zones import BallPlace, BallZone, PlayerPlace
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class UnderPressure(SoccerEvent, frozen=True):

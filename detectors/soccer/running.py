@@ -7,8 +7,8 @@ from math import acos, degrees, hypot
 
 from detectors.soccer.events import PlayerMotion, SoccerEvent
 from detectors.soccer.zones import PlayerPlace
-from middleware.clock import MILLISECOND, SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import MILLISECOND, SECOND
 
 PACES = ("standing", "trot", "low speed", "medium speed", "high speed", "sprint")
 LIMITS = tuple(kmh / 3.6 for kmh in (1.0, 11.0, 14.0, 17.0, 24.0))

@@ -6,8 +6,8 @@ from detectors.soccer.events import DeadBall, PlayerHitsBall, Restart, ShotOnGoa
 from detectors.soccer.field import PENALTY_SPOT, Field
 from detectors.soccer.flight import BallAtRest, BallMoves
 from detectors.soccer.setup import Setting, setup_of
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class ThrowIn(SoccerEvent, frozen=True):

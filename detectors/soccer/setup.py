@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.errors import ScenarioError
+from middleware.model.errors import ScenarioError
 
 BALL_RADIUS = 0.11
 """Metres."""

@@ -18,8 +18,8 @@ from detectors.soccer.events import (
     SoccerEvent,
 )
 from detectors.soccer.setup import GOAL_HEIGHT, GoalMouth, Setting, setup_of
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 GRAVITY = 9.81
 DRAG = 0.012

@@ -10,8 +10,8 @@ from detectors.soccer.outcomes import AttackOutcome
 from detectors.soccer.set_pieces import CornerKick
 from detectors.soccer.setup import Setting, setup_of
 from detectors.soccer.touches import Dribble
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 MINUTE = 60 * SECOND
 

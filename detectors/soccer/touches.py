@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import hypot
 
 from detectors.soccer.events import BallHit, BallOutOfPlay, PlayerHitsBall, Possession, SoccerEvent
-from middleware.clock import SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class Dribble(SoccerEvent, frozen=True):

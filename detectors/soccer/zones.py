@@ -7,8 +7,8 @@ from math import hypot, sqrt
 from detectors.soccer.events import BallInPlay, BallMotion, BallOutOfPlay, PlayerMotion, SoccerEvent
 from detectors.soccer.field import Field
 from detectors.soccer.setup import Setting, setup_of
-from middleware.clock import MILLISECOND, SECOND
-from middleware.detector import Detector
+from middleware.model.detector import Detector
+from middleware.model.time import MILLISECOND, SECOND
 
 PLAYER_GRID = 500 * MILLISECOND
 BALL_GRID = 200 * MILLISECOND

@@ -10,8 +10,8 @@ from typing import Any
 
 from detectors.window.monoid import Monoid
 from detectors.window.sketches import Sketch, hashed
-from middleware.errors import WindowError
-from middleware.event import EventType, type_name
+from middleware.model.errors import WindowError
+from middleware.model.event import EventType, type_name
 
 Field = str | Callable[[Any], Any] | None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from middleware.errors import WindowError
+from middleware.model.errors import WindowError
 
 
 def listed(column: Iterable[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from detectors.splicing import put_in, take_out
 from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid
-from middleware.event import Order
+from middleware.model.event import Order
 
 Values = tuple[Any, ...]
 """What an event adds to each aggregate; None: nothing."""

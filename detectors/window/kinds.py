@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from detectors.window.content import Content, Runs
 from detectors.window.monoid import Monoid
-from middleware.errors import WindowError
-from middleware.event import END, MAX_TS, Order
+from middleware.model.errors import WindowError
+from middleware.model.event import END, MAX_TS, Order
 
 
 class Window(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from middleware.errors import WindowError
+from middleware.model.errors import WindowError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from detectors.splicing import put_in
-from middleware.event import Order
+from middleware.model.event import Order
 
 Content = TypeVar("Content", bound="Counts | Ranks")
 

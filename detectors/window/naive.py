@@ -9,7 +9,7 @@ from typing import Any
 
 from detectors.window.columns import bounds
 from detectors.window.monoid import Monoid
-from middleware.errors import WindowError
+from middleware.model.errors import WindowError
 
 
 class NaiveWindow:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from detectors.window.columns import aligned, bounds
 from detectors.window.monoid import Monoid
-from middleware.errors import WindowError
+from middleware.model.errors import WindowError
 
 T = TypeVar("T")
 

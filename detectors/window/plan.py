@@ -15,9 +15,9 @@ from detectors.outcomes import beyond
 from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import Kind
 from detectors.window.monoid import Monoid
-from middleware.errors import WindowError
-from middleware.event import Event, EventType, type_name
-from middleware.operator import Operator, described, result_fields
+from middleware.model.errors import WindowError
+from middleware.model.event import Event, EventType, type_name
+from middleware.model.operator import Operator, described, result_fields
 
 EMITS = ("close", "change", "final")
 _STAMPS = ("ts", "id", "source", "level")

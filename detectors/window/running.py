@@ -14,11 +14,11 @@ from detectors.window.agenda import Agenda
 from detectors.window.content import Content, Entry, Values
 from detectors.window.kinds import Window, following
 from detectors.window.plan import WindowsPlan
-from middleware.change import Delta
-from middleware.derivation import canonical
-from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
-from middleware.later import Later
-from middleware.operator import Operation, Origin
+from middleware.model.change import Delta
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
+from middleware.model.identity import canonical
+from middleware.model.later import Later
+from middleware.model.operator import Operation, Origin
 
 
 class Changes:

@@ -11,8 +11,8 @@ import msgspec
 import xxhash
 
 from detectors.window.monoid import Monoid
-from middleware.derivation import canonical
-from middleware.errors import WindowError
+from middleware.model.errors import WindowError
+from middleware.model.identity import canonical
 
 _MASK = 2**64 - 1
 _encode = msgspec.msgpack.Encoder().encode

@@ -10,8 +10,8 @@ from detectors.window.aggregates import Aggregate
 from detectors.window.kinds import Hopping
 from detectors.window.plan import WindowsPlan
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
-from middleware.change import Delta
-from middleware.event import END
+from middleware.model.change import Delta
+from middleware.model.event import END
 
 _KNOWN = ("count", "sum", "mean", "min", "max", "range")
 

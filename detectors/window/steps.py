@@ -12,8 +12,8 @@ import msgspec
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
-from middleware.event import IDENTITY, Event, EventType, stable_hash
-from middleware.operator import Operation
+from middleware.model.event import IDENTITY, Event, EventType, stable_hash
+from middleware.model.operator import Operation
 
 _MOST_STEPS = 32
 """A result is calculated from all a window holds: each event counts in so many of them. Beyond, a tree serves better."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from detectors.window.stepped import SteppedWindows, can_run
 from detectors.window.windows import Windows
-from middleware.errors import WindowError
-from middleware.event import END, MIN_TS
+from middleware.model.errors import WindowError
+from middleware.model.event import END, MIN_TS
 
 
 class TableWindows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from detectors.window.plan import WindowsPlan
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows, can_run
-from middleware.operator import Operation
+from middleware.model.operator import Operation
 
 
 class Windows(WindowsPlan):
@@ -27,7 +27,7 @@ class Windows(WindowsPlan):
         whenever something comes; ``final``: once, when nothing can change any more.
 
     >>> from detectors.window import COUNT, MAX, Tumbling
-    >>> from middleware.event import Event
+    >>> from middleware.model.event import Event
     >>> class Reading(Event):
     ...     sensor: int
     ...     value: float

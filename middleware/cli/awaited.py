@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+from middleware.broker.routing import wanted
+from middleware.broker.watermarks.waiting import NodeStatus
 from middleware.cli.output import STANDARD_OUTPUT, console
-from middleware.errors import NetworkError
-from middleware.pubsub.routing import wanted
-from middleware.pubsub.waiting import NodeStatus
-from middleware.runtime.inquiry import Inquiry
-from middleware.runtime.keys import Keys
-from middleware.runtime.subscriber import Subscriber
+from middleware.model.errors import NetworkError
+from middleware.runtime.clients.inquiry import Inquiry
+from middleware.runtime.clients.subscriber import Subscriber
+from middleware.runtime.transport.keys import Keys
 
 _AFTER = 1.0
 """Seconds without an event after which the node is asked who publishes what is wanted."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
-from middleware.errors import SlacklineError
 from middleware.extensions import extensions
+from middleware.model.errors import SlacklineError
 
 Entry = dict[str, Any]
 """One measurement: name, value, unit, baseline (in the same unit), and ratio = value / baseline."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
-from middleware.errors import ScenarioError
+from middleware.model.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import Console

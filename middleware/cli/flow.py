@@ -9,8 +9,8 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from middleware.cli.output import console
-from middleware.detector import Detector
-from middleware.errors import ScenarioError, SlacklineError
+from middleware.model.detector import Detector
+from middleware.model.errors import ScenarioError, SlacklineError
 
 
 class Drawable(Protocol):
@@ -42,8 +42,8 @@ def flow(
     screen = console()
     screen.print(found.text(), markup=False)
     if parts is not None:
-        from middleware.derivation import levels
-        from middleware.event import type_name
+        from middleware.model.event import type_name
+        from middleware.model.identity import levels
 
         level = levels(operators)
         screen.print(f"on {parts} worker{'s' if parts > 1 else ''}:", markup=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, check_output, console, write_json
-from middleware.runtime.keys import KeyPair, load_keys, new_keys
+from middleware.runtime.transport.keys import KeyPair, load_keys, new_keys
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 

@@ -11,10 +11,10 @@ import msgspec
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
-from middleware.errors import LedgerError, last_line
-from middleware.pubsub.codec import BLOCK_TARGET
-from middleware.quantities import exact_time, spoken_duration
-from middleware.runtime.ledger import Entry, Query, gone_from, read_entry, read_ledger, summary
+from middleware.link.codec import BLOCK_TARGET
+from middleware.model.errors import LedgerError, last_line
+from middleware.model.quantities import exact_time, spoken_duration
+from middleware.runtime.storage.late_ledger import Entry, Query, gone_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -152,7 +152,7 @@ def replay(
       [bold]slackline late replay state/field tcp://127.0.0.1:5701 --reason ahead[/]
     """
     from middleware.runtime.clients import Publisher
-    from middleware.runtime.keys import Keys
+    from middleware.runtime.transport.keys import Keys
 
     own = Keys.given(keys, allow_list)
     entries = read_ledger(ledger, _query(detector, reason, type_, source))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.event import IDENTITY, NEVER, Event, Identity
-from middleware.quantities import spoken_duration
-from middleware.runtime.ledger import FILE, Entry, Query, read_ledger
+from middleware.model.event import IDENTITY, NEVER, Event, Identity
+from middleware.model.quantities import spoken_duration
+from middleware.runtime.storage.late_ledger import FILE, Entry, Query, read_ledger
 
 if TYPE_CHECKING:
-    from middleware.pubsub.effects import BrokerStatistics
+    from middleware.broker.effects import BrokerStatistics
     from middleware.runtime.cluster import Cluster
     from middleware.runtime.scenario import Scenario
 

@@ -13,14 +13,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from middleware.event import Event, type_name
-from middleware.quantities import spoken_time
+from middleware.model.event import Event, type_name
+from middleware.model.quantities import spoken_time
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from middleware.runtime.clients.collector import Collector
     from middleware.runtime.cluster import Cluster
-    from middleware.runtime.collector import Collector
 
 _EVERY = 2.0
 """Seconds between two lines where the output is no terminal."""

@@ -15,9 +15,9 @@ from middleware import __version__
 from middleware.cli.command import Entry
 from middleware.cli.output import exit_code, log_to_standard_error, print_error
 from middleware.cli.termination import end_in_order, interrupted
-from middleware.errors import SlacklineError
 from middleware.extensions import extensions
 from middleware.installation import extra_with, install
+from middleware.model.errors import SlacklineError
 
 COMMANDS = {
     "run": Entry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from middleware.errors import NetworkError, ScenarioError
+from middleware.model.errors import NetworkError, ScenarioError
 
 
 def node(
@@ -53,12 +53,12 @@ def node(
 
     from middleware.ordering.hierarchy import Adaptation, Hierarchy
     from middleware.runtime.calm import calm
-    from middleware.runtime.keys import Keys
-    from middleware.runtime.ledger import FILE, Ledger
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
     from middleware.runtime.scenario import changed_plan, check_addresses, load_scenario, state_folder
-    from middleware.runtime.store import Store
+    from middleware.runtime.storage.late_ledger import FILE, Ledger
+    from middleware.runtime.storage.store import Store
+    from middleware.runtime.transport.keys import Keys
 
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
     if name not in chosen.places:

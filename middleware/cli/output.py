@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import msgspec
 import typer
 
-from middleware.errors import LateEventError, NetworkError, RunError, SlacklineError, WireError
+from middleware.model.errors import LateEventError, NetworkError, RunError, SlacklineError, WireError
 
 if TYPE_CHECKING:
     from rich.console import Console

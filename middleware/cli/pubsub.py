@@ -15,19 +15,19 @@ from uuid import uuid4
 import msgspec
 import typer
 
-from middleware.change import Advance, Change, Insert
+from middleware.broker.ingress.receipts import LISTED
 from middleware.cli.awaited import telling_what_is_awaited
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
-from middleware.errors import EventError, NetworkError, SlacklineError, TraceError
-from middleware.event import END, Event, EventType, EventTypes, type_name
 from middleware.installation import install
-from middleware.pubsub.codec import LARGEST_BLOCK, Sample, encode, name_of
-from middleware.pubsub.tally import LISTED
-from middleware.quantities import exact_time
+from middleware.link.codec import LARGEST_BLOCK, Sample, encode, name_of
+from middleware.model.change import Advance, Change, Insert
+from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
+from middleware.model.event import END, Event, EventType, EventTypes, type_name
+from middleware.model.quantities import exact_time
 from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
-from middleware.runtime.keys import Keys
 from middleware.runtime.records import as_record, key_of
-from middleware.runtime.sinks import Sink, deliver, open_sink
+from middleware.runtime.sinks.sink import Sink, deliver, open_sink
+from middleware.runtime.transport.keys import Keys
 from middleware.runtime.usercode import import_user_module
 
 _BATCH = 512

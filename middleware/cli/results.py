@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from middleware.cli.output import STANDARD_OUTPUT, results, write_file
-from middleware.event import Event
+from middleware.model.event import Event
 from middleware.runtime.records import as_record
 
 

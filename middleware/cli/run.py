@@ -10,9 +10,9 @@ import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
 from middleware.cli.results import write_results
-from middleware.errors import RunError, ScenarioError, TraceError
+from middleware.model.errors import RunError, ScenarioError, TraceError
+from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
-from middleware.runtime.collector import Collector
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,8 +78,8 @@ def run(
     from middleware.cli.summary import show, summary
     from middleware.cli.trace import parse_speed
     from middleware.runtime.scenario import load_scenario
-    from middleware.spark.fitting import check_fit, read_types
-    from middleware.spark.prepared import opened
+    from middleware.spark.prepare.fitting import check_fit, read_types
+    from middleware.spark.prepare.prepared import opened
     from middleware.spark.session import spark_session
 
     modes = {"both": ("speculative", "buffering")}.get(mode, (mode,))
@@ -119,8 +119,8 @@ def run(
 def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     """The scenario's trace, prepared if need be, and what there is to know of it told."""
     from middleware.cli.trace import show_broken_lines
-    from middleware.quantities import spoken_duration
-    from middleware.spark.prepared import prepared_trace
+    from middleware.model.quantities import spoken_duration
+    from middleware.spark.prepare.prepared import prepared_trace
     from middleware.spark.traces import load_trace
 
     with screen.status("...") as status:
@@ -147,7 +147,7 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
     from middleware.cli.left_out import kept_ledgers
     from middleware.cli.live import Progress, shown, step
     from middleware.cli.summary import Outcome
-    from middleware.spark.feed import feed
+    from middleware.spark.feed.feed import feed
     from middleware.spark.traces import load_trace
 
     cluster = Cluster(plan, alpha=1.0 if mode == "buffering" else None)

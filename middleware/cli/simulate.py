@@ -43,9 +43,9 @@ def simulate(
 
     from rich.progress import Progress
 
-    from middleware.testing.worlds.drawing import draw
-    from middleware.testing.worlds.hunt import hunt, shrunk
-    from middleware.testing.worlds.plan import describe
+    from middleware.testing.simulation.drawing import draw
+    from middleware.testing.simulation.hunt import hunt, shrunk
+    from middleware.testing.simulation.plan import describe
 
     screen = console(json)
     application = partial(_one_of, [point.load() for point in extensions("applications").values()])

@@ -13,16 +13,16 @@ from rich.console import Console
 from rich.table import Table
 
 from middleware.cli.left_out import LeftOut, lateness, left_out, lost
-from middleware.event import IDENTITY, ORDER, Event, Identity, type_name
-from middleware.quantities import spoken_duration
-from middleware.runtime.collector import Collector
+from middleware.model.event import IDENTITY, ORDER, Event, Identity, type_name
+from middleware.model.quantities import spoken_duration
+from middleware.runtime.clients.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
 from middleware.spark.traces import BadLines
 from middleware.testing.oracle import first_arrivals, oracle
 
 if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
-    from middleware.spark.feed import FeedReport
+    from middleware.spark.feed.feed import FeedReport
 
 _ROWS = 24
 """How many units a table shows; the JSON has all."""

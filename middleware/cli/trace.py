@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from middleware.spark.feed import FeedReport
+    from middleware.spark.feed.feed import FeedReport
     from middleware.spark.traces import Trace
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_show_locals=False)
@@ -55,7 +55,7 @@ def prepare(
 
     Examples:
 
-      [bold]slackline trace prepare traces/match --generate detectors.soccer.match:positions --delay 'uniform(5ms, 250ms)'[/]
+      [bold]slackline trace prepare traces/match --generate scenarios.soccer.match:positions --delay 'uniform(5ms, 250ms)'[/]
 
       [bold]slackline trace prepare traces/umts d-1.csv d-2.csv --reader umts[/]
 
@@ -63,8 +63,8 @@ def prepare(
 
       [bold]slackline trace prepare traces/weather weather.csv --mapping weather.toml --delay-for 'station-7=constant(2s)'[/]
     """
-    from middleware.spark.delays import parse_delays
-    from middleware.spark.prepare import prepare as write
+    from middleware.spark.prepare.delays import parse_delays
+    from middleware.spark.prepare.prepare import prepare as write
     from middleware.spark.readers import open_recording
 
     recording = open_recording(files or [], reader=reader, mapping=mapping, generate=generate, seed=seed, seconds=seconds)
@@ -136,8 +136,8 @@ def feed(
 
       [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --speed max --partitions 4 --json -[/]
     """
-    from middleware.runtime.keys import Keys
-    from middleware.spark.feed import feed as send
+    from middleware.runtime.transport.keys import Keys
+    from middleware.spark.feed.feed import feed as send
     from middleware.spark.traces import load_trace
 
     loaded = load_trace(trace)
@@ -197,7 +197,7 @@ def _bar(out: Console) -> Progress:
 def _show(out: Console, folder: Path, trace: Trace) -> None:
     from rich.table import Table
 
-    from middleware.quantities import spoken_duration, spoken_time
+    from middleware.model.quantities import spoken_duration, spoken_time
 
     table = Table(title=f"{folder} ({trace.reader})")
     for heading in ("type", "events", "from", "length", "sources", "late", "max lateness", "duplicates"):

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from middleware.broker.watermarks.waiting import NodeStatus, explain, final_by_type
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
-from middleware.errors import NetworkError
-from middleware.event import END
-from middleware.pubsub.waiting import NodeStatus, explain, final_by_type
-from middleware.quantities import exact_time
+from middleware.model.errors import NetworkError
+from middleware.model.event import END
+from middleware.model.quantities import exact_time
 
 if TYPE_CHECKING:
-    from middleware.runtime.keys import Keys
+    from middleware.runtime.transport.keys import Keys
 
 _SLICE = 0.5
 """Seconds that one key is tried, before it is looked whether another one has been answered."""
@@ -65,7 +65,7 @@ def why_waiting(
 
       [bold]slackline why-waiting tcp://10.0.0.5:5701 tcp://10.0.0.6:5701 --keys me.key --allow-list allowed.txt[/]
     """
-    from middleware.runtime.keys import Keys, load_allowed
+    from middleware.runtime.transport.keys import Keys, load_allowed
 
     own = Keys.given(keys, allow_list)
     if node and keys is None:
@@ -153,7 +153,7 @@ def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str
     deadline = time.monotonic() + timeout
 
     def ask(name: str | None) -> None:
-        from middleware.runtime.inquiry import Inquiry
+        from middleware.runtime.clients.inquiry import Inquiry
 
         with Inquiry(address, keys=keys, node=name, patience=timeout) as inquiry:
             while not enough.is_set() and (left := deadline - time.monotonic()) > 0:

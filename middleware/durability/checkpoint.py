@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 import xxhash
 
-from middleware.durability.frozen import (
+from middleware.durability.encoding import (
     decode_state,
     encode_state,
     known_events,
@@ -23,8 +23,8 @@ from middleware.durability.frozen import (
     write_state,
     written_head,
 )
-from middleware.errors import StateError
-from middleware.event import EventTypes
+from middleware.model.errors import StateError
+from middleware.model.event import EventTypes
 
 _SUM = 8
 _LANES, _LAST, _WHOLE = b"\0", b"\1", b"\2"

@@ -10,18 +10,18 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from middleware.change import Batch, Change, Delta, consolidate
+from middleware.broker.durable import LastingBroker
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.log import Broken, Halted, Made, Record, Taken, TurnedAway
+from middleware.broker.merge import retractions_first
 from middleware.durability.checkpoint import Stored
-from middleware.durability.core import Recoverable
-from middleware.durability.frozen import uncollected
-from middleware.errors import StateError
-from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
-from middleware.pubsub.codec import BlockHead, Drops, EventCodec, encode
-from middleware.pubsub.ingress import Turned
-from middleware.pubsub.journal import Broken, Halted, Made, Record, Taken, TurnedAway
-from middleware.pubsub.lasting import LastingBroker
-from middleware.pubsub.merge import retractions_first
-from middleware.state import exactly
+from middleware.durability.durable_node import Recoverable
+from middleware.durability.encoding import uncollected
+from middleware.link.codec import BlockHead, Drops, EventCodec, encode
+from middleware.model.change import Batch, Change, Delta, consolidate
+from middleware.model.errors import StateError
+from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
+from middleware.model.state import exactly
 
 
 class Recovered(msgspec.Struct):

@@ -7,8 +7,8 @@ from itertools import islice
 
 import msgspec
 
-from middleware.detector import Detector
-from middleware.event import Event, EventType
+from middleware.model.detector import Detector
+from middleware.model.event import Event, EventType
 
 _SAMPLE = 200
 """Events of a type that are encoded to know its size."""

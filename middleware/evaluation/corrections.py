@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from middleware.detector import Detector
 from middleware.evaluation.modes import DYNAMIC, FULL, Mode
 from middleware.evaluation.runs import Counted
+from middleware.model.detector import Detector
 from middleware.ordering.records import UnitStatistics
 from middleware.runtime.scenario import Scenario
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from middleware.errors import ScenarioError, TraceError
 from middleware.evaluation.buffers import Sizes, event_sizes
 from middleware.evaluation.corrections import Affected, affected, retraction_ratios
 from middleware.evaluation.figures import Figures
@@ -28,7 +27,8 @@ from middleware.evaluation.modes import (
 from middleware.evaluation.report import write_report
 from middleware.evaluation.runs import Counted, counted, replay
 from middleware.evaluation.setting import line, setting
-from middleware.event import ORDER, Event, Identity
+from middleware.model.errors import ScenarioError, TraceError
+from middleware.model.event import ORDER, Event, Identity
 from middleware.runtime.report import NodeReport
 from middleware.runtime.scenario import Scenario, load_object
 from middleware.spark.traces import read_trace

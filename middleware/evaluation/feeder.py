@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from middleware.clock import MILLISECOND
-from middleware.errors import RunError
-from middleware.event import END
+from middleware.model.errors import RunError
+from middleware.model.event import END
+from middleware.model.time import MILLISECOND
 from middleware.runtime.interrupts import uninterrupted
-from middleware.spark.pacing import Pace, window_of
-from middleware.spark.rows import TypeRows, frames
+from middleware.spark.feed.pacing import Pace, window_of
+from middleware.spark.feed.rows import TypeRows, frames
 from middleware.spark.traces import load_trace
 
 _LEAD = 200 * MILLISECOND

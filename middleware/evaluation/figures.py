@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from middleware.errors import ScenarioError
 from middleware.evaluation.corrections import Affected
 from middleware.evaluation.measures import Interval, Measured, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FEW, MODES, UNKEYED, WEIGHTED, Mode
 from middleware.installation import install
+from middleware.model.errors import ScenarioError
 from middleware.ordering.alpha import LOWER, UPPER
 from middleware.runtime.scenario import EvaluationPlan
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from middleware.errors import RunError
 from middleware.evaluation.buffers import Buffered, Sizes, buffered
 from middleware.evaluation.corrections import Corrected, corrected
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
 from middleware.evaluation.runs import Replay
-from middleware.event import IDENTITY, Event, type_name
+from middleware.model.errors import RunError
+from middleware.model.event import IDENTITY, Event, type_name
 from middleware.ordering.alpha import UPPER
 from middleware.runtime.scenario import Scenario
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.errors import ScenarioError
+from middleware.model.errors import ScenarioError
 from middleware.runtime.scenario import NodePlan, PolicyPlan, Scenario
 
 NODE = "evaluated"

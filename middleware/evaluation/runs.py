@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from middleware.errors import RunError
 from middleware.evaluation.feeder import Fed, Feeder
 from middleware.evaluation.modes import NODE, Mode, in_mode
 from middleware.evaluation.unkeyed import unkeyed
-from middleware.event import Event, Identity
+from middleware.model.errors import RunError
+from middleware.model.event import Event, Identity
 from middleware.ordering.records import UnitStatistics
+from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
-from middleware.runtime.collector import Collector
 from middleware.runtime.engine import run
 from middleware.runtime.report import NodeReport
 from middleware.runtime.scenario import Scenario

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from middleware.detector import Detector, Key, Result, fresh, key_function
+from middleware.model.detector import Detector, Key, Result, fresh, key_function
 
 
 class Unkeyed(Detector):

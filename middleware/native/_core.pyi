@@ -1,9 +1,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from middleware.change import Delta
-from middleware.detector import Detector, Key
-from middleware.event import Event
+from middleware.model.change import Delta
+from middleware.model.detector import Detector, Key
+from middleware.model.event import Event
 from middleware.ordering.lane import LaneState, Settings
 from middleware.ordering.lanes import LanesState
 from middleware.ordering.operation import Ready

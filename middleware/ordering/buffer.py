@@ -11,7 +11,7 @@ from itertools import pairwise
 from operator import lt
 
 from middleware import native
-from middleware.event import ORDER, TS, Event
+from middleware.model.event import ORDER, TS, Event
 
 _FEW = 8
 """Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this."""

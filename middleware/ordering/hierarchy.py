@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from middleware.change import Batch, Delta, combined
-from middleware.derivation import levels, named
-from middleware.detector import Detector, code_of
-from middleware.errors import DetectorError, SlacklineError, last_line
-from middleware.event import END, NEVER, TS, type_name
-from middleware.operator import Operator, described
+from middleware.model.change import Batch, Delta, combined
+from middleware.model.detector import Detector, code_of
+from middleware.model.errors import DetectorError, SlacklineError, last_line
+from middleware.model.event import END, NEVER, TS, type_name
+from middleware.model.identity import levels, named
+from middleware.model.operator import Operator, described
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from middleware.clock import SECOND
-from middleware.event import END, NEVER, Event
+from middleware.model.event import END, NEVER, Event
+from middleware.model.time import SECOND
 
 MOST = 600 * SECOND
 """By default no slack that is learnt grows beyond this, ns."""

@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from middleware.change import Delta
-from middleware.derivation import Derivation
-from middleware.detector import Detector
-from middleware.errors import DetectorError
-from middleware.event import NEVER, ORDER, Event
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError
+from middleware.model.event import NEVER, ORDER, Event
+from middleware.model.identity import Derivation
+from middleware.model.state import same_state
 from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of, remove
 from middleware.ordering.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
-from middleware.state import same_state
 
 SPACING = 128
 """Default number of events between two snapshots: what a rollback re-executes at the most beyond the disturbed ones."""

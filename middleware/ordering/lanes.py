@@ -8,11 +8,11 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from middleware import native
-from middleware.change import Delta, combined
-from middleware.derivation import Derivation
-from middleware.detector import Detector, Key, blank, fresh, key_function, migrated
-from middleware.event import END, NEVER, ORDER, Event, Order
-from middleware.operator import Operator
+from middleware.model.change import Delta, combined
+from middleware.model.detector import Detector, Key, blank, fresh, key_function, migrated
+from middleware.model.event import END, NEVER, ORDER, Event, Order
+from middleware.model.identity import Derivation
+from middleware.model.operator import Operator
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.operation import OperatorLane, Ready

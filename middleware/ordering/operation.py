@@ -8,10 +8,10 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from middleware.change import Delta
-from middleware.event import END, NEVER, TS, Event
-from middleware.later import Later
-from middleware.operator import Operator
+from middleware.model.change import Delta
+from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.later import Later
+from middleware.model.operator import Operator
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
 

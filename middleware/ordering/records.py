@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from middleware.event import Event
+from middleware.model.event import Event
 
 
 class Late(msgspec.Struct, frozen=True):

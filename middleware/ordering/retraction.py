@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from middleware.change import Delta
-from middleware.event import Event
-from middleware.state import same_event
+from middleware.model.change import Delta
+from middleware.model.event import Event
+from middleware.model.state import same_event
 
 _LEFT_OUT = "left out: its detector had stopped at an earlier event"
 

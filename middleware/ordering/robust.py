@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from middleware.clock import SECOND
-from middleware.event import END, NEVER, TS, Event
+from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.time import SECOND
 from middleware.ordering.kslack import MOST, Horizon, SlackPolicy
 
 SPANS = 12

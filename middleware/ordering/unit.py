@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from middleware.change import Delta, composed, some_inserts
-from middleware.detector import Detector, constants
-from middleware.errors import LateEventError
-from middleware.event import END, IDENTITY, NEVER, TS, Event, Identity, type_name
-from middleware.operator import Operator
+from middleware.model.change import Delta, composed, some_inserts
+from middleware.model.detector import Detector, constants
+from middleware.model.errors import LateEventError
+from middleware.model.event import END, IDENTITY, NEVER, TS, Event, Identity, type_name
+from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy

@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from middleware.errors import NetworkError, RunError
+from middleware.model.errors import NetworkError, RunError
 from middleware.runtime.interrupts import uninterrupted
 from middleware.runtime.report import NodeReport, read_report
 from middleware.runtime.scenario import Scenario

@@ -7,18 +7,18 @@ from typing import Literal
 
 import msgspec
 
-from middleware.change import Batch, Delta
-from middleware.detector import Detector
-from middleware.errors import DetectorError
-from middleware.event import END, IDENTITY, ORDER, TS, Event, Identity, type_name
-from middleware.failures import DetectorFailedError, Failure, failure_of
-from middleware.intake import taken
+from middleware.broker.ingress.seen import SeenIds
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError
+from middleware.model.event import END, IDENTITY, ORDER, TS, Event, Identity, type_name
 from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Policies, Unit
-from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.seen import SeenIds
+from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
+from middleware.runtime.intake import taken
 
 _PRICE_EVERY = 64
 """Batches after which units are told again what their results cost those that read them."""

@@ -6,17 +6,17 @@ import time
 
 import structlog
 
-from middleware.change import Batch
-from middleware.clock import MILLISECOND, SECOND
-from middleware.durability.core import Core, Doings, Recoverable
-from middleware.durability.frozen import uncollected
+from middleware.broker.durable import LastingBroker
+from middleware.durability.durable_node import Core, Doings, Recoverable
+from middleware.durability.encoding import uncollected
 from middleware.durability.recovery import Recovered, recover
-from middleware.errors import DetectorError, StateError
-from middleware.event import EventTypes
-from middleware.pubsub.lasting import LastingBroker
+from middleware.model.change import Batch
+from middleware.model.errors import DetectorError, StateError
+from middleware.model.event import EventTypes
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.runtime.calm import spare
 from middleware.runtime.slices import Slices
-from middleware.runtime.store import Store
+from middleware.runtime.storage.store import Store
 
 TARGET = 10 * SECOND
 """How long a recovery may take: a checkpoint is due when the node has worked for so long since the last one."""

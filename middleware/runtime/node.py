@@ -12,25 +12,25 @@ from typing import Any, Protocol, runtime_checkable
 
 import structlog
 
-from middleware.change import Batch
-from middleware.clock import MILLISECOND, SECOND
-from middleware.durability.core import Doings, Recoverable
-from middleware.errors import KeyFileError, StateError
-from middleware.event import EventTypes
+from middleware.broker.broker import Broker
+from middleware.broker.durable import LastingBroker
+from middleware.broker.effects import BrokerStatistics, Effects
+from middleware.broker.ingress.sources import SourcePolicy
+from middleware.broker.log import Journal
+from middleware.broker.watermarks.waiting import UnitStatus
+from middleware.durability.durable_node import Doings, Recoverable
+from middleware.model.change import Batch
+from middleware.model.errors import KeyFileError, StateError
+from middleware.model.event import EventTypes
+from middleware.model.quantities import format_duration
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha import INTERVAL
-from middleware.pubsub.broker import Broker
-from middleware.pubsub.effects import BrokerStatistics, Effects
-from middleware.pubsub.journal import Journal
-from middleware.pubsub.lasting import LastingBroker
-from middleware.pubsub.sources import SourcePolicy
-from middleware.pubsub.waiting import UnitStatus
-from middleware.quantities import format_duration
 from middleware.runtime.keeper import Keeper
-from middleware.runtime.keys import Keys
-from middleware.runtime.ledger import Ledger
-from middleware.runtime.store import Store
+from middleware.runtime.storage.late_ledger import Ledger
+from middleware.runtime.storage.store import Store
+from middleware.runtime.transport.keys import Keys
+from middleware.runtime.transport.zeromq import Transport
 from middleware.runtime.watchdog import Watchdog
-from middleware.runtime.zeromq import Transport
 
 _IDLE_POLL = 20 * MILLISECOND
 _EVENTS_A_STEP = 8_192

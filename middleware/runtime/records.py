@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.event import Event, type_name
+from middleware.model.event import Event, type_name
 
 
 def as_record(event: Event, first: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -13,16 +13,16 @@ import msgspec
 import psutil
 import structlog
 
-from middleware.change import Batch, Delta
-from middleware.errors import last_line
-from middleware.event import IDENTITY, Identity, type_name
-from middleware.failures import Failure, failure_of, place_of
+from middleware.broker.effects import BrokerStatistics
+from middleware.broker.watermarks.waiting import UnitStatus
+from middleware.model.change import Batch, Delta
+from middleware.model.errors import last_line
+from middleware.model.event import IDENTITY, Identity, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.pubsub.effects import BrokerStatistics
-from middleware.pubsub.waiting import UnitStatus
-from middleware.runtime.ledger import Ledger
+from middleware.runtime.failures import Failure, failure_of, place_of
+from middleware.runtime.storage.late_ledger import Ledger
 
 _log = structlog.get_logger()
 

@@ -11,19 +11,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from middleware.derivation import levels, named
-from middleware.detector import Detector
-from middleware.errors import ScenarioError, SlacklineError
-from middleware.event import EventTypes, stable_hash
+from middleware.broker.ingress.sources import SourcePolicy
 from middleware.installation import ROOT
-from middleware.operator import Operator
+from middleware.model.detector import Detector
+from middleware.model.errors import ScenarioError, SlacklineError
+from middleware.model.event import EventTypes, stable_hash
+from middleware.model.identity import levels, named
+from middleware.model.operator import Operator
+from middleware.model.quantities import parse_duration
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.unit import Policies
-from middleware.pubsub.sources import SourcePolicy
-from middleware.quantities import parse_duration
 from middleware.runtime.usercode import called, import_user_module, load_object
 
 FILE = "nodes.toml"
@@ -106,7 +106,7 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How far publishers are trusted with time; see ``middleware.pubsub.sources``.
+    """How far publishers are trusted with time; see ``middleware.broker.ingress.sources``.
 
     ``idle``
         after so long a silence a publisher no longer holds the others back.

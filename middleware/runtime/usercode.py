@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from middleware.detector import Detector
-from middleware.errors import ScenarioError, SlacklineError
-from middleware.operator import Operator
+from middleware.model.detector import Detector
+from middleware.model.errors import ScenarioError, SlacklineError
+from middleware.model.operator import Operator
 
 
 def import_user_module(name: str) -> ModuleType:

@@ -15,10 +15,10 @@ from types import FrameType
 import msgspec
 import structlog
 
-from middleware.clock import SECOND
-from middleware.event import Event, type_name
+from middleware.model.event import Event, type_name
+from middleware.model.quantities import format_duration
+from middleware.model.time import SECOND
 from middleware.ordering.unit import Unit
-from middleware.quantities import format_duration
 
 LONG = SECOND
 """Steps that take longer are logged (ns)."""

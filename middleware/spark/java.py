@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.runtime.interrupts import uninterrupted
 
 if TYPE_CHECKING:

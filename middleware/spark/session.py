@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from middleware.errors import TraceError
 from middleware.installation import install
+from middleware.model.errors import TraceError
 from middleware.spark.java import java_gateway
 
 if TYPE_CHECKING:

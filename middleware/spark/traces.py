@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from middleware.errors import TraceError
-from middleware.event import Event, EventType, EventTypes
+from middleware.model.errors import TraceError
+from middleware.model.event import Event, EventType, EventTypes
 
 BASE_COLUMNS = ("arrival", "ts", "id", "source")
 DESCRIPTION = "trace.json"

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from middleware.detector import Detector
-from middleware.event import Event
+from middleware.model.detector import Detector
+from middleware.model.event import Event
 from middleware.testing import contract
 from middleware.testing.examples import sequences
 from middleware.testing.shrink import smallest

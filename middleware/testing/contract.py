@@ -15,16 +15,16 @@ from typing import Any
 import cloudpickle
 import msgspec
 
-from middleware.constants import differing, picture
-from middleware.derivation import levels
-from middleware.detector import Detector, check_declaration, check_state, detector_name, fresh, key_function
-from middleware.errors import DetectorError
-from middleware.event import IDENTITY, MAX_TS, Event, type_name
+from middleware.model.constants import differing, picture
+from middleware.model.detector import Detector, check_declaration, check_state, detector_name, fresh, key_function
+from middleware.model.errors import DetectorError
+from middleware.model.event import IDENTITY, MAX_TS, Event, type_name
+from middleware.model.identity import levels
+from middleware.model.state import same_state
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
-from middleware.state import same_state
 from middleware.testing.hidden import hidden_calls, shared_state
 from middleware.testing.oracle import oracle
 from middleware.testing.trial import Outcome, Trial, difference, run_in_fresh_processes, step

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from middleware.clock import MILLISECOND, SECOND
-from middleware.detector import Detector
-from middleware.errors import EventError
-from middleware.event import IDENTITY, ORDER, Event, EventType, type_name
+from middleware.model.detector import Detector
+from middleware.model.errors import EventError
+from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
+from middleware.model.time import MILLISECOND, SECOND
 
 SCALES = (2, 5, 50, 10_000)
 GAPS = (0, 1, MILLISECOND, 20 * MILLISECOND, SECOND, 10 * SECOND)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from middleware.detector import Detector
-from middleware.event import END, ORDER, Event, EventType, type_name
-from middleware.operator import result_fields
+from middleware.model.detector import Detector
+from middleware.model.event import END, ORDER, Event, EventType, type_name
+from middleware.model.operator import result_fields
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from middleware.event import END
-from middleware.pubsub.codec import BlockHead, Changes, Interest, Ready, encode
-from middleware.pubsub.wire import VERSION, Ack, Bye, Data, Hello, Parts, Refusal, Role
+from middleware.link.codec import BlockHead, Changes, Interest, Ready, encode
+from middleware.link.frames import VERSION, Ack, Bye, Data, Hello, Parts, Refusal, Role
+from middleware.model.event import END
 
 _decode = msgspec.msgpack.decode
 

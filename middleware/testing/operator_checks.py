@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from middleware.detector import check_declaration
-from middleware.errors import DetectorError
-from middleware.event import Event
-from middleware.operator import Operator
+from middleware.model.detector import check_declaration
+from middleware.model.errors import DetectorError
+from middleware.model.event import Event
+from middleware.model.operator import Operator
 from middleware.testing.checks import Sequences, Verdict
 from middleware.testing.examples import draw_events
 from middleware.testing.operators import Moment, history, in_order, play

@@ -2,7 +2,7 @@
 
 A history is how events came to be what they are in the end: in what order and batches they arrived, what was there for a
 while and withdrawn, what was revised, and how time went on meanwhile. ``play`` runs one and checks every promise of
-``middleware.operator.Operation`` on the way; what it returns is to be held against an oracle, or against another history.
+``middleware.model.operator.Operation`` on the way; what it returns is to be held against an oracle, or against another history.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable
 from random import Random
 from typing import NamedTuple
 
-from middleware.change import Delta
-from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Identity
-from middleware.operator import Operation, Operator
+from middleware.model.change import Delta
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Identity
+from middleware.model.operator import Operation, Operator
 
 
 class Moment(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from middleware.change import Delta
-from middleware.derivation import Derivation, levels, named
-from middleware.detector import Detector, fresh, key_function
-from middleware.event import END, IDENTITY, ORDER, Event, Identity
-from middleware.operator import Operator
+from middleware.model.change import Delta
+from middleware.model.detector import Detector, fresh, key_function
+from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
+from middleware.model.identity import Derivation, levels, named
+from middleware.model.operator import Operator
 
 
 def first_arrivals(events: Iterable[Event]) -> list[Event]:

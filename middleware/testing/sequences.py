@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any, Literal
 
-from middleware.event import ORDER, Event
+from middleware.model.event import ORDER, Event
 
 Bound = Mapping[str, Any]
 """The event of each variable; for a Kleene variable the tuple of its events, oldest first."""

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import cloudpickle
 import msgspec
 
-from middleware.derivation import Derivation
-from middleware.detector import Detector, detector_name, key_function
-from middleware.errors import DetectorError, SlacklineError
-from middleware.event import Event, type_name
+from middleware.model.detector import Detector, detector_name, key_function
+from middleware.model.errors import DetectorError, SlacklineError
+from middleware.model.event import Event, type_name
+from middleware.model.identity import Derivation
 
 CHILD = "from middleware.testing.trial import answer; answer()"
 TIMEOUT_S = 300

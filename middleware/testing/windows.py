@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
-from middleware.event import ORDER, Event
+from middleware.model.event import ORDER, Event
 
 Measure = Literal["ts", "count", "clock"]
 Model = Literal["tuple", "time", "batch"]

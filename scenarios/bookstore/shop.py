@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from detectors.sequence import SequenceQuery
-from middleware.clock import SECOND
-from middleware.event import Event
+from middleware.model.event import Event
+from middleware.model.time import SECOND
 
 MINUTE = 60 * SECOND
 GATES = 2

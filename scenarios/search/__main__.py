@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from middleware.errors import NetworkError, SlacklineError
-from middleware.event import END
+from middleware.model.errors import NetworkError, SlacklineError
+from middleware.model.event import END
 from middleware.runtime.clients import Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import Scenario

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from detectors.flow import Flow
 from middleware import Event
-from middleware.detector import Detector
+from middleware.model.detector import Detector
 
 
 class Page(Event, frozen=True):

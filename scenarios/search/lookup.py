@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from middleware.change import Batch, Delta
-from middleware.event import NEVER
+from middleware.model.change import Batch, Delta
+from middleware.model.event import NEVER
 from scenarios.search.index import Posted, words_of
 
 _PHRASE = re.compile(r'"([^"]*)"')

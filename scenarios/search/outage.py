@@ -19,12 +19,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from middleware.errors import SlacklineError
-from middleware.event import END, Event, EventType, type_name
+from middleware.model.errors import SlacklineError
+from middleware.model.event import END, Event, EventType, type_name
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import load_scenario
-from middleware.runtime.sinks import FileSink, HttpSink, Sink, SqliteSink, deliver
+from middleware.runtime.sinks.sink import FileSink, HttpSink, Sink, SqliteSink, deliver
 from middleware.testing.flows import sequential
 from scenarios.search.index import Indexed, Page, Posted, flow
 from scenarios.search.pages import pages

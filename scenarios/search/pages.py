@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from middleware.clock import SECOND
+from middleware.model.time import SECOND
 
 RATE = 20
 """Pages a second."""

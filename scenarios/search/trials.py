@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from middleware.change import Batch
-from middleware.clock import SECOND
-from middleware.errors import NetworkError, RunError
-from middleware.event import END, Event
-from middleware.pubsub.barrier import Barrier
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch
+from middleware.model.errors import NetworkError, RunError
+from middleware.model.event import END, Event
+from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import PolicyPlan, Scenario, load_scenario

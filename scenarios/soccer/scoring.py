@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from detectors.soccer import tracab
 from detectors.soccer.hierarchy import soccer
-from detectors.soccer.match import events, truth
-from detectors.soccer.scores import Accuracy, generated, labelled
-from middleware.detector import Detector
-from middleware.errors import ScenarioError
-from middleware.event import Event
+from middleware.model.detector import Detector
+from middleware.model.errors import ScenarioError
+from middleware.model.event import Event
 from middleware.runtime.scenario import find_file
 from middleware.testing.oracle import oracle
+from scenarios.soccer import tracab
+from scenarios.soccer.match import events, truth
+from scenarios.soccer.scores import Accuracy, generated, labelled
 
 _SCORED = ("Passes", "Shots", "Goals")
 

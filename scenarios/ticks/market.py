@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detectors.cql import load_cql
-from middleware.clock import SECOND
-from middleware.detector import Detector
-from middleware.event import Event
-from middleware.operator import Operator
+from middleware.model.detector import Detector
+from middleware.model.event import Event
+from middleware.model.operator import Operator
+from middleware.model.time import SECOND
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from middleware import Detector, Event
-from middleware.clock import SECOND
+from middleware.model.time import SECOND
 
 
 class Report(Event, frozen=True):

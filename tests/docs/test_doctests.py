@@ -29,4 +29,4 @@ def test_doctests(name: str) -> None:
 
 def test_known_examples_are_found() -> None:
     """Guards against a collector that finds nothing and so never fails."""
-    assert doctest.testmod(import_module("middleware.event"), optionflags=FLAGS).attempted >= 2
+    assert doctest.testmod(import_module("middleware.model.event"), optionflags=FLAGS).attempted >= 2

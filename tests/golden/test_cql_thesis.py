@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from detectors.cql import compile_cql
-from middleware.clock import SECOND
+from middleware.model.time import SECOND
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run

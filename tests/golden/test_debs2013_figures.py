@@ -3,9 +3,9 @@
 The papers' setting is horizon = K and a clock set by A alone. One unit of the figures' time is a nanosecond here.
 """
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.event import Event
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import Event
 from middleware.ordering.kslack import Horizon, MaxSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit

@@ -9,9 +9,9 @@ from detectors.flow import Flow
 from detectors.flow.grouping import Bucket
 from detectors.flow.items import ABSENT
 from detectors.flow.operator import operators
-from middleware.change import Batch, Delta
-from middleware.event import END, Event
-from middleware.pubsub.barrier import Barrier
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, Event
 from middleware.runtime.engine import run
 
 

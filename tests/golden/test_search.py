@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from slackline_benchmarks.flow_grid import cell
 
-from middleware.clock import SECOND
-from middleware.errors import ScenarioError
-from middleware.event import IDENTITY
-from middleware.pubsub.codec import Drops, EventCodec, encode_delta
+from middleware.link.codec import Drops, EventCodec, encode_delta
+from middleware.model.errors import ScenarioError
+from middleware.model.event import IDENTITY
+from middleware.model.time import SECOND
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import load_scenario
 from middleware.testing.flows import sequential

@@ -17,45 +17,47 @@ from detectors.cql.stepped import SteppedQuery
 from detectors.cql.windowed import WindowedOperation
 from detectors.flow.operator import FlowOperation
 from detectors.sequence.operator import SequenceOperation
+from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
-from detectors.worlds import an_application, of_cql, of_flows, of_sequences, of_windows
-from middleware import attributes, detector
-from middleware.change import Delta
-from middleware.derivation import named
-from middleware.detector import Detector
+from middleware.broker import broker
+from middleware.broker.durable import LastingBroker
+from middleware.broker.ingress import sources
+from middleware.broker.ingress.changed import ChangedEvents
+from middleware.broker.ingress.checks import Bounds, Ingress
+from middleware.broker.ingress.gate import Gate
+from middleware.broker.ingress.seen import SeenIds
+from middleware.broker.log import Journal
+from middleware.broker.peers import Peer
+from middleware.broker.watermarks import combining as progress
+from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.eras import Eras
+from middleware.broker.watermarks.reopening import Reopening
+from middleware.broker.watermarks.tracker import LOCAL, Books
+from middleware.delivery.barrier import Barrier
+from middleware.delivery.cursor import Cursor
+from middleware.delivery.publication import Publication
+from middleware.delivery.subscription import Subscription
 from middleware.durability import recovery
-from middleware.durability.core import Core, Doings
-from middleware.event import END, NEVER, TS
-from middleware.operator import Operation
+from middleware.durability.durable_node import Core, Doings
+from middleware.link.codec import Gap, Payload, Resumed, Run
+from middleware.link.frames import Parts
+from middleware.link.link import Link
+from middleware.model import attributes, detector
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, NEVER, TS
+from middleware.model.identity import named
+from middleware.model.operator import Operation
 from middleware.ordering import lane
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.lane import Lane
 from middleware.ordering.operation import OperatorLane
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.unit import Unit
-from middleware.pubsub import broker, progress, sources
-from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.books import LOCAL, Books
-from middleware.pubsub.changed import ChangedEvents
-from middleware.pubsub.codec import Gap, Payload, Resumed, Run
-from middleware.pubsub.cursor import Cursor
-from middleware.pubsub.eras import Eras
-from middleware.pubsub.gate import Gate
-from middleware.pubsub.ingress import Bounds, Ingress
-from middleware.pubsub.journal import Journal
-from middleware.pubsub.lasting import LastingBroker
-from middleware.pubsub.link import Link
-from middleware.pubsub.peer import Peer
-from middleware.pubsub.progress import Promises
-from middleware.pubsub.publication import Publication
-from middleware.pubsub.reopening import Reopening
-from middleware.pubsub.seen import SeenIds
-from middleware.pubsub.subscription import Subscription
-from middleware.pubsub.wire import Parts
-from middleware.testing.worlds.applications import Crests, Level, Pairs, Spans, Totals
-from middleware.testing.worlds.drawing import Application
-from middleware.testing.worlds.hunt import hunt
+from middleware.testing.simulation.applications import Crests, Level, Pairs, Spans, Totals
+from middleware.testing.simulation.drawing import Application
+from middleware.testing.simulation.hunt import hunt
 
 MOST = 200
 """Worlds within which each of them must be found."""

@@ -8,10 +8,11 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from middleware.pubsub import codec, peer
-from middleware.testing.simulation import Faults
-from middleware.testing.worlds.drawing import draw
-from middleware.testing.worlds.hunt import play
+from middleware.broker import peers as peer
+from middleware.link import codec
+from middleware.testing.simulation.drawing import draw
+from middleware.testing.simulation.hunt import play
+from middleware.testing.simulation.network import Faults
 
 SEEDS = range(40)
 

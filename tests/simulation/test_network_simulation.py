@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.change import Batch, Delta
-from middleware.clock import MILLISECOND, SECOND
-from middleware.event import END, NEVER, Event, EventTypes
-from middleware.pubsub.link import WINDOW
-from middleware.pubsub.pressure import QUEUE_HIGH
-from middleware.testing.simulation import Faults, SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
+from middleware.broker.backpressure import QUEUE_HIGH
+from middleware.link.link import WINDOW
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.model.time import MILLISECOND, SECOND
+from middleware.testing.simulation.network import Faults, SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 
 class Ping(Event):

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from detectors.worlds import an_application
-from middleware.testing.worlds.hunt import hunt
+from detectors.simulated import an_application
+from middleware.testing.simulation.hunt import hunt
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))

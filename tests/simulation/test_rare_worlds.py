@@ -8,13 +8,13 @@ from itertools import islice
 
 import pytest
 
-from detectors.worlds import an_application
-from middleware.attributes import slots
-from middleware.testing.worlds.disk import DAMAGES
-from middleware.testing.worlds.drawing import draw
-from middleware.testing.worlds.hard import RARE
-from middleware.testing.worlds.hunt import play
-from middleware.testing.worlds.plan import WorldPlan
+from detectors.simulated import an_application
+from middleware.model.attributes import slots
+from middleware.testing.simulation.disk import DAMAGES
+from middleware.testing.simulation.drawing import draw
+from middleware.testing.simulation.hard import RARE
+from middleware.testing.simulation.hunt import play
+from middleware.testing.simulation.plan import WorldPlan
 
 KINDS = [*RARE, "state in slots", "flip a byte", "cut log", "older"]
 HAPPENS = {

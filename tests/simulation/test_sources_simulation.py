@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.change import Delta
-from middleware.clock import MILLISECOND, SECOND
-from middleware.detector import Detector
-from middleware.event import END, NEVER, Event, EventTypes
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.sources import UNDECIDED, SourcePolicy
+from middleware.delivery.barrier import Barrier
+from middleware.link.codec import Changes, encode, encode_delta
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Policies
-from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.codec import Changes, encode, encode_delta
-from middleware.pubsub.ingress import Turned
-from middleware.pubsub.sources import UNDECIDED, SourcePolicy
-from middleware.testing.simulation import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
+from middleware.testing.simulation.network import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 IDLE = SourcePolicy().idle
 AHEAD = SourcePolicy().ahead

@@ -6,18 +6,18 @@ import random
 
 import pytest
 
-from middleware.change import Batch, Delta
-from middleware.clock import SECOND
-from middleware.event import END, EventTypes
-from middleware.operator import Operation
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, EventTypes
+from middleware.model.operator import Operation
+from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.testing.simulation import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
-from middleware.testing.worlds import applications
-from middleware.testing.worlds.applications import High, Low, Probe, Reading, Spans
-from middleware.testing.worlds.disk import Disk
-from middleware.testing.worlds.fragile import Fragile
-from middleware.testing.worlds.nodes import DurableNode
-from middleware.testing.worlds.watch import Sink, Watch
+from middleware.testing.simulation import applications
+from middleware.testing.simulation.applications import High, Low, Probe, Reading, Spans
+from middleware.testing.simulation.disk import Disk
+from middleware.testing.simulation.fragile import Fragile
+from middleware.testing.simulation.network import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
+from middleware.testing.simulation.nodes import DurableNode
+from middleware.testing.simulation.watch import Sink, Watch
 
 TYPES = EventTypes([Reading, Low, High])
 

@@ -9,22 +9,22 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from middleware.change import Delta
-from middleware.clock import MILLISECOND, SECOND
+from middleware.broker import log as journal
 from middleware.durability import recovery
-from middleware.event import END
+from middleware.link.codec import Interest, encode
+from middleware.model.change import Delta
+from middleware.model.event import END
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub import journal
-from middleware.pubsub.codec import Interest, encode
-from middleware.testing.simulation import Faults, SimulatedPublisher, Simulation
-from middleware.testing.worlds.applications import TYPES, Level, Reading
-from middleware.testing.worlds.disk import Disk
-from middleware.testing.worlds.drawing import draw
-from middleware.testing.worlds.hunt import Outcome, hunt, play, shrunk
-from middleware.testing.worlds.nodes import DurableNode
-from middleware.testing.worlds.plan import Incident, SinkPlan
-from middleware.testing.worlds.watch import Sink, Watch
-from middleware.testing.worlds.world import World
+from middleware.testing.simulation.applications import TYPES, Level, Reading
+from middleware.testing.simulation.disk import Disk
+from middleware.testing.simulation.drawing import draw
+from middleware.testing.simulation.hunt import Outcome, hunt, play, shrunk
+from middleware.testing.simulation.network import Faults, SimulatedPublisher, Simulation
+from middleware.testing.simulation.nodes import DurableNode
+from middleware.testing.simulation.plan import Incident, SinkPlan
+from middleware.testing.simulation.watch import Sink, Watch
+from middleware.testing.simulation.world import World
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))

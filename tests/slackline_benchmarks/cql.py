@@ -18,10 +18,10 @@ from typing import Any
 from slackline_benchmarks import window_by_key
 
 from detectors.cql.script import compile_cql
-from middleware.change import Delta
-from middleware.clock import MILLISECOND, SECOND
-from middleware.event import END, NEVER, TS, Event
-from middleware.operator import Operator
+from middleware.model.change import Delta
+from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.operator import Operator
+from middleware.model.time import MILLISECOND, SECOND
 
 EVENTS = 1_000_000
 KEYS = 1_000

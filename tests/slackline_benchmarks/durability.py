@@ -20,17 +20,17 @@ from typing import Any
 
 from slackline_benchmarks.tail import bench_tail
 
-from detectors.soccer.match import events as soccer_events
-from middleware.event import Event, type_name
+from middleware.broker.durable import LastingBroker
+from middleware.broker.log import Journal
+from middleware.model.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.journal import Journal
-from middleware.pubsub.lasting import LastingBroker
 from middleware.runtime.clients import Publisher
 from middleware.runtime.keeper import Keeper
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 from middleware.runtime.scenario import Scenario, load_scenario
-from middleware.runtime.store import Store
+from middleware.runtime.storage.store import Store
+from scenarios.soccer.match import events as soccer_events
 
 _SECONDS = 3.0
 _BATCH = 2_000

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from middleware.errors import SlacklineError
+from middleware.model.errors import SlacklineError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,9 +35,9 @@ def bench_feed(rounds: int = 5) -> list[dict[str, Any]]:
 
     The baseline, run in turn with it, is the same executors reading and encoding the same trace without publishing.
     """
-    from middleware.spark.delays import parse_delays
-    from middleware.spark.feed import feed
-    from middleware.spark.prepare import prepare
+    from middleware.spark.feed.feed import feed
+    from middleware.spark.prepare.delays import parse_delays
+    from middleware.spark.prepare.prepare import prepare
     from middleware.spark.readers import open_recording
     from middleware.spark.session import spark_session
 
@@ -57,7 +57,7 @@ def bench_feed(rounds: int = 5) -> list[dict[str, Any]]:
 
 def encode_only(spark: SparkSession, trace: Path) -> float:
     """Events per second of reading and encoding a trace on the executors, in batches like those of a feed, into nothing."""
-    from middleware.spark.groups import slices
+    from middleware.spark.feed.groups import slices
     from middleware.spark.traces import load_trace
 
     cuts = slices(trace, load_trace(trace))
@@ -73,7 +73,7 @@ def encode_only(spark: SparkSession, trace: Path) -> float:
 def _encode_share(path: Path, cuts: list[int], partition: int) -> tuple[int, float]:
     import time
 
-    from middleware.spark.rows import TypeRows, frames
+    from middleware.spark.feed.rows import TypeRows, frames
     from middleware.spark.traces import load_trace
 
     trace = load_trace(path)

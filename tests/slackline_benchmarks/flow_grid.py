@@ -9,13 +9,13 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from middleware.change import Batch, Delta
-from middleware.clock import MILLISECOND, SECOND
-from middleware.errors import RunError
-from middleware.event import END
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.errors import RunError
+from middleware.model.event import END
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.barrier import Barrier
-from middleware.testing.mesh import Mesh, Sink, local_network
+from middleware.testing.simulation.mesh import Mesh, Sink, local_network
 from scenarios.search.index import Page
 from scenarios.search.pages import pages
 from scenarios.search.trials import Mode, placed

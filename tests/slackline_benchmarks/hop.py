@@ -15,8 +15,8 @@ from typing import Any
 
 import zmq
 
-from middleware.event import Event, EventTypes
-from middleware.pubsub.codec import encode
+from middleware.link.codec import encode
+from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 

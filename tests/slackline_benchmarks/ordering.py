@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import defstruct
 
-from middleware.change import Batch, Delta
-from middleware.clock import MILLISECOND
-from middleware.detector import Detector
-from middleware.event import Event, type_name
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.event import Event, type_name
+from middleware.model.time import MILLISECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Policies, Unit
 

@@ -16,10 +16,10 @@ from detectors.sequence.native import specification
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.plan import Plan
 from middleware import native
-from middleware.change import Delta
-from middleware.clock import MILLISECOND, SECOND
-from middleware.errors import SlacklineError
-from middleware.event import END, NEVER, Event
+from middleware.model.change import Delta
+from middleware.model.errors import SlacklineError
+from middleware.model.event import END, NEVER, Event
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.unit import Policies, Unit
 
 EVENTS = 1_000_000

@@ -30,22 +30,22 @@ from typing import Any
 
 import msgspec
 
-from middleware.change import Batch, Delta, Insert
-from middleware.clock import MILLISECOND, SECOND
-from middleware.detector import Detector
-from middleware.durability.core import Core
-from middleware.durability.frozen import uncollected
-from middleware.event import Event, EventTypes
+from middleware.broker.durable import LastingBroker
+from middleware.broker.log import Journal
+from middleware.durability.durable_node import Core
+from middleware.durability.encoding import uncollected
+from middleware.model.change import Batch, Delta, Insert
+from middleware.model.detector import Detector
+from middleware.model.event import Event, EventTypes
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.journal import Journal
-from middleware.pubsub.lasting import LastingBroker
 from middleware.runtime import keeper
 from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.keeper import Keeper
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
-from middleware.runtime.store import Store
+from middleware.runtime.storage.store import Store
 
 RATE = 20_000
 KEYS = 100_000

@@ -15,9 +15,9 @@ from slackline_benchmarks.window_workload import cost
 from detectors.window.kinds import Hopping
 from detectors.window.monoids import MAX, MEAN
 from detectors.window.windows import Windows
-from middleware.change import Delta
-from middleware.clock import MILLISECOND
-from middleware.event import END, Event
+from middleware.model.change import Delta
+from middleware.model.event import END, Event
+from middleware.model.time import MILLISECOND
 
 SECOND = 1_000 * MILLISECOND
 EVENTS = 1_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from middleware.detector import Detector
-from middleware.event import Event
+from middleware.model.detector import Detector
+from middleware.model.event import Event
 
 
 class Reading(Event, frozen=True):

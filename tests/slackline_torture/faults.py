@@ -15,11 +15,11 @@ import zmq
 from slackline_torture.application import Digest, Noise
 from slackline_torture.processes import TorturedMesh
 
-from middleware.change import Delta
-from middleware.clock import SECOND
-from middleware.errors import NetworkError
-from middleware.event import END, Event, type_name
-from middleware.pubsub.codec import BlockHead, encode, encode_delta
+from middleware.link.codec import BlockHead, encode, encode_delta
+from middleware.model.change import Delta
+from middleware.model.errors import NetworkError
+from middleware.model.event import END, Event, type_name
+from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher
 from middleware.testing.fuzz import Fuzzer
 

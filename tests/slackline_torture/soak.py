@@ -13,10 +13,10 @@ import msgspec
 from slackline_torture.application import Digest, Reading
 from slackline_torture.processes import TorturedMesh
 
-from middleware.change import Advance, Insert
-from middleware.clock import SECOND
-from middleware.errors import NetworkError, RunError
-from middleware.event import END, NEVER, Event, EventTypes
+from middleware.model.change import Advance, Insert
+from middleware.model.errors import NetworkError, RunError
+from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.report import read_report
 

@@ -9,9 +9,9 @@ from heapq import heappop, heappush
 
 from slackline_torture.application import Reading
 
-from middleware.clock import MILLISECOND
-from middleware.errors import NetworkError
-from middleware.event import END, Event
+from middleware.model.errors import NetworkError
+from middleware.model.event import END, Event
+from middleware.model.time import MILLISECOND
 from middleware.runtime.clients import Publisher
 
 DISORDER = 150 * MILLISECOND

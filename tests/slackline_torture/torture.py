@@ -15,13 +15,13 @@ from slackline_torture.faults import Blow, drawn, strike
 from slackline_torture.processes import TorturedMesh
 from slackline_torture.sources import Source
 
-from middleware.change import Advance, Insert
-from middleware.clock import SECOND
-from middleware.errors import NetworkError, RunError
-from middleware.event import IDENTITY, NEVER, ORDER, Event, EventTypes, type_name
+from middleware.model.change import Advance, Insert
+from middleware.model.errors import NetworkError, RunError
+from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, type_name
+from middleware.model.time import SECOND
 from middleware.runtime.clients import Subscriber
-from middleware.runtime.ledger import Entry, read_ledger
 from middleware.runtime.report import NodeReport, read_report
+from middleware.runtime.storage.late_ledger import Entry, read_ledger
 from middleware.testing.oracle import oracle
 
 SOURCES = 3

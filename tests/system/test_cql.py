@@ -13,10 +13,10 @@ import pytest
 from detectors.cql.shell.feeds import Recorded
 from detectors.cql.shell.session import Session
 from detectors.cql.shell.view import View
-from middleware.event import END, ORDER, type_name
+from middleware.model.event import END, ORDER, type_name
 from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
-from middleware.runtime.collector import Collector
 from middleware.runtime.scenario import load_scenario
 from middleware.testing.oracle import oracle
 from scenarios.ticks.market import Bar

@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 from test_network import DEADLINE, poll_until
 
-from middleware.change import Insert
-from middleware.detector import Detector
-from middleware.errors import NetworkError, StateError
-from middleware.event import END, ORDER, Event, EventTypes
+from middleware.link.codec import Mark
+from middleware.model.change import Insert
+from middleware.model.detector import Detector
+from middleware.model.errors import NetworkError, StateError
+from middleware.model.event import END, ORDER, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.codec import Mark
 from middleware.runtime import keeper
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
-from middleware.runtime.store import Store
+from middleware.runtime.storage.store import Store
 from middleware.testing.oracle import oracle
 
 pytestmark = pytest.mark.system

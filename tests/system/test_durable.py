@@ -9,13 +9,13 @@ from contextlib import closing
 
 import pytest
 
-from detectors.soccer.match import events
-from middleware.change import Insert
-from middleware.event import END, ORDER, Event, type_name
+from middleware.model.change import Insert
+from middleware.model.event import END, ORDER, Event, type_name
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import load_scenario
 from middleware.testing.oracle import oracle
+from scenarios.soccer.match import events
 
 pytestmark = pytest.mark.system
 

@@ -13,16 +13,16 @@ from test_network import DEADLINE, node_thread
 from test_network_cli import slackline
 
 from detectors.window import SUM, Tumbling, Windows
-from middleware.change import Insert
-from middleware.detector import Detector
-from middleware.event import END, ORDER, Event, EventTypes
+from middleware.model.change import Insert
+from middleware.model.detector import Detector
+from middleware.model.event import END, ORDER, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Subscriber
 from middleware.runtime.cluster import _free_addresses
 from middleware.runtime.engine import run
-from middleware.runtime.ledger import Ledger
 from middleware.runtime.report import Reporter
-from middleware.runtime.store import Store
+from middleware.runtime.storage.late_ledger import Ledger
+from middleware.runtime.storage.store import Store
 
 pytestmark = pytest.mark.system
 

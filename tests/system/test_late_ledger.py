@@ -15,17 +15,17 @@ from test_network import DEADLINE, TYPES, Echo, Hit, collect, node_thread, poll_
 from typer.testing import CliRunner
 
 from middleware.cli.late import app
-from middleware.clock import SECOND
-from middleware.detector import Detector
-from middleware.errors import NetworkError
-from middleware.event import END, Event
+from middleware.model.detector import Detector
+from middleware.model.errors import NetworkError
+from middleware.model.event import END, Event
+from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime import keeper
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.ledger import FILE, SPILL, Ledger, read_ledger
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
-from middleware.runtime.store import Store
+from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, read_ledger
+from middleware.runtime.storage.store import Store
 
 pytestmark = pytest.mark.system
 

@@ -14,11 +14,11 @@ import middleware.cli.run as run_module
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from middleware.cli.why_waiting import Mesh
-from middleware.clock import SECOND
-from middleware.event import END
+from middleware.model.event import END
+from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher
 from middleware.runtime.cluster import Cluster
-from middleware.runtime.keys import Keys, new_keys
+from middleware.runtime.transport.keys import Keys, new_keys
 
 pytestmark = pytest.mark.system
 

@@ -17,11 +17,11 @@ from unittest.mock import patch
 
 import pytest
 
-from middleware.change import Advance, Batch, Delta, Insert, Retract, Revise
-from middleware.clock import SECOND
-from middleware.errors import EventError, NetworkError
-from middleware.event import END, ORDER, Event, EventTypes
-from middleware.pubsub.codec import encode
+from middleware.link.codec import encode
+from middleware.model.change import Advance, Batch, Delta, Insert, Retract, Revise
+from middleware.model.errors import EventError, NetworkError
+from middleware.model.event import END, ORDER, Event, EventTypes
+from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 
@@ -104,7 +104,7 @@ def node_thread(*args: Any, **options: Any) -> Iterator[Node]:
 @pytest.fixture
 def soon_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes of this process give up those they have not heard of for four seconds, eight heartbeats, instead of ten."""
-    monkeypatch.setattr("middleware.pubsub.link.SILENCE", 4 * SECOND)
+    monkeypatch.setattr("middleware.link.link.SILENCE", 4 * SECOND)
 
 
 def run_node(pipe: Pipe, name: str, bind: str, peers: dict[str, str], echoes: bool) -> None:

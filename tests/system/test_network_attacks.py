@@ -12,14 +12,14 @@ import pytest
 import zmq
 from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread, poll_until
 
-from middleware.errors import KeyFileError, NetworkError
-from middleware.event import Event
-from middleware.pubsub.codec import Interest, encode
-from middleware.pubsub.wire import VERSION, Data, Hello, decode_frame
+from middleware.link.codec import Interest, encode
+from middleware.link.frames import VERSION, Data, Hello, decode_frame
+from middleware.model.errors import KeyFileError, NetworkError
+from middleware.model.event import Event
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.gatekeeper import MOST_NEW, Arrivals
-from middleware.runtime.keys import Allowed, KeyPair, Keys, load_allowed, new_keys
-from middleware.runtime.zeromq import Transport
+from middleware.runtime.transport.gatekeeper import MOST_NEW, Arrivals
+from middleware.runtime.transport.keys import Allowed, KeyPair, Keys, load_allowed, new_keys
+from middleware.runtime.transport.zeromq import Transport
 
 pytestmark = pytest.mark.system
 

@@ -14,7 +14,7 @@ import pytest
 from test_network import DEADLINE, TYPES, Hit, collect, node_thread, poll_until
 
 from middleware.runtime.clients import Subscriber
-from middleware.runtime.keys import load_keys
+from middleware.runtime.transport.keys import load_keys
 
 pytestmark = pytest.mark.system
 

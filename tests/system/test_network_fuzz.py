@@ -18,12 +18,12 @@ import zmq
 from test_network import DEADLINE, TYPES, Hit, NodeProcess, collect, hits, node_thread, poll_until
 from test_network_security import allowed, drops, pair
 
-from middleware.change import Delta
-from middleware.errors import NetworkError
-from middleware.pubsub.codec import BlockHead, Changes, Interest, encode, encode_delta
-from middleware.pubsub.wire import VERSION, Data, Hello
+from middleware.link.codec import BlockHead, Changes, Interest, encode, encode_delta
+from middleware.link.frames import VERSION, Data, Hello
+from middleware.model.change import Delta
+from middleware.model.errors import NetworkError
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.keys import Keys
+from middleware.runtime.transport.keys import Keys
 from middleware.testing.fuzz import Fuzzer
 
 pytestmark = pytest.mark.system

@@ -12,14 +12,14 @@ import pytest
 import zmq
 from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread, poll_until
 
-from middleware.errors import KeyFileError, NetworkError
-from middleware.event import Event, EventTypes
-from middleware.pubsub.codec import MAX_FRAME, BlockHead, Changes, Interest, encode
-from middleware.pubsub.wire import VERSION, Data, Hello
+from middleware.link.codec import MAX_FRAME, BlockHead, Changes, Interest, encode
+from middleware.link.frames import VERSION, Data, Hello
+from middleware.model.errors import KeyFileError, NetworkError
+from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.keys import Allowed, KeyPair, Keys, load_allowed, load_keys, new_keys
 from middleware.runtime.node import Node
-from middleware.runtime.pieces import cut
+from middleware.runtime.transport.keys import Allowed, KeyPair, Keys, load_allowed, load_keys, new_keys
+from middleware.runtime.transport.pieces import cut
 
 pytestmark = pytest.mark.system
 

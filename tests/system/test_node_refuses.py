@@ -12,15 +12,15 @@ from typing import ClassVar
 import pytest
 from test_network import poll_until
 
+from middleware.broker.log import Record
 from middleware.durability.checkpoint import Piece, whole
-from middleware.durability.core import Write
-from middleware.errors import NetworkError, StateError
-from middleware.event import Event, EventTypes
-from middleware.pubsub.journal import Record
+from middleware.durability.durable_node import Write
+from middleware.model.errors import NetworkError, StateError
+from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Subscriber
-from middleware.runtime.ledger import Ledger
 from middleware.runtime.node import Node
-from middleware.runtime.store import Retention, Store
+from middleware.runtime.storage.late_ledger import Ledger
+from middleware.runtime.storage.store import Retention, Store
 
 pytestmark = pytest.mark.system
 

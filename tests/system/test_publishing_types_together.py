@@ -7,11 +7,11 @@ import threading
 import pytest
 from test_network import DEADLINE
 
-from middleware.change import Insert
-from middleware.detector import Detector
-from middleware.event import END, Event, EventTypes
+from middleware.link.codec import Changes, decode_payload
+from middleware.model.change import Insert
+from middleware.model.detector import Detector
+from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.pubsub.codec import Changes, decode_payload
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 

@@ -9,7 +9,7 @@ import pytest
 from test_network import node_thread, poll_until
 from test_network_cli import finished, slackline
 
-from middleware.event import END, EventTypes
+from middleware.model.event import END, EventTypes
 from middleware.runtime.clients import Publisher
 from scenarios.bookstore.shop import TYPES, Checkout, Exit, Shelf
 

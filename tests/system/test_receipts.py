@@ -13,11 +13,11 @@ import pytest
 from test_network import DEADLINE, Echo, Hit, Other, hits, node_thread
 from test_network_cli import slackline
 
-from middleware.event import EventTypes
+from middleware.model.event import EventTypes
 from middleware.runtime.clients import Publisher, Receipt
-from middleware.runtime.ledger import Ledger, read_ledger
 from middleware.runtime.node import Node
-from middleware.runtime.store import Store
+from middleware.runtime.storage.late_ledger import Ledger, read_ledger
+from middleware.runtime.storage.store import Store
 
 pytestmark = pytest.mark.system
 

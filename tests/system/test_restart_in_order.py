@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from test_network import DEADLINE, TYPES, hits, node_thread
 
-from middleware.change import Insert
-from middleware.errors import NetworkError
-from middleware.event import END
+from middleware.model.change import Insert
+from middleware.model.errors import NetworkError
+from middleware.model.event import END
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.store import Store
+from middleware.runtime.storage.store import Store
 
 pytestmark = pytest.mark.system
 

@@ -10,13 +10,13 @@ from contextlib import closing
 import psutil
 import pytest
 
-from detectors.soccer.match import events
-from middleware.event import END, ORDER, type_name
+from middleware.model.event import END, ORDER, type_name
 from middleware.runtime.clients import Publisher
+from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
-from middleware.runtime.collector import Collector
 from middleware.runtime.scenario import load_scenario
 from middleware.testing.oracle import oracle
+from scenarios.soccer.match import events
 
 pytestmark = pytest.mark.system
 

@@ -15,9 +15,9 @@ from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread, poll_
 from test_network_cli import slackline
 
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.ledger import Ledger
 from middleware.runtime.node import Node
-from middleware.runtime.store import Store
+from middleware.runtime.storage.late_ledger import Ledger
+from middleware.runtime.storage.store import Store
 
 pytestmark = pytest.mark.system
 

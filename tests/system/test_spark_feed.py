@@ -19,16 +19,16 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from middleware.change import Change, Insert
-from middleware.errors import TraceError
-from middleware.event import Event, EventTypes
-from middleware.pubsub.codec import BlockHead
+from middleware.link.codec import BlockHead
+from middleware.model.change import Change, Insert
+from middleware.model.errors import TraceError
+from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Subscriber
-from middleware.runtime.keys import Keys, new_keys
 from middleware.runtime.node import Node
-from middleware.spark.delays import parse_delays
-from middleware.spark.feed import Timetable, feed
-from middleware.spark.prepare import prepare
+from middleware.runtime.transport.keys import Keys, new_keys
+from middleware.spark.feed.feed import Timetable, feed
+from middleware.spark.prepare.delays import parse_delays
+from middleware.spark.prepare.prepare import prepare
 from middleware.spark.readers import open_recording
 from middleware.spark.session import spark_session
 from middleware.spark.traces import load_trace, read_trace

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from middleware.errors import TraceError
-from middleware.event import Event, EventTypes
-from middleware.spark.delays import parse_delays
-from middleware.spark.prepare import prepare
+from middleware.model.errors import TraceError
+from middleware.model.event import Event, EventTypes
+from middleware.spark.prepare.delays import parse_delays
+from middleware.spark.prepare.prepare import prepare
 from middleware.spark.readers import READERS, open_recording
 from middleware.spark.session import spark_session
 from middleware.spark.traces import Trace, files, load_trace, read_trace
@@ -95,7 +95,7 @@ def test_same_seed_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pyt
     delays = parse_delays("lognormal(median=20ms, sigma=0.8, fifo=true)", duplicates=0.1, seed=4)
     whole = prepare(open_recording([], generate=f"{__name__}:beats", seconds=2), tmp_path / "whole", delays)
     monkeypatch.delattr(sys.modules[__name__], "chunks")
-    monkeypatch.setattr("middleware.spark.prepare.ROWS_PER_FILE", 700)
+    monkeypatch.setattr("middleware.spark.prepare.prepare.ROWS_PER_FILE", 700)
     cut = prepare(open_recording([], generate=f"{__name__}:beats", seconds=2), tmp_path / "cut", delays)
     assert len(files(tmp_path / "whole", "Beat")) == 1
     assert len(files(tmp_path / "cut", "Beat")) > 1
@@ -150,8 +150,8 @@ def test_a_trace_is_replaced_only_when_asked(tmp_path: Path) -> None:
 PREPARE = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-from middleware.errors import TraceError
-from middleware.spark.prepare import prepare
+from middleware.model.errors import TraceError
+from middleware.spark.prepare.prepare import prepare
 from middleware.spark.readers import open_recording
 try:
     prepare(open_recording([], generate="{__name__}:beats", seconds=60), sys.argv[1])

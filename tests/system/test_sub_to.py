@@ -16,10 +16,10 @@ import pytest
 from test_network import DEADLINE, TYPES, hits, node_thread, poll_until
 from test_network_cli import finished, slackline
 
-from middleware.event import END
+from middleware.model.event import END
 from middleware.runtime.clients import Publisher
 from middleware.runtime.node import Node
-from middleware.runtime.store import Store
+from middleware.runtime.storage.store import Store
 
 pytestmark = pytest.mark.system
 

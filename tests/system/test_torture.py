@@ -14,8 +14,8 @@ from slackline_torture.soak import GROWTH, SLACK, Sample, not_flat, soak
 from slackline_torture.torture import RESULTS, Struck, compared, torture
 from test_network import DEADLINE, Hit, NodeProcess, collect, hits, poll_until
 
-from middleware.clock import SECOND
-from middleware.event import Event
+from middleware.model.event import Event
+from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.testing.oracle import oracle
 

@@ -10,17 +10,17 @@ import pytest
 from test_network import DEADLINE, Echo, Event, EventTypes, Hit, node_thread, poll_until
 from typer.testing import CliRunner
 
+from middleware.broker.ingress.sources import SourcePolicy
 from middleware.cli.main import application
-from middleware.clock import SECOND
-from middleware.detector import Detector
-from middleware.errors import NetworkError
-from middleware.event import END
+from middleware.model.detector import Detector
+from middleware.model.errors import NetworkError
+from middleware.model.event import END
+from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import FixedSlack
 from middleware.ordering.unit import Policies
-from middleware.pubsub.sources import SourcePolicy
 from middleware.runtime.clients import Publisher
-from middleware.runtime.inquiry import Inquiry
+from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.report import Reporter
 
 pytestmark = pytest.mark.system

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.change import Change, Delta, Insert, Retract, Revise, combined, composed, consolidate
-from middleware.event import Event
+from middleware.model.change import Change, Delta, Insert, Retract, Revise, combined, composed, consolidate
+from middleware.model.event import Event
 
 
 class Level(Event):

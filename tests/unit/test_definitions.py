@@ -6,7 +6,7 @@ from detectors.cql import compile_cql
 from detectors.flow import Flow
 from detectors.sequence.operator import SequenceQuery
 from detectors.window import COUNT, MAX, SUM, Hopping, Session, Tumbling, Windows
-from middleware.event import Event
+from middleware.model.event import Event
 
 
 class Tick(Event, frozen=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from middleware.detector import Detector, check_declaration
-from middleware.errors import EventError
-from middleware.event import Event, EventTypes
+from middleware.model.detector import Detector, check_declaration
+from middleware.model.errors import EventError
+from middleware.model.event import Event, EventTypes
 
 
 class ByKeyword(Event, frozen=True, kw_only=True):

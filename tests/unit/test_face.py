@@ -22,5 +22,5 @@ def test_importing_it_loads_no_sockets_and_no_other_rooms():
     code = "import sys, middleware; print(*sorted(name for name in sys.modules if name.count('.') < 2))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"zmq", "numpy", "lark", "typer", "rich", "structlog", "pyspark"} & set(loaded)
-    rooms = ("ordering", "pubsub", "runtime", "durability", "spark", "cli", "testing")
+    rooms = ("ordering", "link", "broker", "delivery", "runtime", "durability", "spark", "cli", "testing")
     assert not {f"middleware.{room}" for room in rooms} & set(loaded)

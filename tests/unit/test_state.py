@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from middleware.event import Event
-from middleware.state import copy_state, exactly, restored_state, same_state
+from middleware.model.event import Event
+from middleware.model.state import copy_state, exactly, restored_state, same_state
 
 
 class Seen(Event):

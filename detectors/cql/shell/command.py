@@ -17,12 +17,12 @@ from detectors.cql.parser import parse_statements
 from detectors.cql.shell.prompt import prompt_session, statements
 from detectors.cql.shell.session import Session
 from detectors.cql.shell.view import View
-from middleware.change import Delta, Insert
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, print_error
 from middleware.cli.pubsub import described, event_types
-from middleware.errors import RunError, SlacklineError
-from middleware.event import EventTypes
-from middleware.quantities import parse_duration
+from middleware.model.change import Delta, Insert
+from middleware.model.errors import RunError, SlacklineError
+from middleware.model.event import EventTypes
+from middleware.model.quantities import parse_duration
 
 HELP = """Statements end with a semicolon. SELECT without INTO runs at once, Ctrl-C stops it. EXPLAIN shows what comes of one.
   streams   what can be read        quit   the end (or Ctrl-D)"""

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.shell.lines import LineReader
-from middleware.change import Batch, Delta
+from middleware.broker.ingress.seen import SeenIds
 from middleware.cli.output import STANDARD_OUTPUT, console
-from middleware.errors import NetworkError, TraceError
-from middleware.event import END, TS, Event, EventTypes, type_name
-from middleware.pubsub.seen import SeenIds
+from middleware.model.change import Batch, Delta
+from middleware.model.errors import NetworkError, TraceError
+from middleware.model.event import END, TS, Event, EventTypes, type_name
 from middleware.runtime.scenario import Scenario
 
 _LINES = 1024
@@ -190,7 +190,7 @@ class Recorded:
     def _arrivals(self) -> Iterator[tuple[int, Event]]:
         import numpy as np
 
-        from middleware.spark.delays import parse_delays
+        from middleware.spark.prepare.delays import parse_delays
 
         plan = self._scenario.plan.recording
         model = parse_delays(plan.delay or "0ms", plan.delay_for, plan.duplicates, plan.seed)
@@ -229,7 +229,7 @@ class Mesh:
 
     def __iter__(self) -> Iterator[Batch]:
         from middleware.cli.awaited import telling_what_is_awaited
-        from middleware.runtime.subscriber import Subscriber
+        from middleware.runtime.clients.subscriber import Subscriber
 
         wanted = sorted(self._wanted)
         with (

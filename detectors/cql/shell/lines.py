@@ -10,9 +10,9 @@ from typing import Any
 from detectors.cql.catalog import TS, Attribute, Stream, find
 from detectors.language import values
 from detectors.language.types import LIMITS, Kind, Type
-from middleware.clock import SECOND
-from middleware.errors import TraceError
-from middleware.event import MAX_TS, Event
+from middleware.model.errors import TraceError
+from middleware.model.event import MAX_TS, Event
+from middleware.model.time import SECOND
 
 _READ: dict[Type, Callable[[str], Any]] = {
     Type.STRING: str,

@@ -9,10 +9,10 @@ from pathlib import Path
 from detectors.cql.catalog import Stream
 from detectors.cql.script import Script
 from detectors.cql.shell.feeds import Feed, Mesh, RawSources, Recorded
-from middleware.change import Batch
-from middleware.detector import Detector
-from middleware.errors import SlacklineError, last_line
-from middleware.event import END, EventType, EventTypes, type_name
+from middleware.model.change import Batch
+from middleware.model.detector import Detector
+from middleware.model.errors import SlacklineError, last_line
+from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from detectors.cql.catalog import TS, Attribute, Stream
 from detectors.language import values
 from detectors.language.types import Type
-from middleware.change import Batch, Delta
-from middleware.event import IDENTITY, Event, Identity, type_name
-from middleware.pubsub.barrier import Barrier
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.event import IDENTITY, Event, Identity, type_name
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -26,9 +26,9 @@ impl Shared {
     /// From the settings of the unit, `middleware.ordering.lane.Settings`.
     pub fn new(settings: &Bound<'_, PyAny>, detector: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = settings.py();
-        let base = py.import("middleware.detector")?.getattr("Detector")?;
+        let base = py.import("middleware.model.detector")?.getattr("Detector")?;
         let inherits = |name: &str| Ok::<_, PyErr>(detector.get_type().getattr(name)?.is(&base.getattr(name)?));
-        let has_dict_only = py.import("middleware.attributes")?.call_method1("has_dict_only", (detector.get_type(),))?;
+        let has_dict_only = py.import("middleware.model.attributes")?.call_method1("has_dict_only", (detector.get_type(),))?;
         let mut shared = Self {
             twins: Twins::get(py)?,
             spacing: 1,

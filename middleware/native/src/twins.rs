@@ -39,11 +39,11 @@ impl Twins {
         let retraction = |name: &str| of("middleware.ordering.retraction", name);
         Ok(Self {
             ts: PyString::intern(py, "ts").unbind(),
-            order: of("middleware.event", "ORDER")?,
-            event_type: of("middleware.event", "Event")?,
-            derivation: of("middleware.derivation", "Derivation")?,
-            fresh: of("middleware.detector", "fresh")?,
-            blank: of("middleware.detector", "blank")?,
+            order: of("middleware.model.event", "ORDER")?,
+            event_type: of("middleware.model.event", "Event")?,
+            derivation: of("middleware.model.identity", "Derivation")?,
+            fresh: of("middleware.model.detector", "fresh")?,
+            blank: of("middleware.model.detector", "blank")?,
             published: retraction("Published")?,
             left_out: retraction("left_out")?,
             arranged: of("middleware.ordering.buffer", "arranged")?,
@@ -51,8 +51,8 @@ impl Twins {
             inserted: retraction("inserted")?,
             withdrawn: retraction("withdrawn")?,
             difference: retraction("difference")?,
-            combined: of("middleware.change", "combined")?,
-            same_state: of("middleware.state", "same_state")?,
+            combined: of("middleware.model.change", "combined")?,
+            same_state: of("middleware.model.state", "same_state")?,
             format_exception: of("traceback", "format_exception")?,
         })
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers.debs2013 import debs2013_recording
 from middleware.spark.readers.generated import generated_recording
 from middleware.spark.readers.mapping import mapped_recording

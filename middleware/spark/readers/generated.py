@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers.recording import Part, Recording
 from middleware.spark.readers.text import finite
 from middleware.spark.traces import check_type_name

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers.text import header_line
 
 

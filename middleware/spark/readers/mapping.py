@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers.header import columns_in
 from middleware.spark.readers.moments import doubts
 from middleware.spark.readers.recording import Part, Recording, number_in_order

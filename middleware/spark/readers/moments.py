@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from middleware.clock import SECOND
-from middleware.errors import TraceError
-from middleware.quantities import UNIX_TIMES
+from middleware.model.errors import TraceError
+from middleware.model.quantities import UNIX_TIMES
+from middleware.model.time import SECOND
 from middleware.spark.readers.text import open_text
 
 ROWS = 100

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from middleware.errors import TraceError
-from middleware.event import MAX_TS, MIN_TS
+from middleware.model.errors import TraceError
+from middleware.model.event import MAX_TS, MIN_TS
 from middleware.spark.readers.recording import Part
 
 SPLIT_BYTES = 32 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from middleware.clock import SECOND
+from middleware.model.time import SECOND
 from middleware.runtime.scenario import find_file
 
 RATE = 10

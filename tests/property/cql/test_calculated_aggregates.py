@@ -9,7 +9,7 @@ import pytest
 from detectors.cql import compile_cql
 from detectors.cql.script import Script
 from detectors.language.errors import QueryError
-from middleware.clock import SECOND
+from middleware.model.time import SECOND
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import compile_cql
-from middleware.change import Delta
-from middleware.clock import SECOND
-from middleware.event import END, Event
+from middleware.model.change import Delta
+from middleware.model.event import END, Event
+from middleware.model.time import SECOND
 from middleware.testing.operators import history, play
 
 

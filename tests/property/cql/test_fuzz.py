@@ -7,9 +7,9 @@ from detectors.cql import QueryError, Script
 from detectors.cql.explain import explained
 from detectors.cql.parser import parse_statements
 from detectors.cql.shell.prompt import WORDS, candidates
-from middleware.change import Delta
-from middleware.clock import SECOND
-from middleware.event import END, Event
+from middleware.model.change import Delta
+from middleware.model.event import END, Event
+from middleware.model.time import SECOND
 
 
 class Tick(Event, frozen=True):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from detectors.cql import QueryError, compile_cql, joining, trees, windowed
 from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.windowed import WindowedOperation
-from middleware.change import Delta
-from middleware.clock import SECOND
-from middleware.event import END, Event
-from middleware.operator import Operator
+from middleware.model.change import Delta
+from middleware.model.event import END, Event
+from middleware.model.operator import Operator
+from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
 
 

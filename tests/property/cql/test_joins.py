@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import compile_cql, joining
-from middleware.clock import SECOND
-from middleware.event import Event
+from middleware.model.event import Event
+from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
 
 

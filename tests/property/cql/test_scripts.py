@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.clock import SECOND
+from middleware.model.time import SECOND
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run

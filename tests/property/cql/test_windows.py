@@ -10,9 +10,9 @@ from detectors.cql import compile_cql, trees, windowed
 from detectors.cql.stepped import can_run
 from detectors.cql.windowed import WindowedOperation
 from middleware import native
-from middleware.clock import SECOND
-from middleware.event import ORDER, Event
-from middleware.operator import Operator
+from middleware.model.event import ORDER, Event
+from middleware.model.operator import Operator
+from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
 from middleware.testing.windows import Extent, Spec, naive_delta, naive_windows
 

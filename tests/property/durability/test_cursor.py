@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.change import Batch, Delta
-from middleware.event import END, IDENTITY, NEVER, ORDER, Event
-from middleware.pubsub.barrier import Barrier
-from middleware.pubsub.cursor import Cursor
+from middleware.delivery.barrier import Barrier
+from middleware.delivery.cursor import Cursor
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
 
 LINE = 7
 

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.change import Batch, Delta
 from middleware.durability.checkpoint import Begun, Stored
-from middleware.durability.frozen import decode_state, encode_state
-from middleware.event import END, Event, type_name
+from middleware.durability.encoding import decode_state, encode_state
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, Event, type_name
 from middleware.ordering import lanes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
-from middleware.testing.worlds.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
+from middleware.testing.simulation.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
 
 DETECTORS = [Level, Totals, Pairs, Summaries, Echo]
 

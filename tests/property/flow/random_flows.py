@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from detectors.flow import Flow
-from middleware.event import Event
+from middleware.model.event import Event
 
 
 class Number(Event):

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.flow.operator import operators
-from middleware.change import Batch, Delta
-from middleware.event import END, IDENTITY, type_name
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, IDENTITY, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Policies
-from middleware.pubsub.barrier import Barrier
 from middleware.runtime.engine import run
 from middleware.testing.flows import sequential
 from middleware.testing.operators import history

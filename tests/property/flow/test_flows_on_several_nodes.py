@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.flow.operator import operators
-from middleware.change import Batch, Delta
-from middleware.clock import MILLISECOND
-from middleware.event import END, type_name
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, type_name
+from middleware.model.time import MILLISECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import FixedSlack
 from middleware.ordering.unit import Policies
-from middleware.pubsub.barrier import Barrier
 from middleware.testing.flows import sequential
-from middleware.testing.mesh import Mesh, Sink
+from middleware.testing.simulation.mesh import Mesh, Sink
 from tests.property.flow.random_flows import INPUT, flows
 
 OPTIMISTIC = Policies(alpha=0.0)

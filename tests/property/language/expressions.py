@@ -23,7 +23,7 @@ from detectors.language.tree import (
     literal,
 )
 from detectors.language.types import Type
-from middleware.event import Event
+from middleware.model.event import Event
 
 
 class T(Event):

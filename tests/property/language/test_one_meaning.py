@@ -13,9 +13,9 @@ from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
 from detectors.sequence.parser import parse
 from middleware import native
-from middleware.change import Delta
-from middleware.event import END
-from middleware.operator import Origin
+from middleware.model.change import Delta
+from middleware.model.event import END
+from middleware.model.operator import Origin
 from tests.property.language.expressions import TYPES, Drawn, T, rows
 from tests.property.language.meaning import Meaning
 

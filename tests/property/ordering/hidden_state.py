@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from middleware.detector import Detector
-from middleware.event import Event
+from middleware.model.detector import Detector
+from middleware.model.event import Event
 
 
 class Step(Event):

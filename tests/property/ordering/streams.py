@@ -4,8 +4,8 @@ from collections import deque
 
 from hypothesis import strategies as st
 
-from middleware.detector import Detector
-from middleware.event import Event
+from middleware.model.detector import Detector
+from middleware.model.event import Event
 
 
 class Reading(Event):

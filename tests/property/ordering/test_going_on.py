@@ -5,15 +5,15 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from detectors.worlds import an_application
-from middleware.change import Batch, Delta
-from middleware.durability.frozen import decode_state, encode_state
-from middleware.event import END, NEVER, ORDER, TS, EventTypes, type_name
+from detectors.simulated import an_application
+from middleware.durability.encoding import decode_state, encode_state
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, NEVER, ORDER, TS, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.oracle import derived
-from middleware.testing.worlds.applications import Probe, Reading, a_stream
-from middleware.testing.worlds.policies import a_policy
-from middleware.testing.worlds.watch import Watch
+from middleware.testing.simulation.applications import Probe, Reading, a_stream
+from middleware.testing.simulation.policies import a_policy
+from middleware.testing.simulation.watch import Watch
 
 
 def in_batches(rng, events):

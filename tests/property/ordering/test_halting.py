@@ -7,12 +7,12 @@ import pytest
 
 from detectors.window import COUNT, Hopping, Monoid, Session, Tumbling, Windows
 from middleware import Detector, Event
-from middleware.change import Batch, Delta
-from middleware.event import END, IDENTITY, ORDER, type_name
-from middleware.operator import Operation, Operator
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, IDENTITY, ORDER, type_name
+from middleware.model.operator import Operation, Operator
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Policies
-from middleware.pubsub.barrier import Barrier
 
 
 class Reading(Event):

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.durability.frozen import decode_state, encode_state
-from middleware.errors import DetectorError
-from middleware.event import END, EventTypes
+from middleware.durability.encoding import decode_state, encode_state
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError
+from middleware.model.event import END, EventTypes
 from middleware.ordering import lanes
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies, Unit

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.event import END, IDENTITY, NEVER, ORDER, Event
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
+from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies, Unit
 from middleware.runtime.engine import run

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.change import Batch, Delta
-from middleware.clock import MILLISECOND, SECOND
-from middleware.detector import Detector
-from middleware.event import type_name
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.event import type_name
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import MOST, Horizon, MaxSlack, QuantileSlack
 from middleware.ordering.robust import RobustSlack

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from middleware.change import Batch, Delta
-from middleware.event import type_name
+from middleware.model.change import Batch, Delta
+from middleware.model.event import type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.retraction import Retraction

@@ -4,12 +4,12 @@ from itertools import permutations
 
 import pytest
 
-from middleware.change import Batch, Delta
-from middleware.detector import Detector
-from middleware.event import END, Event
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, Event
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies, Unit
-from middleware.pubsub.barrier import Barrier
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.change import Delta
-from middleware.event import END, IDENTITY, NEVER, ORDER
+from middleware.model.change import Delta
+from middleware.model.event import END, IDENTITY, NEVER, ORDER
 from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit

@@ -9,10 +9,10 @@ from collections import Counter
 
 import pytest
 
-from middleware.change import Delta
-from middleware.derivation import Derivation
-from middleware.detector import Detector, fresh, key_function
-from middleware.event import END, IDENTITY, NEVER, ORDER, Event, Order
+from middleware.model.change import Delta
+from middleware.model.detector import Detector, fresh, key_function
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
+from middleware.model.identity import Derivation
 from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.retraction import Retraction

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise, product
 from random import Random
 from typing import Any
 
-from middleware.event import Event
+from middleware.model.event import Event
 from middleware.testing.sequences import Part, Pattern, Rule
 
 

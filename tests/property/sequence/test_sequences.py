@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
-from middleware.event import IDENTITY, Event
-from middleware.operator import Origin
+from middleware.model.event import IDENTITY, Event
+from middleware.model.operator import Origin
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run

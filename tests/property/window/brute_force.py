@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from detectors.window import Counted, Hopping, Landmark, Session, Sliding
-from middleware.event import ORDER
+from middleware.model.event import ORDER
 
 Found = tuple[Any, int, int, tuple[Any, ...]]
 """Key, start, end, and the events of a window, in order."""

@@ -10,7 +10,7 @@ from detectors import splicing
 from detectors.cql.timeline import Timeline
 from detectors.window import CONCAT, SUM
 from detectors.window.content import Content, Entry, Runs
-from middleware.event import ORDER, Event
+from middleware.model.event import ORDER, Event
 
 TIMES = st.lists(st.integers(0, 60), max_size=12)
 STEPS = st.lists(st.tuples(st.booleans(), TIMES, st.floats(0, 1)), max_size=8)

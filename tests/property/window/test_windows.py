@@ -28,7 +28,7 @@ from detectors.window import (
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
 from middleware import Event, native
-from middleware.event import NEVER
+from middleware.model.event import NEVER
 from middleware.testing.operators import history, in_order, play
 from tests.property.window.brute_force import brute_force
 

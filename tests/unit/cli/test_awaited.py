@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from middleware.broker.watermarks.waiting import NodeStatus, OriginStatus, StreamStatus
 from middleware.cli.awaited import awaited
-from middleware.pubsub.waiting import NodeStatus, OriginStatus, StreamStatus
 
 _SOMEONE = StreamStatus(None, [OriginStatus("publisher", "p", None)])
 _NOBODY = StreamStatus(None, [])

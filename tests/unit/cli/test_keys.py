@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
-from middleware.runtime.keys import load_allowed, load_keys
+from middleware.runtime.transport.keys import load_allowed, load_keys
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from middleware.cli.left_out import kept_ledgers, lateness, left_out
-from middleware.event import Event
+from middleware.model.event import Event
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.records import Late
 from middleware.ordering.unit import Policies
-from middleware.runtime.ledger import Ledger
+from middleware.runtime.storage.late_ledger import Ledger
 
 SECOND = 1_000_000_000
 

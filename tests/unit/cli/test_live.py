@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from middleware.cli.live import Progress, shown, step
-from middleware.event import Event
-from middleware.runtime.collector import Shown
+from middleware.model.event import Event
+from middleware.runtime.clients.collector import Shown
 
 
 class Found(Event):

@@ -17,11 +17,11 @@ from middleware.cli import main
 from middleware.cli.command import Entry
 from middleware.cli.main import application, load
 from middleware.cli.output import ExitCode, exit_code
-from middleware.errors import LateEventError, ScenarioError, WireError
+from middleware.model.errors import LateEventError, ScenarioError, WireError
 
 COMMAND_MODULE = """
     import typer
-    from middleware.errors import LateEventError, ScenarioError
+    from middleware.model.errors import LateEventError, ScenarioError
 
     app = typer.Typer()
 

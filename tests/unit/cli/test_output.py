@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from middleware.cli.output import console, print_error, results_alone, write_json
-from middleware.errors import ScenarioError, SlacklineError
+from middleware.model.errors import ScenarioError, SlacklineError
 
 DATA = {"events": 3, "latency_ms": {"mean": 1.5, "p99": float("nan")}}
 READ_BACK = {"events": 3, "latency_ms": {"mean": 1.5, "p99": None}}

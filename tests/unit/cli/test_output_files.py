@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from middleware.cli.output import console
-from middleware.errors import SlacklineError
+from middleware.model.errors import SlacklineError
 
 
 @pytest.mark.parametrize(

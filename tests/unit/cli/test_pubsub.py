@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from middleware.change import Advance, Insert
 from middleware.cli.pubsub import _check_known, _events, described, event_types
-from middleware.errors import EventError, ScenarioError
-from middleware.event import Event, EventTypes
-from middleware.pubsub.codec import LARGEST_BLOCK
+from middleware.link.codec import LARGEST_BLOCK
+from middleware.model.change import Advance, Insert
+from middleware.model.errors import EventError, ScenarioError
+from middleware.model.event import Event, EventTypes
 
 
 class Odd(Event):

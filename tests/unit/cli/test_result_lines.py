@@ -9,7 +9,7 @@ import pytest
 
 from middleware.cli.pubsub import event_of
 from middleware.cli.results import write_results
-from middleware.event import Event
+from middleware.model.event import Event
 
 
 class Found(Event):

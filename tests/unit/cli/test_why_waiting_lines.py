@@ -2,8 +2,8 @@
 
 import pytest
 
+from middleware.broker.watermarks.waiting import NodeStatus, StreamStatus, UnitStatus
 from middleware.cli.why_waiting import Mesh
-from middleware.pubsub.waiting import NodeStatus, StreamStatus, UnitStatus
 
 
 @pytest.mark.parametrize(

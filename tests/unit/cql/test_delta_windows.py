@@ -5,8 +5,8 @@ import random
 import pytest
 
 from detectors.cql import compile_cql
-from middleware.change import Delta
-from middleware.event import END
+from middleware.model.change import Delta
+from middleware.model.event import END
 
 
 def measured(values, arrival, together=1):

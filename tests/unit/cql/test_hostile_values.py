@@ -10,9 +10,9 @@ from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.windowed import WindowedOperation
 from detectors.language.types import Type
 from middleware import native
-from middleware.change import Delta
-from middleware.errors import last_line
-from middleware.event import END
+from middleware.model.change import Delta
+from middleware.model.errors import last_line
+from middleware.model.event import END
 from tests.unit.cql.test_queries import value
 
 INF, NAN = math.inf, math.nan

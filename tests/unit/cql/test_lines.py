@@ -6,8 +6,8 @@ import pytest
 
 from detectors.cql import compile_cql
 from detectors.cql.shell.lines import LineReader
-from middleware.clock import SECOND
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
+from middleware.model.time import SECOND
 
 
 def reader(schema, delimiter=",", clock=None):

@@ -12,7 +12,7 @@ from detectors.cql import compile_cql
 from detectors.language.errors import QueryError
 from detectors.language.patterns import LONGEST, PatternError, like, matches_like, matches_regex, regex
 from detectors.sequence import SequenceQuery
-from middleware.event import Event
+from middleware.model.event import Event
 from middleware.runtime.engine import run
 
 

@@ -11,9 +11,9 @@ from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.parser import parse_statements
 from detectors.language import Attributes, Code, Frame, Kind, Type, analyse, parse_expression
 from detectors.language.types import CONVERTIBLE
-from middleware.change import Delta
-from middleware.clock import SECOND
-from middleware.event import END, ORDER
+from middleware.model.change import Delta
+from middleware.model.event import END, ORDER
+from middleware.model.time import SECOND
 from middleware.runtime.engine import run
 
 TICK = "CREATE STREAM Tick (symbol String, price Double, quantity Int, c Char, day Datetime);"

@@ -3,8 +3,8 @@
 import pytest
 
 from detectors.cql import QueryError, Script, compile_cql
-from middleware.change import Delta
-from middleware.event import Event
+from middleware.model.change import Delta
+from middleware.model.event import Event
 
 TICK = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int, at Long, flag Boolean, day Datetime, c Char);"
 OTHER = "CREATE STREAM Quote (symbol String, price Double);"

@@ -6,20 +6,20 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.durability.core import Doings
-from middleware.event import Event, EventTypes
+from middleware.broker.durable import LastingBroker
+from middleware.broker.log import Journal
+from middleware.durability.durable_node import Doings
+from middleware.link.codec import BlockHead, Changes, Interest, decode_payload, encode, encode_delta
+from middleware.link.frames import decode_frame
+from middleware.link.link import Link
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
-from middleware.pubsub.codec import BlockHead, Changes, Interest, decode_payload, encode, encode_delta
-from middleware.pubsub.journal import Journal
-from middleware.pubsub.lasting import LastingBroker
-from middleware.pubsub.link import Link
-from middleware.pubsub.wire import decode_frame
 from middleware.runtime.keeper import Keeper
-from middleware.runtime.store import Retention, Store
+from middleware.runtime.storage.store import Retention, Store
 
 POLICIES = Policies(alpha=0.0, horizon=Horizon(1, 3))
 

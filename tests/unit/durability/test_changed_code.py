@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from lives import Life
 
-from middleware.detector import Detector, fields_of
+from middleware.broker.log import Made, Record, Taken
 from middleware.durability.checkpoint import Stored
-from middleware.durability.core import Write
-from middleware.errors import DetectorError, StateError
-from middleware.event import Event, EventType, EventTypes
-from middleware.pubsub.codec import BlockHead, Changes, Drops, EventCodec, encode
-from middleware.pubsub.journal import Made, Record, Taken
-from middleware.runtime.store import Retention, Store
+from middleware.durability.durable_node import Write
+from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, encode
+from middleware.model.detector import Detector, fields_of
+from middleware.model.errors import DetectorError, StateError
+from middleware.model.event import Event, EventType, EventTypes
+from middleware.runtime.storage.store import Retention, Store
 
 
 class Sum(Event):

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from middleware.durability.checkpoint import Begun, Piece, Stored
-from middleware.durability.frozen import decode_state, encode_state, uncollected
-from middleware.errors import StateError
-from middleware.event import Event, EventTypes
-from middleware.later import Later
+from middleware.durability.encoding import decode_state, encode_state, uncollected
+from middleware.model.errors import StateError
+from middleware.model.event import Event, EventTypes
+from middleware.model.later import Later
 
 
 class Hit(Event):

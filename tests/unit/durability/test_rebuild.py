@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from test_upgrade import TYPES, Sum, Sums, SumsInCents, Tick
 
-from middleware.change import Delta
-from middleware.durability.core import Core
-from middleware.errors import DetectorError
-from middleware.event import Event
+from middleware.broker.durable import LastingBroker
+from middleware.broker.log import Journal, Made
+from middleware.durability.durable_node import Core
+from middleware.link.codec import Changes, EventCodec, Interest, encode, encode_delta
+from middleware.link.frames import decode_frame
+from middleware.link.link import Link
+from middleware.model.change import Delta
+from middleware.model.errors import DetectorError
+from middleware.model.event import Event
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
-from middleware.pubsub.codec import Changes, EventCodec, Interest, encode, encode_delta
-from middleware.pubsub.journal import Journal, Made
-from middleware.pubsub.lasting import LastingBroker
-from middleware.pubsub.link import Link
-from middleware.pubsub.wire import decode_frame
 from middleware.runtime.keeper import Keeper
-from middleware.runtime.store import Store
+from middleware.runtime.storage.store import Store
 
 
 class Doubled(SumsInCents):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from middleware.change import Batch, Delta
-from middleware.detector import Detector
-from middleware.durability.frozen import decode_state, encode_state
-from middleware.errors import DetectorError
-from middleware.event import Event, EventTypes
-from middleware.operator import Operation, Operator
+from middleware.durability.encoding import decode_state, encode_state
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError
+from middleware.model.event import Event, EventTypes
+from middleware.model.operator import Operation, Operator
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Policies
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from middleware import Detector, Event
+from middleware.broker.effects import BrokerStatistics
 from middleware.evaluation.feeder import Fed
 from middleware.evaluation.modes import Mode
 from middleware.evaluation.runs import Replay
-from middleware.event import IDENTITY
+from middleware.model.event import IDENTITY
 from middleware.ordering.records import UnitStatistics
-from middleware.pubsub.effects import BrokerStatistics
 from middleware.runtime.report import Adaptation, NodeReport
 from middleware.runtime.scenario import Plan, Scenario
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from middleware.errors import RunError
 from middleware.evaluation.feeder import Feeder
+from middleware.model.errors import RunError
 
 
 def test_a_feed_that_fails_says_why(tmp_path):

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from evaluation_samples import scenario
 
-from middleware.errors import ScenarioError
 from middleware.evaluation.modes import BUFFERING, FULL, MODES, NODE, QUICK, Mode, in_mode
+from middleware.model.errors import ScenarioError
 from middleware.runtime.scenario import changed_plan, load_scenario
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from detectors.soccer.hierarchy import soccer
-from detectors.soccer.match import events, truth
-from detectors.soccer.scores import Accuracy
 from middleware.testing.oracle import oracle
 from scenarios.soccer import scoring
+from scenarios.soccer.match import events, truth
+from scenarios.soccer.scores import Accuracy
 
 
 def test_matches_count_as_one():

@@ -6,14 +6,14 @@ from evaluation_samples import scenario
 from msgspec.structs import replace
 
 from detectors.soccer.hierarchy import soccer
-from detectors.soccer.match import events
-from middleware.detector import fresh, key_function
 from middleware.evaluation.modes import UNKEYED
 from middleware.evaluation.runs import counted
 from middleware.evaluation.unkeyed import unkeyed
-from middleware.event import ORDER, Event
+from middleware.model.detector import fresh, key_function
+from middleware.model.event import ORDER, Event
 from middleware.runtime.scenario import load_scenario
 from middleware.testing.oracle import oracle
+from scenarios.soccer.match import events
 
 
 def contents(results: list[Event]) -> list[Event]:

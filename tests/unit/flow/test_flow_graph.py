@@ -13,9 +13,9 @@ from detectors.flow.items import same
 from detectors.flow.operator import operators
 from detectors.flow.plan import stages
 from detectors.flow.sharding import part_of
-from middleware.change import Delta
-from middleware.errors import DetectorError
-from middleware.event import END, Event, type_name
+from middleware.model.change import Delta
+from middleware.model.errors import DetectorError
+from middleware.model.event import END, Event, type_name
 from middleware.runtime.engine import run
 from middleware.testing.flows import check_flow
 

@@ -4,8 +4,8 @@ import pytest
 
 from detectors.flow import Flow
 from detectors.flow.operator import operators
-from middleware.change import Delta
-from middleware.event import Event
+from middleware.model.change import Delta
+from middleware.model.event import Event
 
 
 class Number(Event):

@@ -4,8 +4,8 @@ import pytest
 
 from detectors.flow import Flow
 from detectors.flow.sharding import part_of
-from middleware.change import Delta
-from middleware.event import Event, type_name
+from middleware.model.change import Delta
+from middleware.model.event import Event, type_name
 
 
 class Number(Event):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from detectors.flow import Flow
-from middleware.event import Event
+from middleware.model.event import Event
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.change import Batch, Delta
+from middleware.model.change import Batch, Delta
 from middleware.runtime.engine import run
 from scenarios.search.index import Page, Posted, search, words_of
 from scenarios.search.lookup import LiveIndex

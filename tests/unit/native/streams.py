@@ -3,9 +3,9 @@
 import random
 from collections.abc import Iterator
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.event import IDENTITY, NEVER
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import IDENTITY, NEVER
 from tests.property.ordering.streams import Beat, Brittle, Filter, Fold, KeyedWindows, Mode, Reading
 
 

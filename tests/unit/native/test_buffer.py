@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.event import NEVER, ORDER
+from middleware.model.event import NEVER, ORDER
 from middleware.ordering import buffer as plain
 from tests.property.ordering.streams import Reading
 

@@ -10,9 +10,9 @@ import weakref
 import pytest
 
 from middleware import native
-from middleware.change import Delta
-from middleware.detector import Detector, key_function
-from middleware.event import END
+from middleware.model.change import Delta
+from middleware.model.detector import Detector, key_function
+from middleware.model.event import END
 from middleware.ordering.lane import Settings
 from middleware.ordering.operation import Ready
 from middleware.ordering.retraction import Retraction

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.change import Delta
-from middleware.detector import key_function
-from middleware.event import END
+from middleware.model.change import Delta
+from middleware.model.detector import key_function
+from middleware.model.event import END
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.lane import Settings
 from middleware.ordering.lanes import KeyedLanes

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from middleware.event import ORDER, Event
+from middleware.model.event import ORDER, Event
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 
 

@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.event import END, Event
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, Event
 from middleware.ordering.costs import Costs, RetractionChoice, Step
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit

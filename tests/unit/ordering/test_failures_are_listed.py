@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from detectors.window import SUM, Tumbling, Windows
-from middleware.change import Delta
-from middleware.clock import SECOND
-from middleware.detector import Detector
-from middleware.event import Event
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import Event
+from middleware.model.time import SECOND
 from middleware.ordering import lanes
 from middleware.ordering.unit import Unit
 

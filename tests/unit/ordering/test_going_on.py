@@ -4,10 +4,10 @@ import copy
 
 import pytest
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.event import END, NEVER, Event
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, NEVER, Event
+from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.lanes import migrated_state
 from middleware.ordering.unit import Policies, Unit
 

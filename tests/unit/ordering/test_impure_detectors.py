@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.event import END, Event
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, Event
 from middleware.ordering import lanes
 from middleware.ordering.unit import Unit
 

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from middleware import native
-from middleware.detector import Detector, key_function
-from middleware.event import Event
+from middleware.model.detector import Detector, key_function
+from middleware.model.event import Event
 from middleware.ordering.lane import Settings
 from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import Ready

@@ -2,8 +2,8 @@ import pickle
 
 import pytest
 
-from middleware.clock import SECOND
-from middleware.event import NEVER, Event
+from middleware.model.event import NEVER, Event
+from middleware.model.time import SECOND
 from middleware.ordering.kslack import FixedSlack, Horizon, LocalClock, MaxSlack, QuantileSlack
 
 EVENTS = [Event(ts=number, id=number, source="a") for number in range(100)]

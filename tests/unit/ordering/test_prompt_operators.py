@@ -2,9 +2,9 @@
 
 import pytest
 
-from middleware.change import Delta
-from middleware.event import Event
-from middleware.operator import Operation, Operator
+from middleware.model.change import Delta
+from middleware.model.event import Event
+from middleware.model.operator import Operation, Operator
 from middleware.ordering.unit import Policies, Unit
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detectors.window import COUNT, Tumbling, Windows
-from middleware.change import Delta, Insert, Retract, Revise
-from middleware.detector import Detector
-from middleware.event import END, IDENTITY, Event, Identity
+from middleware.model.change import Delta, Insert, Retract, Revise
+from middleware.model.detector import Detector
+from middleware.model.event import END, IDENTITY, Event, Identity
 from middleware.ordering import lanes
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies, Unit

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from middleware.change import Delta
-from middleware.derivation import canonical
-from middleware.errors import DetectorError
-from middleware.event import END, Event
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.change import Delta
+from middleware.model.errors import DetectorError
+from middleware.model.event import END, Event
+from middleware.model.identity import canonical
+from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.unit import Policies, Unit
 
 

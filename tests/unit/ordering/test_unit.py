@@ -2,10 +2,10 @@
 
 import pytest
 
-from middleware.change import Delta
-from middleware.detector import Detector
-from middleware.errors import LateEventError
-from middleware.event import END, Event
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.errors import LateEventError
+from middleware.model.event import END, Event
 from middleware.ordering.kslack import Horizon
 from middleware.ordering.unit import Policies, Unit
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from middleware.broker.log import Record
 from middleware.durability.checkpoint import Begun, Piece, Stored, whole
-from middleware.durability.core import Write
-from middleware.durability.frozen import encode_state, written_head
-from middleware.event import EventTypes
-from middleware.pubsub.journal import Record
-from middleware.runtime.store import Store
+from middleware.durability.durable_node import Write
+from middleware.durability.encoding import encode_state, written_head
+from middleware.model.event import EventTypes
+from middleware.runtime.storage.store import Store
 
 TYPES = EventTypes()
 

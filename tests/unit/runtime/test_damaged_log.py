@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from middleware.durability.checkpoint import bodies
-from middleware.errors import StateError
-from middleware.runtime.store import Store
+from middleware.model.errors import StateError
+from middleware.runtime.storage.store import Store
 
 from .test_store import fill, record
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from detectors.window import COUNT, SUM, Tumbling, Windows
-from middleware.detector import Detector
-from middleware.errors import DetectorError, EventError, WindowError
-from middleware.event import Event
-from middleware.failures import DetectorFailedError
+from middleware.link.codec import encode
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError, EventError, WindowError
+from middleware.model.event import Event
 from middleware.ordering import lanes
 from middleware.ordering.unit import Policies
-from middleware.pubsub.codec import encode
 from middleware.runtime.engine import run
+from middleware.runtime.failures import DetectorFailedError
 
 
 class Tick(Event):

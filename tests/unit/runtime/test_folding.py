@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from middleware.runtime import folding
-from middleware.runtime.folding import Folding, fold
+from middleware.runtime.storage import folding
+from middleware.runtime.storage.folding import Folding, fold
 
 
 def opener(file: Path) -> Callable[[], sqlite3.Connection]:

@@ -17,17 +17,17 @@ import pytest
 from msgspec import json
 from typer.testing import CliRunner
 
+from middleware.broker.ingress.checks import Turned
 from middleware.cli.late import app
-from middleware.errors import LedgerError
-from middleware.event import Event
+from middleware.link.codec import encode
+from middleware.model.errors import LedgerError
+from middleware.model.event import Event
 from middleware.ordering.records import Late
 from middleware.ordering.retraction import Published
-from middleware.pubsub.codec import encode
-from middleware.pubsub.ingress import Turned
-from middleware.runtime import ledger as module
-from middleware.runtime import spill
-from middleware.runtime.ledger import FILE, SPILL, Ledger, Query, gone_from, read_entry, read_ledger, summary
-from middleware.runtime.spill import Spill
+from middleware.runtime.storage import late_ledger as module
+from middleware.runtime.storage import spill
+from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, Query, gone_from, read_entry, read_ledger, summary
+from middleware.runtime.storage.spill import Spill
 
 
 class Hit(Event):
@@ -130,9 +130,9 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     code = f"""
         import os, signal
         from pathlib import Path
-        from middleware.event import Event
+        from middleware.model.event import Event
         from middleware.ordering.records import Late
-        from middleware.runtime.ledger import Ledger
+        from middleware.runtime.storage.late_ledger import Ledger
 
         class Hit(Event):
             peak: float

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.errors import ScenarioError
+from middleware.model.errors import ScenarioError
 from middleware.runtime.scenario import check_addresses, load_scenario, state_folder
 
 GOOD = """
@@ -25,7 +25,7 @@ detectors = ["*"]
 
 CODE = """
 from middleware import Detector, Event
-from middleware.operator import Operator
+from middleware.model.operator import Operator
 
 class Reading(Event):
     value: float

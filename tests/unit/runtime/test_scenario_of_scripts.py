@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from middleware.errors import ScenarioError
+from middleware.model.errors import ScenarioError
 from middleware.runtime.scenario import load_scenario
-from middleware.spark.prepared import prepared_trace
+from middleware.spark.prepare.prepared import prepared_trace
 
 NODES = """
 name = "market"
@@ -21,7 +21,7 @@ detectors = ["*"]
 CODE = """
 from detectors.cql import compile_cql
 from detectors.flow import Flow
-from middleware.event import Event
+from middleware.model.event import Event
 
 class Tick(Event):
     price: float

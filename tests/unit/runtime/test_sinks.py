@@ -16,11 +16,11 @@ from typing import ClassVar
 
 import pytest
 
-from middleware.errors import SinkError
-from middleware.event import ORDER, Event
-from middleware.runtime import sinks
-from middleware.runtime.http_sink import LARGEST_BODY
-from middleware.runtime.sinks import FileSink, HttpSink, SqliteSink, as_record
+from middleware.model.errors import SinkError
+from middleware.model.event import ORDER, Event
+from middleware.runtime.sinks import sink as sinks
+from middleware.runtime.sinks.http import LARGEST_BODY
+from middleware.runtime.sinks.sink import FileSink, HttpSink, SqliteSink, as_record
 
 
 class Goal(Event, frozen=True):

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.durability.checkpoint import AtOnce, Begun, Bytes, Stored
-from middleware.durability.frozen import encode_state
-from middleware.event import EventTypes
+from middleware.durability.encoding import encode_state
+from middleware.model.event import EventTypes
 from middleware.runtime.slices import Slices
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from middleware.broker.log import Made, Record
 from middleware.durability.checkpoint import Piece, bodies, whole
-from middleware.durability.core import Write
-from middleware.errors import StateError
-from middleware.pubsub.codec import BlockHead
-from middleware.pubsub.journal import Made, Record
-from middleware.runtime import checkpoints as rows
-from middleware.runtime import store as stores
-from middleware.runtime.store import Retention, Store
+from middleware.durability.durable_node import Write
+from middleware.link.codec import BlockHead
+from middleware.model.errors import StateError
+from middleware.runtime.storage import checkpoints as rows
+from middleware.runtime.storage import store as stores
+from middleware.runtime.storage.store import Retention, Store
 
 
 def record(number: int, blocks: int = 2, size: int = 10) -> Record:

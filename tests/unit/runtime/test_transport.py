@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from middleware.errors import NetworkError
-from middleware.runtime.zeromq import check_address
+from middleware.model.errors import NetworkError
+from middleware.runtime.transport.zeromq import check_address
 
 WRONG = {
     "port in use": ("NetworkError", "Node('n', taken)", "cannot bind tcp://127.0.0.1:"),
@@ -29,9 +29,9 @@ WRONG = {
 PROGRAM = """
     import sys, zmq
     from pathlib import Path
-    from middleware.errors import SlacklineError
+    from middleware.model.errors import SlacklineError
     from middleware.runtime.clients import Publisher, Subscriber
-    from middleware.runtime.keys import Allowed, Keys, new_keys
+    from middleware.runtime.transport.keys import Allowed, Keys, new_keys
     from middleware.runtime.node import Node
 
     me, *others = (new_keys(name, Path(sys.argv[1], name)) for name in ("me", "a", "b"))

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.log import Record
 from middleware.durability.checkpoint import Piece, whole
-from middleware.durability.core import Write
-from middleware.errors import StateError
-from middleware.pubsub.ingress import Turned
-from middleware.pubsub.journal import Record
-from middleware.runtime import trust
-from middleware.runtime.ledger import FILE, SPILL, Ledger
-from middleware.runtime.sinks import FileSink, SqliteSink
-from middleware.runtime.store import Store
+from middleware.durability.durable_node import Write
+from middleware.model.errors import StateError
+from middleware.runtime.sinks.sink import FileSink, SqliteSink
+from middleware.runtime.storage import trust
+from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger
+from middleware.runtime.storage.store import Store
 
 
 @pytest.fixture(autouse=True, params=[0o000, 0o022, 0o002])

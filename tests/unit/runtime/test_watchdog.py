@@ -5,14 +5,14 @@ import threading
 import pytest
 import structlog
 
-from middleware.change import Batch, Delta
-from middleware.clock import SECOND
-from middleware.detector import Detector
-from middleware.event import Event, EventTypes
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.event import Event, EventTypes
+from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.unit import Policies
+from middleware.runtime.clients.publisher import Publisher
 from middleware.runtime.node import Node
-from middleware.runtime.publisher import Publisher
 from middleware.runtime.report import Reporter
 from middleware.runtime.watchdog import HANGS, LONG, Watchdog
 

@@ -31,7 +31,7 @@ ARRIVALS = {  # arrival, ts, id, and the fields
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Tag 7 is stolen; 8 was paid for, as is known too late; 9 left by the staff's gate."""
-    from middleware.spark.describe import describe
+    from middleware.spark.prepare.describe import describe
     from middleware.spark.traces import DESCRIPTION, Trace, type_folder
 
     folder = tmp_path / "trace"

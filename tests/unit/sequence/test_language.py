@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from detectors.sequence import QueryError, SequenceQuery, call, one, same, seq, some
 from detectors.sequence.parser import parse
-from middleware.event import Event
+from middleware.model.event import Event
 from tests.property.sequence.queries import TYPES, query
 
 

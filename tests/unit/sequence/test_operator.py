@@ -10,10 +10,10 @@ import pytest
 from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
 from middleware import native
-from middleware.change import Delta
-from middleware.errors import DetectorError
-from middleware.event import END, Event
-from middleware.operator import Origin
+from middleware.model.change import Delta
+from middleware.model.errors import DetectorError
+from middleware.model.event import END, Event
+from middleware.model.operator import Origin
 from tests.property.sequence.queries import TYPES, events, query
 
 

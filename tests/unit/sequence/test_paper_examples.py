@@ -10,9 +10,9 @@ from slackline_benchmarks.sequence_study import Algorithm, Reading, Scan
 from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
 from middleware import native
-from middleware.change import Delta
-from middleware.event import END, Event
-from middleware.operator import Origin
+from middleware.model.change import Delta
+from middleware.model.event import END, Event
+from middleware.model.operator import Origin
 
 
 class A(Event):

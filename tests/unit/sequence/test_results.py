@@ -12,9 +12,9 @@ from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceOperation
 from detectors.sequence.whynot import why_not
 from middleware import native
-from middleware.change import Delta
-from middleware.event import END, Event
-from middleware.operator import Origin
+from middleware.model.change import Delta
+from middleware.model.event import END, Event
+from middleware.model.operator import Origin
 from middleware.runtime.engine import run
 
 STRATEGIES = ("skip-till-any-match", "skip-till-next-match", "strict-contiguity")

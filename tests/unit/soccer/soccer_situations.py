@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from detectors.soccer.events import BallHit, BallMotion, PlayerHitsBall, PlayerMotion, Position
 from detectors.soccer.hierarchy import soccer
-from detectors.soccer.match import position_batches
-from middleware.clock import MILLISECOND, SECOND
-from middleware.event import Event
+from middleware.model.event import Event
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.testing.oracle import oracle
+from scenarios.soccer.match import position_batches
 
 BALL = 142
 

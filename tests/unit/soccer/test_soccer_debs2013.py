@@ -8,7 +8,7 @@ import pytest
 
 from detectors.soccer.events import Kick, PlayerHitsBall, Position
 from detectors.soccer.hierarchy import soccer
-from middleware.event import Event
+from middleware.model.event import Event
 from middleware.testing.oracle import oracle
 
 DATA = Path(os.environ.get("SLACKLINE_DATA", "/nonexistent")) / "debs2013"

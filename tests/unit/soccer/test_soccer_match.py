@@ -8,11 +8,11 @@ import pytest
 from soccer_situations import BALL
 
 from detectors.soccer.events import Position
-from detectors.soccer.match import Happening, events, position_batches, positions, truth
-from detectors.soccer.match.physics import STEP, Ball, Body
-from detectors.soccer.match.play import TICK, Match
 from detectors.soccer.setup import setup_of
-from middleware.event import ORDER
+from middleware.model.event import ORDER
+from scenarios.soccer.match import Happening, events, position_batches, positions, truth
+from scenarios.soccer.match.physics import STEP, Ball, Body
+from scenarios.soccer.match.play import TICK, Match
 
 SEED = 16
 SECONDS = 10

@@ -10,13 +10,13 @@ from soccer_situations import ms, recording
 
 from detectors.soccer.events import BlockedShot, Position
 from detectors.soccer.hierarchy import soccer
-from detectors.soccer.match import Happening, truth
-from detectors.soccer.scores import generated, score
-from middleware.derivation import Derivation, levels
-from middleware.detector import fresh, key_function
-from middleware.event import ORDER, Event, type_name
-from middleware.state import same_state
+from middleware.model.detector import fresh, key_function
+from middleware.model.event import ORDER, Event, type_name
+from middleware.model.identity import Derivation, levels
+from middleware.model.state import same_state
 from middleware.testing.oracle import in_order, oracle
+from scenarios.soccer.match import Happening, truth
+from scenarios.soccer.scores import generated, score
 
 SEED = 16
 SECONDS = 60

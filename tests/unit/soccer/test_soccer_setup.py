@@ -6,8 +6,8 @@ from soccer_situations import run
 from detectors.soccer.ball import BallHits
 from detectors.soccer.hierarchy import soccer
 from detectors.soccer.setup import SETUPS, setup_of
-from middleware.derivation import levels
-from middleware.errors import ScenarioError
+from middleware.model.errors import ScenarioError
+from middleware.model.identity import levels
 
 TABLE = {
     "name": "back yard",

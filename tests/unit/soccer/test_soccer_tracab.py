@@ -11,11 +11,11 @@ import pytest
 
 from detectors.soccer.events import Position
 from detectors.soccer.hierarchy import soccer
-from detectors.soccer.scores import labelled
-from detectors.soccer.tracab import FRAME, LabelledPass, passes, positions
-from middleware.errors import TraceError
-from middleware.event import IDENTITY, ORDER
+from middleware.model.errors import TraceError
+from middleware.model.event import IDENTITY, ORDER
 from middleware.testing.oracle import oracle
+from scenarios.soccer.scores import labelled
+from scenarios.soccer.tracab import FRAME, LabelledPass, passes, positions
 
 FOLDER = Path(os.environ.get("SLACKLINE_DATA", "/nonexistent")) / "tracab"
 REAL = FOLDER if (FOLDER / "tracking.parquet").exists() else None

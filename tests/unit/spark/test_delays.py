@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from middleware.errors import TraceError
-from middleware.spark.delays import Constant, Delays, Duration, Lognormal, Uniform, parse_delays, parse_model
+from middleware.model.errors import TraceError
+from middleware.spark.prepare.delays import Constant, Delays, Duration, Lognormal, Uniform, parse_delays, parse_model
 
 MS = 1_000_000
 TEXTS = [

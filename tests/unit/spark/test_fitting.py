@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from middleware.errors import TraceError
-from middleware.event import Event, EventTypes
-from middleware.spark.fitting import check_fit, check_mapping
+from middleware.model.errors import TraceError
+from middleware.model.event import Event, EventTypes
+from middleware.spark.prepare.fitting import check_fit, check_mapping
 from tests.unit.spark.test_traces import Ping, Pong, finish, write
 
 

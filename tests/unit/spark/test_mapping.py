@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers.mapping import load_mapping, mapped_recording
 from tests.unit.spark.test_readers import rows_of
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers import open_recording
 from middleware.spark.readers.moments import check_times
 

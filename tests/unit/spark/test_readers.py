@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers import READERS, debs2013, open_recording, tsch
 from middleware.spark.readers.recording import Recording
 
@@ -131,4 +131,4 @@ def test_one_way_of_reading_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no generator"):
         open_recording([], generate="middleware.nowhere:b")
     with pytest.raises(TraceError, match="more than 0 seconds"):
-        open_recording([], generate="middleware.clock:b", seconds=0)
+        open_recording([], generate="middleware.model.time:b", seconds=0)

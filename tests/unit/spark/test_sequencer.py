@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from middleware.errors import TraceError
-from middleware.pubsub.codec import BlockHead
-from middleware.spark.coordinator import AHEAD, Coordinator, Piece, Place
-from middleware.spark.sequencer import Sequencer
+from middleware.link.codec import BlockHead
+from middleware.model.errors import TraceError
+from middleware.spark.feed.coordinator import AHEAD, Coordinator, Piece, Place
+from middleware.spark.feed.sequencer import Sequencer
 
 relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 

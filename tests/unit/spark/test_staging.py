@@ -2,11 +2,11 @@
 
 import pytest
 
-from middleware.errors import QuantityError
-from middleware.quantities import format_duration, parse_duration
+from middleware.model.errors import QuantityError
+from middleware.model.quantities import format_duration, parse_duration
+from middleware.spark.prepare.staging import FIRST_BAD_LINES, ChunkReport, bad_lines
 from middleware.spark.readers.recording import Recording
 from middleware.spark.session import literal_path, reason
-from middleware.spark.staging import FIRST_BAD_LINES, ChunkReport, bad_lines
 
 
 def report(lines: int, bad: list[int]) -> ChunkReport:
@@ -45,12 +45,12 @@ def test_reason_finds_what_a_worker_raised() -> None:
 org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown: Traceback
   File "x.py", line 1, in y
     raise TraceError("a")
-middleware.errors.TraceError: the disk is full: do this
+middleware.model.errors.TraceError: the disk is full: do this
 
 \tat org.apache.spark.Foo"""
     assert reason(Exception(text)) == "the disk is full: do this"
     assert (
-        reason(Exception(text.replace("middleware.errors.TraceError", "ZeroDivisionError")))
+        reason(Exception(text.replace("middleware.model.errors.TraceError", "ZeroDivisionError")))
         == "ZeroDivisionError: the disk is full: do this"
     )
     assert reason(Exception("plain\nmore")) == "plain"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from middleware.errors import TraceError
+from middleware.model.errors import TraceError
 from middleware.spark.readers import text
 from middleware.spark.readers.text import TextReader, blocks, existing, parse_csv, salvage, splits
 

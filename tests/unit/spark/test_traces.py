@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from middleware.errors import TraceError
-from middleware.event import END, NEVER, Event, EventTypes
-from middleware.spark import groups
-from middleware.spark.describe import describe
-from middleware.spark.groups import slices
-from middleware.spark.rows import TypeRows, frames, identity_runs
+from middleware.model.errors import TraceError
+from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.spark.feed import groups
+from middleware.spark.feed.groups import slices
+from middleware.spark.feed.rows import TypeRows, frames, identity_runs
+from middleware.spark.prepare.describe import describe
 from middleware.spark.traces import DESCRIPTION, Trace, load_trace, read_trace, type_folder
 
 relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
@@ -172,7 +172,7 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
     reached = NEVER
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "SLICE_EVENTS", rows)
-        patch.setattr("middleware.spark.rows.FRAME_ROWS", max(1, rows // 2))
+        patch.setattr("middleware.spark.feed.rows.FRAME_ROWS", max(1, rows // 2))
         cuts = slices(folder, trace)
         assert (cuts[0], cuts[-1]) == (NEVER, END)
         assert cuts == sorted(set(cuts))

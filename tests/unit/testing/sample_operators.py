@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from middleware import Delta, Event
-from middleware.operator import Operation, Operator, Origin
+from middleware.model.operator import Operation, Operator, Origin
 
 
 class Reading(Event):

@@ -9,8 +9,8 @@ import pytest
 from msgspec import Meta
 
 from middleware import Detector, Event
-from middleware.errors import EventError
-from middleware.event import IDENTITY, ORDER
+from middleware.model.errors import EventError
+from middleware.model.event import IDENTITY, ORDER
 from middleware.testing.examples import draw_events, sequences
 
 

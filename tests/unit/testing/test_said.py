@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from middleware.change import Insert, Retract, Revise
-from middleware.testing.worlds.applications import Reading
-from middleware.testing.worlds.said import Claim, claim, sound, standing, with_changes
+from middleware.model.change import Insert, Retract, Revise
+from middleware.testing.simulation.applications import Reading
+from middleware.testing.simulation.said import Claim, claim, sound, standing, with_changes
 
 FIRST, SECOND = (Reading(1, value, ts=5, id=1, source="p") for value in (1, 2))
 SAID = [Insert(FIRST), Revise(SECOND, FIRST), Retract(SECOND)]

@@ -30,7 +30,7 @@ from detectors.window.monoids import BUILT_IN
 from detectors.window.naive import NaiveWindow
 from detectors.window.plain import PlainFiba
 from middleware import native
-from middleware.errors import WindowError
+from middleware.model.errors import WindowError
 
 CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
 every_class = pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

@@ -6,7 +6,7 @@ import pytest
 
 from detectors.window import COUNT, LAST, RANGE, SUM, Session, Tumbling, Windows
 from middleware import Delta, Event, native
-from middleware.event import END, IDENTITY
+from middleware.model.event import END, IDENTITY
 from middleware.runtime import engine
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from detectors.window import COUNT, MEAN, SUM, VARIANCE, Hopping, Session, Tumbling, Windows
 from middleware import Delta, Event, native
-from middleware.errors import WindowError
-from middleware.event import END
+from middleware.model.errors import WindowError
+from middleware.model.event import END
 
 pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 

@@ -10,7 +10,7 @@ import pytest
 
 from detectors.window import CONCAT, COUNT, MAX, Tumbling, Windows
 from middleware import Delta, Event, native
-from middleware.event import END
+from middleware.model.event import END
 
 
 class Colour(enum.Enum):

@@ -25,8 +25,8 @@ from detectors.window import (
     Windows,
 )
 from middleware import Delta, Event
-from middleware.errors import WindowError
-from middleware.event import END
+from middleware.model.errors import WindowError
+from middleware.model.event import END
 from middleware.runtime import engine
 from middleware.testing.operator_checks import check_operator
 

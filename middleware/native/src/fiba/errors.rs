@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 
-/// A `middleware.errors.WindowError`.
+/// A `middleware.model.errors.WindowError`.
 pub fn window_error(message: String) -> PyErr {
     Python::attach(|py| {
-        let error = py.import("middleware.errors").and_then(|errors| errors.getattr("WindowError")?.call1((message,)));
+        let error = py.import("middleware.model.errors").and_then(|errors| errors.getattr("WindowError")?.call1((message,)));
         error.map_or_else(|error| error, PyErr::from_value)
     })
 }

@@ -29,7 +29,7 @@ impl Keys {
         Ok(Self {
             show,
             fields: fields.iter().map(|field| PyString::intern(py, field).unbind()).collect(),
-            canonical: py.import("middleware.derivation")?.getattr("canonical")?.unbind(),
+            canonical: py.import("middleware.model.identity")?.getattr("canonical")?.unbind(),
             integers: HashMap::default(),
             others: PyDict::new(py).unbind(),
         })

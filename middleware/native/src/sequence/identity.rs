@@ -1,4 +1,4 @@
-//! The identity of a match: the hash of the identities of its events, as `middleware.operator.Origin.id` computes it.
+//! The identity of a match: the hash of the identities of its events, as `middleware.model.operator.Origin.id` computes it.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;

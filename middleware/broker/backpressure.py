@@ -1,0 +1,80 @@
+"""Back-pressure by type: who has no room, and which sources must therefore wait.
+
+A peer that leaves more than QUEUE_HIGH unread is slow until QUEUE_LOW. What it reads is *paused*: other nodes are told,
+and publishers of it that are attached here get no further credit. A reader that asked not to be waited for holds nobody
+up: it is served from the log where there is one, and let go where there is none. If the local detectors publish something
+paused, what they read is paused, too. So pressure runs along the types from a slow reader to the sources of what it reads,
+and stops nothing else. What is queued for a slow reader is bounded by QUEUE_HIGH and the credit of those sources; if they
+are at other nodes, by what they may send while the word travels there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from middleware.broker.peers import Peer
+from middleware.broker.routing import wanted
+
+QUEUE_HIGH = 1024 * 1024
+"""Bytes waiting for a peer's credit from which on it is slow."""
+
+QUEUE_LOW = QUEUE_HIGH // 2
+"""Bytes at which a slow peer is slow no more."""
+
+
+class Pressure:
+    """``paused``: patterns of the types that readers at this node have no room for."""
+
+    def __init__(self) -> None:
+        self.paused: frozenset[str] = frozenset()
+
+    def update(
+        self,
+        peers: Iterable[Peer],
+        subscriptions: Collection[str],
+        publications: Collection[str],
+        too_soon: bool,
+        position: int | None = None,
+    ) -> bool:
+        """Look at the queues, hold or release the publishers' credit. Whether ``paused`` has changed. O(peers).
+
+        ``too_soon``: nothing may be taken from publishers yet. ``position``: of this node's log, None if it keeps none.
+        """
+        peers = list(peers)
+        paused: frozenset[str] = frozenset()
+        told: frozenset[str] = frozenset()
+        for peer in peers:
+            queued = peer.link.queued_bytes
+            if peer.on_slow == "disconnect":
+                if queued > QUEUE_HIGH:
+                    _pass_by(peer, position)
+                peer.slow = False
+            else:
+                peer.slow = queued > (QUEUE_LOW if peer.slow else QUEUE_HIGH)
+            if peer.slow:
+                paused |= peer.patterns
+            told |= peer.paused
+        held = paused | told
+        if held and any(_overlap(held, name) for name in publications):
+            paused |= frozenset(subscriptions)
+            held |= paused
+        for peer in peers:
+            if peer.role == "publisher":
+                peer.link.held = too_soon or any(_overlap(held, name) for name in peer.offered)
+        changed, self.paused = paused != self.paused, paused
+        return changed
+
+
+def _pass_by(peer: Peer, position: int | None) -> None:
+    """A reader that is not to be waited for leaves too much unread: from here on it is served from the log, at its own pace."""
+    if position is None or not peer.begun_in_log:
+        peer.link.refuse(
+            f"too slow: more than {QUEUE_HIGH >> 20} MiB was left unread; its subscription holds nobody up, and this node "
+            "keeps no log to serve it from"
+        )
+    elif peer.behind is None:
+        peer.behind = position
+
+
+def _overlap(patterns: frozenset[str], name: str) -> bool:
+    return bool(patterns) and wanted(patterns, name)

@@ -1,0 +1,159 @@
+"""A broker whose books outlive its process: they are told to a checkpoint, and taken up from one and from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import xxhash
+
+from middleware.broker.broker import Broker
+from middleware.broker.effects import Closed
+from middleware.broker.ingress.receipts import tally
+from middleware.broker.log import Began, Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway, WentOn
+from middleware.broker.peers import Peer
+from middleware.broker.routing import wanted
+from middleware.link.codec import Interest
+from middleware.link.link import SILENCE
+from middleware.model.change import Batch
+from middleware.model.event import NEVER
+
+MOST_REMEMBERED = 10_000
+"""Readers of one life that are told apart from those who come for the first time."""
+
+
+class LastingBroker(Broker):
+    """A broker with a journal, which can go on where another life ended.
+
+    ``outrun``
+        who has shown in this life that the log lacks what it once had. One is believed: more would let a peer that lies do
+        harm to others again and again.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.outrun = ""
+        self._here_before: set[PeerKey] = set()
+        """Readers that have attached in this life."""
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of the books, at a step's end, as plain values."""
+        ingress = self._ingress
+        return {
+            "seen": ingress.seen.state(),
+            "changed": ingress.changed.state(),
+            "books": self._books.state(),
+            "copies": ingress.copies.since,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken; only a broker that was just made can."""
+        self._ingress.seen.restore(state["seen"])
+        self._ingress.changed.restore(state.get("changed", {}))
+        self._books.restore(state["books"])
+        if (since := state.get("copies")) is not None:
+            self._recall(since)
+
+    def _recall(self, position: int) -> None:
+        """Read the raw blocks behind a position of the log again, to know what came first. O(bytes)."""
+        assert self.journal is not None
+        last, copies = self.journal.position, self._ingress.copies
+        while position < last:
+            blocks, reached = self.journal.blocks_after(position)
+            for number, _, head, block in blocks:
+                if head.raw and number <= last:
+                    copies.at = number - 1
+                    copies.keep(head, block, head.runs)
+            if reached <= position:
+                return
+            position = reached
+
+    def replay(self, record: Record) -> Batch | None:
+        """Take a step again: the books as it left them, and the batch that the detectors were given, if they were."""
+        assert self.journal is not None
+        self._books.gather(self.journal.gathers and bool(self._dialled))
+        self._ingress.copies.at = record.first
+        for entry in record.entries:
+            if type(entry) is Taken:
+                self._take_again(entry)
+            elif type(entry) is Told and entry.peer[0] != "subscriber":
+                self._offered(entry.peer, entry.interest)
+            elif type(entry) is Left:
+                self._books.left(entry.peer)
+            elif type(entry) is TurnedAway:
+                for turned in entry.turned:
+                    self._ingress.refused(turned)
+            elif isinstance(entry, Began | WentOn):
+                self._reopening.again(entry)
+        self.journal.passed(record)
+        batch = None
+        if record.stepped:
+            taken = self._inbox.take(self._books.elsewhere, record.clock, (), self._reopening.due()) or Batch()
+            batch = Batch(taken.deltas, taken.progress, record.clock, ground=taken.ground)
+        for entry in record.entries:
+            if type(entry) is StoodIn:  # at the end of the step, as then
+                self._gate.again(entry)
+        tally(self._ingress, self.drops)
+        return batch
+
+    def _take_again(self, taken: Taken) -> None:
+        for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
+            reads = head.type in self.subscriptions
+            is_raw = taken.peer[0] == "publisher"
+            for admitted in self._ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
+                if reads:
+                    self._inbox.put(*admitted)
+        self._books.noted(taken.peer, taken.changes)
+
+    def resumed(self, progress: dict[str, int], reached: int = NEVER) -> None:
+        """All that was stored has been taken again, with these promises of the local detectors: await who was there.
+
+        ``reached``: up to where anything of theirs was final, or is stamped, that has ended.
+        """
+        self._books.promised_here(progress)
+        self._books.reached = max(reached, self._books.reached)
+        here = self._books.here
+        self._gate.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
+        for gone in [key for key in self._books.lasting if key[1] not in self._dialled]:
+            self._books.lasting.discard(gone)
+            self._leave(gone)
+            self._effects.closed.append(Closed("node", gone[1], "is not in the configuration any more", 0))
+        self._lost |= dict.fromkeys(self._books.lasting, self._now)
+        self._missing -= {name for _, name in self._books.lasting}
+        self._books.gather(bool(self._missing))
+        assert self.journal is not None
+        self.journal.began = self.journal.position
+        readers = {peer for peer, reader in self.journal.readers.items() if not reader.named}
+        for key in (self._books.origins() | readers) - self._books.lasting:
+            self._awaited[key] = self._now + SILENCE  # type: ignore[index]
+            if key[0] == "node":  # type: ignore[index]
+                self._lost[key] = self._now  # type: ignore[index]
+
+    def lost_log(self, common: int) -> None:
+        """What the log had behind position ``common`` is lost: it goes on under another identity, and readers get a gap.
+
+        The gap is in all that came in or was made here: of what was acknowledged to publishers something is gone.
+        """
+        assert self.journal is not None
+        self.drops["gap in the log"] += 1
+        self.journal.renewed(xxhash.xxh3_64_intdigest(b"%d %d" % (self.journal.line, self._epoch)) >> 3 | 1, common)
+        elsewhere = self._books.elsewhere
+        raw = {name for name in {*self._types, *self._books.raw_here()} if not elsewhere.is_derived(name)}
+        self._lack(("node", self.name), set(elsewhere.known), raw | self.publications)
+
+    def _met(self, peer: Peer, interest: Interest) -> bool:
+        assert self.journal is not None
+        promises = self._books.everywhere
+        final = max((promises.floor(name) for name in promises.known if wanted(peer.patterns, name)), default=NEVER)
+        is_first = peer.key not in self._here_before and len(self._here_before) < MOST_REMEMBERED
+        if is_first:
+            self._here_before.add(peer.key)
+        if not self.outrun and self.journal.is_outrun(peer.key, interest, final, is_first):
+            self.outrun = f"{peer.role} {peer.name}"
+            self.lost_log(self.journal.began)
+        return super()._met(peer, interest)
+
+    def wait_longer(self, now: int) -> None:
+        """This node cannot answer at the moment: those it awaits have as long as ever once it can."""
+        self._awaited = dict.fromkeys(self._awaited, now + SILENCE)
+        self._gate.sources.could_not_speak(now)

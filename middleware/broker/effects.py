@@ -1,0 +1,42 @@
+"""What a broker has its owner do, and what it says of itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.peers import Channel, PeerStatistics
+from middleware.link.frames import Parts, Role
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A peer is gone. ``lost``: frames that were meant for it and may not have arrived."""
+
+    role: Role
+    name: str
+    reason: str
+    lost: int
+
+
+class Effects(msgspec.Struct):
+    """What the owner of a broker is to do: send these messages, in this order; note who left, and keep what was turned away."""
+
+    sends: list[tuple[Channel, Parts]] = []
+    closed: list[Closed] = []
+    turned: list[Turned] = []
+
+
+class BrokerStatistics(msgspec.Struct):
+    """Counts since the start. ``drops``: events or frames by reason. ``left``: peers that went, by role and reason.
+
+    ``gaps``: intervals of raw identities kept. ``gathering``: nodes still waited for.
+    """
+
+    events_in: int
+    events_local: int
+    events_out: int
+    drops: dict[str, int]
+    gaps: int
+    peers: list[PeerStatistics]
+    left: dict[str, int]
+    gathering: list[str]

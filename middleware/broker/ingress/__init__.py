@@ -1,0 +1,1 @@
+"""Where publishers come in: what may be said, within which times, and what was said before."""

@@ -1,0 +1,81 @@
+"""Which raw events were revised or withdrawn by their publishers: so that a change that comes again changes nothing again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import xxhash
+
+from middleware.link.codec import encode
+from middleware.model.event import IDENTITY, Event, Identity
+
+_FEW = 1_024
+
+Version = int | None
+"""Digest of what an event is by now; None once it is withdrawn, which it stays."""
+
+Outcome = Literal["new", "again", "refused"]
+"""Of a change: it is to be made; it was made before; it rests on one that came at a wrong time, and was not made."""
+
+
+class ChangedEvents:
+    """The present versions of the events that were changed. An event that never was takes any first change.
+
+    A revision is taken if the event is what it says it was. One that comes again finds the event to be something else;
+    where it does not, because later revisions led back to its beginning, they come again behind it, to the same end.
+    Of a change that was refused, what rests on it is refused, too: the event is still what it was before.
+    Memory grows with the changed events of which changes could still be admitted.
+    """
+
+    __slots__ = ("_most", "_types")
+
+    def __init__(self) -> None:
+        self._types: dict[str, dict[Identity, tuple[int, Version, bool]]] = {}
+        self._most: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._types.values()))
+
+    def change(self, name: str, old: Event, new: Event | None) -> Outcome:
+        """Note that an event is not ``old`` any more but ``new``, or (None) is withdrawn, unless it is not so."""
+        versions = self._types.setdefault(name, {})
+        known = versions.get(IDENTITY(old))
+        if known is not None:
+            _, stands, is_refused = known
+            if stands is None or ((new is not None or is_refused) and stands != version(old)):
+                if is_refused and new is not None:
+                    versions[IDENTITY(old)] = (max(known[0], new.ts), stands, True)
+                return "refused" if is_refused else "again"
+        ts = old.ts if new is None else max(old.ts, new.ts)
+        versions[IDENTITY(old)] = (ts, None if new is None else version(new), False)
+        return "new"
+
+    def refuse(self, name: str, identity: Identity, ts: int, stands: int) -> None:
+        """Note that a change came at a wrong time: the event stands as it was; ``ts``: until no change rests on that one."""
+        self._types.setdefault(name, {})[identity] = (ts, stands, True)
+
+    def stands(self, name: str, identity: Identity) -> Version:
+        """The version of an event that was changed, or of which a change was refused."""
+        return self._types[name][identity][1]
+
+    def forget(self, name: str, low: int) -> None:
+        """No change to an event at or below ``low`` is admitted any more. Amortised O(1) for each change."""
+        versions = self._types.get(name)
+        if versions is not None and len(versions) > self._most.get(name, _FEW):
+            kept = {identity: known for identity, known in versions.items() if known[0] > low}
+            self._types[name] = kept
+            self._most[name] = max(2 * len(kept), _FEW)
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain values, for ``restore``."""
+        return {name: dict(versions) for name, versions in self._types.items() if versions}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become what gave ``state``."""
+        self._types = {name: dict(versions) for name, versions in state.items()}
+
+
+def version(event: Event) -> int:
+    """A digest of an event."""
+    return xxhash.xxh3_64_intdigest(encode(event))

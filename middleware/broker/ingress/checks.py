@@ -1,0 +1,316 @@
+"""What publishers send is checked where it enters: raw events of known types, each (source, id) once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from middleware.broker.ingress.changed import ChangedEvents, version
+from middleware.broker.ingress.copies import Copies, Copy
+from middleware.broker.ingress.seen import SeenIds
+from middleware.link.codec import BlockHead, Drops, EventCodec, Run, Sample, encode, encode_delta, length_of, name_of
+from middleware.model.change import Delta
+from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes, Identity
+
+_identities = attrgetter("source", "id")
+_rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
+_row = msgspec.msgpack.Decoder(list[Any]).decode
+
+Admitted = tuple[BlockHead, bytes, Delta | None]
+"""A block that may go on, and the changes in it if they had to be decoded."""
+
+Reason = Literal["late", "ahead", "clash"]
+
+
+class Turned(msgspec.Struct, frozen=True):
+    """A raw event that was turned away where it came in.
+
+    ``reason``
+        "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``);
+        "clash": another event came first with this source and id.
+    ``bound``
+        the promise, or the limit; of a clash, the time of the event that came first.
+    ``change``
+        "insert", "revise" or "retract".
+    ``record``
+        the event as bytes.
+    ``stands``
+        of a change: digest of what the event still is.
+    ``first``
+        of a clash: type and record of the event that came first.
+    """
+
+    reason: Reason
+    bound: int
+    change: str
+    type: str
+    ts: int
+    id: int
+    source: str
+    record: bytes
+    stands: int | None = None
+    first: tuple[str, bytes] | None = None
+
+    @property
+    def told(self) -> str:
+        """What there is to say beyond the reason: of a clash, what came first."""
+        return "" if self.first is None else f"{self.first[0]} {_shown(self.first[1])} came first"
+
+
+def _shown(record: bytes) -> str:
+    try:
+        return repr(tuple(_row(record)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return repr(record)
+
+
+class Bounds(NamedTuple):
+    """Times of events that may come in: above ``low``, up to ``high``."""
+
+    low: int = NEVER
+    high: int = MAX_TS
+
+
+_ANYTIME = Bounds()
+
+UNCOMPARED = "duplicate, of what is not known any more"
+"""A repeat of which nobody can say whether it is what came first."""
+
+_MOST_SAMPLES = 16
+
+
+class Ingress:
+    """Admits blocks from publishers. Events that were seen before, or may not come from outside, are dropped and counted.
+
+    A block that names the identities it holds, all of them new, passes unread; O(runs). Any other is decoded; O(events).
+    ``turned``: events that came at a wrong time, or clash with one that came first, for the owner to take and keep.
+    ``drops``: others, by reason, and ``samples`` of them; ``uncompared``: how many of the duplicates could not be held against
+    what came first, as that is not known any more. All three are for the owner to clear.
+    """
+
+    def __init__(self, types: EventTypes, codec: EventCodec, drops: Drops) -> None:
+        self.seen = SeenIds()
+        self.copies = Copies()
+        self.uncompared = 0
+        self.samples: list[Sample] = []
+        self.changed = ChangedEvents()
+        self.turned: list[Turned] = []
+        self.drops = self._drops = drops
+        self._types, self._codec = types, codec
+
+    def admit(self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME) -> list[Admitted]:
+        """What of the block may go on; ``decode``: the changes themselves are wanted here, too."""
+        runs, head.runs, head.raw = head.runs, None, True
+        if head.type not in self._types and len(self._types):
+            self._drop("unknown type", max(head.count, 1), head.type)
+            return []
+        if runs and not decode and self._trusted(head, block, runs, bounds) and self.seen.add_runs(runs):
+            self.copies.keep(head, block, runs)
+            return [(head, block, None)]
+        admitted = self._admit_read(head, block, bounds)
+        for kept, data, _ in admitted:
+            self.copies.keep(kept, data, runs)
+        return admitted
+
+    def _admit_read(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
+        """What of a block may go on that has to be read. O(events)."""
+        if head.type not in self._types:
+            return self._admit_unknown(head, block, bounds)
+        dropped, turned = self._drops.total(), len(self.turned)
+        delta = self._codec.decode(head, block, self._drops)
+        if self._drops.total() != dropped:
+            self._complain(head, block)
+        fresh = self._timely(head.type, self._fresh(head.type, self._credible(delta, bounds.high), bounds), bounds)
+        self.changed.forget(head.type, bounds.low)
+        if not fresh:
+            return []
+        if self._drops.total() == dropped and len(self.turned) == turned:
+            return [(head, block, fresh)]
+        blocks = encode_delta(head.type, fresh, raw=True)
+        if len(blocks) == 1:
+            return [(*blocks[0], fresh)]
+        return [(part, data, self._codec.decode(part, data, self._drops)) for part, data in blocks]
+
+    def _drop(self, reason: str, count: int, name: str, told: str = "") -> None:
+        self._drops[reason] += count
+        self._sample(Sample(reason, name, told=told))
+
+    def _sample(self, sample: Sample) -> None:
+        if len(self.samples) < _MOST_SAMPLES:
+            self.samples.append(sample)
+
+    def _complain(self, head: BlockHead, block: bytes) -> None:
+        """Samples of what could not be decoded."""
+        told = self._codec.complaint(head, block)
+        for reason in self._drops:
+            self._sample(Sample(reason, head.type, told=told if reason.startswith("malformed") else ""))
+
+    def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
+        """Whether the identities and times that are named can be those of the block's events, and are welcome."""
+        if not head.plain or head.newest is None or head.newest > bounds.high or length_of(block) != head.inserts:
+            return False
+        if bounds.low != NEVER and (head.oldest is None or head.oldest <= bounds.low):
+            return False
+        count = 0
+        for source, first, last in runs:
+            if not source:
+                return False
+            count += last - first + 1
+        return count == head.inserts
+
+    def _turn(self, reason: Reason, bound: int, change: str, events: Iterable[Event]) -> None:
+        self.turned += [
+            Turned(reason, bound, change, name_of(event), event.ts, event.id, event.source, encode(event)) for event in events
+        ]
+
+    def _turn_change(self, name: str, reason: Reason, bound: int, change: str, event: Event) -> None:
+        """Turn away a change that rests on one that was, too, or that was the first: the event still is what it was."""
+        stands = self.changed.stands(name, IDENTITY(event))
+        record = encode(event)
+        self.turned.append(Turned(reason, bound, change, name, event.ts, event.id, event.source, record, stands))
+
+    def refused(self, turned: Turned) -> None:
+        """What was turned away in a former life: it has been seen, and nothing may rest on it."""
+        if turned.reason == "late":  # what was too far ahead may come again in its time
+            self.seen.add(turned.source, turned.id)
+        if turned.stands is not None:
+            self.changed.refuse(turned.type, (turned.source, turned.id), turned.ts, turned.stands)
+
+    def _credible(self, delta: Delta, high: int) -> Delta:
+        """Without new events too far ahead; they have not been seen then, so they may come again in their time."""
+        if not delta.inserts or max(map(TS, delta.inserts)) <= high:
+            return delta
+        self._turn("ahead", high, "insert", [event for event in delta.inserts if event.ts > high])
+        return Delta([event for event in delta.inserts if event.ts <= high], delta.revises, delta.retracts)
+
+    def _timely(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
+        """Without what comes when this node has promised that nothing as old will come any more, and what is to lie too far
+        ahead by a revision."""
+        low, high = bounds
+        times = [event.ts for event in (*delta.inserts, *delta.retracts)] + [min(old.ts, new.ts) for old, new in delta.revises]
+        if not times or (min(times) > low and all(new.ts <= high for _, new in delta.revises)):
+            return delta
+        self._turn("late", low, "insert", [event for event in delta.inserts if event.ts <= low])
+        self._turn("late", low, "retract", [event for event in delta.retracts if event.ts <= low])
+        revises = []
+        for old, new in delta.revises:
+            if min(old.ts, new.ts) > low and new.ts <= high:
+                revises.append((old, new))
+                continue
+            self.changed.refuse(name, IDENTITY(old), max(old.ts, new.ts), version(old))
+            is_late = min(old.ts, new.ts) <= low
+            self._turn_change(name, "late" if is_late else "ahead", low if is_late else high, "revise", new)
+        return Delta(
+            [event for event in delta.inserts if event.ts > low], revises, [event for event in delta.retracts if event.ts > low]
+        )
+
+    def _fresh(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
+        """Without repeats, and without changes to events that never came. O(changes)."""
+        seen, drops = self.seen, self._drops
+        new = [event for event in delta.inserts if event.source and seen.add(event.source, event.id)]
+        if len(new) < len(delta.inserts):
+            if nameless := sum(not event.source for event in delta.inserts):
+                self._drop("no source", nameless, name)
+            if len(delta.inserts) - len(new) > nameless:
+                taken, here = set(map(id, new)), {IDENTITY(event): (name, event.ts, encode(event)) for event in new}
+                again = [event for event in delta.inserts if event.source and id(event) not in taken]
+                self.came_again(name, ((event.ts, event.id, event.source, encode(event)) for event in again), here)
+        if not delta.revises and not delta.retracts:
+            return Delta(new)
+        known = [pair for pair in delta.revises if _identities(pair[0]) == _identities(pair[1]) in seen]
+        gone = [event for event in delta.retracts if _identities(event) in seen]
+        if strays := len(delta) - len(delta.inserts) - len(known) - len(gone):
+            drops["change to an event never seen"] += strays
+        retracts, revises = [], []
+        for old, after in [*((event, None) for event in gone), *known]:
+            outcome = self.changed.change(name, old, after)
+            if outcome == "again":
+                drops["change made before"] += 1
+            elif outcome == "refused":
+                reason: Reason = "late" if bounds.low != NEVER else "ahead"
+                bound = bounds.low if bounds.low != NEVER else bounds.high
+                self._turn_change(name, reason, bound, "retract" if after is None else "revise", after or old)
+            elif after is None:
+                retracts.append(old)
+            else:
+                revises.append((old, after))
+        return Delta(new, revises, retracts)
+
+    def came_again(
+        self, name: str, events: Iterable[tuple[int, int, str, bytes]], here: Mapping[Identity, Copy] | None = None
+    ) -> None:
+        """Count events (ts, id, source, record) whose identity had been seen: repeats if they are what came first, or if
+        that is not known any more; others clash with it. ``here``: what is new in the same block. O(1) each, mostly.
+        """
+        self.copies.begin()
+        for ts, number, source, record in events:
+            first = (here or {}).get((source, number)) or self.copies.find(source, number)
+            kind, at, was = first or (name, 0, record)
+            if kind != name or (was != record and not self._codec.same(name, was, record)):
+                bound = min(max(at, MIN_TS), MAX_TS)  # read from bytes that went on unread, so it may be any number
+                self.turned.append(Turned("clash", bound, "insert", name, ts, number, source, record, first=(kind, was)))
+                continue
+            self._drops["duplicate"] += 1
+            if first is None:
+                self.uncompared += 1
+                self._sample(Sample(UNCOMPARED, name, ts, number, source))
+
+    def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
+        """A broker that was told no types still looks for duplicates: identities stand at the end of every record."""
+        try:
+            rows = _rows(block) if head.plain else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            rows = None
+            if head.plain:
+                self._drop("malformed block", max(head.count, 1), head.type)
+                return []
+        if rows is None:
+            return [(head, block, None)]  # revisions and retractions are checked by who knows the type
+        kept = self._admit_rows(rows, head.type, bounds)
+        if not kept:
+            return []
+        head.inserts = len(kept)
+        return [(head, block if len(kept) == len(rows) else encode(kept), None)]
+
+    def _admit_rows(self, rows: list[list[Any]], name: str, bounds: Bounds) -> list[list[Any]]:
+        """The rows that are events, each for the first time: (..., ts, id, source, level) with level 0."""
+        kept: list[list[Any]] = []
+        again: list[list[Any]] = []
+        malformed = 0
+        low, high = bounds
+        adders: dict[str, Callable[[int], bool]] = {}
+        for row in rows:
+            if len(row) >= 4:
+                ts, number, source, level = row[-4:]
+                if (
+                    source.__class__ is str
+                    and source
+                    and number.__class__ is ts.__class__ is int
+                    and MIN_TS < ts < MAX_TS
+                    and -(2**63) <= number < 2**63
+                    and level.__class__ is int
+                    and not level
+                ):
+                    add = adders.get(source)
+                    if add is None:
+                        add = adders[source] = self.seen.of(source).add
+                    if ts > high:
+                        self.turned.append(Turned("ahead", high, "insert", name, ts, number, source, encode(row)))
+                    elif add(number):
+                        if ts > low:
+                            kept.append(row)
+                        else:
+                            self.turned.append(Turned("late", low, "insert", name, ts, number, source, encode(row)))
+                    else:
+                        again.append(row)
+                    continue
+            malformed += 1
+        if malformed:
+            self._drop("malformed event", malformed, name)
+        if again:
+            here: dict[Identity, Copy] = {(row[-2], row[-3]): (name, row[-4], encode(row)) for row in kept}
+            self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
+        return kept

@@ -1,0 +1,157 @@
+"""What events were when they came first: the blocks that came in last, as bytes, so that a clash can be told from a repeat.
+
+To keep a block costs O(1), and nothing is looked into before the first repeat comes: then the blocks kept are indexed, once
+each, by the identities that they name, or, where they name none, by those in their events.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+from middleware.link.codec import BlockHead, Run
+from middleware.model.event import Identity
+
+MOST_BYTES = 8 * 2**20
+"""What is kept of blocks, together with _OVERHEAD for each; the oldest go first."""
+
+MOST_READ = 2**20
+"""Bytes of blocks that are read for the repeats of one block: what hops among old blocks is not compared beyond that."""
+
+_OVERHEAD = 512
+_BUCKET = 6
+"""Ids that differ in their last bits only are looked for together."""
+
+_MOST_OPEN = 2
+"""Blocks whose events stay at hand."""
+
+_raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_parts = msgspec.msgpack.Decoder(tuple[list[msgspec.Raw], msgspec.Raw, msgspec.Raw, msgspec.Raw]).decode
+_row = msgspec.msgpack.Decoder(list).decode
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+
+Copy = tuple[str, int, bytes]
+"""Type, ts and record of an event."""
+
+
+class _Kept:
+    """A block. ``at``: it lies behind this position of the node's log. ``buckets``: where it is found, if it is indexed."""
+
+    __slots__ = ("at", "block", "buckets", "count", "plain", "runs", "type")
+
+    def __init__(self, head: BlockHead, block: bytes, runs: list[Run] | None, at: int) -> None:
+        self.type, self.count, self.plain = head.type, head.inserts, head.plain
+        self.block, self.runs, self.at = block, runs, at
+        self.buckets: set[tuple[str, int]] | None = None
+
+    def events(self) -> dict[Identity, Copy]:
+        """Its new events by identity. O(bytes)."""
+        return {identity: (self.type, ts, bytes(raw)) for identity, ts, raw in self._rows()}
+
+    def find_buckets(self) -> set[tuple[str, int]]:
+        """Those of the identities that it names; if it names none that can be right, of those in its events. O(bytes)."""
+        runs = self.runs
+        if runs and all(run[1] <= run[2] for run in runs) and sum(run[2] - run[1] + 1 for run in runs) == self.count:
+            return {
+                (source, bucket) for source, first, last in runs for bucket in range(first >> _BUCKET, (last >> _BUCKET) + 1)
+            }
+        self.runs = None
+        return {(source, number >> _BUCKET) for (source, number), _, _ in self._rows()}
+
+    def may_have(self, identity: Identity) -> bool:
+        """Whether the identities that it names include this one."""
+        source, number = identity
+        return self.runs is None or any(run[0] == source and run[1] <= number <= run[2] for run in self.runs)
+
+    def _rows(self) -> Iterator[tuple[Identity, int, msgspec.Raw]]:
+        try:
+            for raw in _raws(self.block) if self.plain else _parts(self.block)[0]:
+                ts, number, source, _ = _row(raw)[-4:]
+                if source.__class__ is str and number.__class__ is ts.__class__ is int:
+                    yield (source, number), ts, raw
+        except _BAD:
+            return  # it passed unread, and was none
+
+
+class Copies:
+    """See the module. ``at``: the position of the node's log behind which blocks kept from now on lie."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.at = 0
+        self._most = most
+        self._size = 0
+        self._left = MOST_READ
+        self._blocks: deque[_Kept] = deque()
+        self._fresh: deque[_Kept] = deque()
+        """Those that are not indexed yet, the newest."""
+        self._index: dict[tuple[str, int], list[_Kept]] = {}
+        self._open: dict[_Kept, dict[Identity, Copy]] = {}
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def keep(self, head: BlockHead, block: bytes, runs: list[Run] | None = None) -> None:
+        """Keep a block that was let in; ``runs``: the identities it names. O(1) until a repeat comes, then O(runs)."""
+        if not head.inserts:
+            return
+        kept = _Kept(head, block, runs, self.at)
+        self._blocks.append(kept)
+        self._fresh.append(kept)
+        self._size += len(block) + _OVERHEAD
+        while self._size > self._most:
+            self._drop(self._blocks.popleft())
+
+    @property
+    def since(self) -> int | None:
+        """The position of the log behind which the blocks kept lie; None if there are none."""
+        return self._blocks[0].at if self._blocks else None
+
+    def begin(self) -> None:
+        """The repeats of another block are about to be looked for."""
+        self._left = MOST_READ
+
+    def find(self, source: str, number: int) -> Copy | None:
+        """The event that came with this identity, if it is still known. O(1) where repeats come together."""
+        identity = (source, number)
+        while self._fresh:
+            self._enter(self._fresh.popleft())
+        for kept in self._index.get((source, number >> _BUCKET), ()):  # the oldest first
+            if kept.may_have(identity) and (copy := self._events(kept).get(identity)) is not None:
+                return copy
+        return None
+
+    def _events(self, kept: _Kept) -> dict[Identity, Copy]:
+        events = self._open.get(kept)
+        if events is None:
+            if self._left <= 0:
+                return {}
+            self._left -= len(kept.block) + _OVERHEAD
+            while len(self._open) >= _MOST_OPEN:
+                del self._open[next(iter(self._open))]
+            events = self._open[kept] = kept.events()
+        return events
+
+    def _enter(self, kept: _Kept) -> None:
+        kept.buckets = kept.find_buckets()
+        for bucket in kept.buckets:
+            self._index.setdefault(bucket, []).append(kept)
+
+    def _drop(self, kept: _Kept) -> None:
+        self._size -= len(kept.block) + _OVERHEAD
+        self._open.pop(kept, None)
+        if kept.buckets is None:
+            self._fresh.popleft()
+        for bucket in kept.buckets or ():
+            same = self._index[bucket]
+            same.remove(kept)
+            if not same:
+                del self._index[bucket]
+
+    def _check(self) -> None:
+        assert self._size == sum(len(kept.block) + _OVERHEAD for kept in self._blocks) <= self._most or not self._blocks
+        indexed = list(self._blocks)[: len(self._blocks) - len(self._fresh)]
+        assert list(self._fresh) == list(self._blocks)[len(indexed) :]
+        assert all((kept.buckets is not None) == (kept in indexed) for kept in self._blocks)
+        assert {kept for same in self._index.values() for kept in same} <= set(indexed)

@@ -1,0 +1,145 @@
+"""Where publishers come in: what each may say, within which times, and what is promised for those that fall silent.
+
+The rules are those of ``sources``; this is how a broker applies them to its promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import cast
+
+import msgspec
+
+from middleware.broker.ingress.checks import Admitted, Bounds, Ingress
+from middleware.broker.ingress.sources import SourcePolicy, Sources
+from middleware.broker.log import PeerKey, StoodIn
+from middleware.broker.peers import Peer
+from middleware.broker.watermarks.combining import Promises
+from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
+from middleware.model.event import END, NEVER, EventTypes
+
+
+class Gate:
+    """See the module. ``views``: the promises in which publishers count, first those that hold for everyone."""
+
+    def __init__(self, types: EventTypes, views: Sequence[Promises], policy: SourcePolicy | None, now: int) -> None:
+        self.sources = Sources(policy if policy is not None else SourcePolicy(), now)
+        self._types, self._views, self._everywhere = types, views, views[0]
+
+    def known(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the types named by a publisher that it may send; without any registered, the first MOST_TYPES named."""
+        if len(self._types):
+            return frozenset(name for name in names if name in self._types)
+        known = self._everywhere.known
+        new = [name for name in names if name not in known]
+        return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
+
+    def attach(self, key: PeerKey, wall: int, now: int) -> bool:
+        """A publisher has attached. What it ended under this name, before it or this node went away, stays ended.
+
+        ``wall``: what its clock shows. Whether it is too soon to take anything, as it may be this node's clock that is wrong.
+        """
+        self.sources.attach(key, now)
+        self.sources[key].promised = dict.fromkeys(self._everywhere.ended_by(key), END)
+        self.told_wall(key, wall, now)
+        return self.sources.is_undecided(now)
+
+    def told_wall(self, key: PeerKey, wall: int, now: int) -> None:
+        """A peer says what its clock shows (0: it does not know); readers have no say."""
+        if wall and key[0] != "subscriber":
+            self.sources.told_wall(key, wall, now)
+
+    def offered(self, names: Iterable[str]) -> None:
+        """A publisher offers these types."""
+        self.sources.types.update(names)
+
+    def offers(self, interest: Interest) -> Interest:
+        """What a publisher offers, without the types that it may not send."""
+        known = self.known(interest.raw)
+        self.offered(known)
+        return msgspec.structs.replace(interest, raw=sorted(known))
+
+    def heard(self, key: PeerKey, changes: Changes, now: int) -> Changes:
+        """What a publisher says, without what it may not: to promise progress of types that are derived, or unknown."""
+        self.sources.heard(key, now)
+        source, progress = self.sources[key], changes.progress
+        if progress is not None:
+            known = self.known(progress)
+            progress = {name: at for name, at in progress.items() if name in known and not self._everywhere.is_derived(name)}
+            source.promised = progress
+        elif source.stood_in is not None:
+            progress = source.promised  # it speaks for itself again
+        source.stood_in = None
+        return msgspec.structs.replace(changes, progress=progress)
+
+    def let_in(
+        self, key: PeerKey, changes: Changes, blocks: Sequence[bytes], ingress: Ingress, reads: Collection[str], now: int
+    ) -> tuple[list[Admitted], Changes]:
+        """What of a publisher's payload may go on, and what the node makes of it as a whole; identities stay as given."""
+        admitted: list[Admitted] = []
+        heads: list[BlockHead] = []
+        high, newest = self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1, NEVER
+        for head, block in zip(changes.blocks, blocks, strict=True):
+            had_ended = self._everywhere.has_ended_by(key, head.type)  # before: what it promises here holds behind these
+            runs, bounds = head.runs, Bounds(END if had_ended else self._promised(head.type), high)
+            for fresh in ingress.admit(head, block, head.type in reads, bounds):
+                admitted.append(fresh)
+                heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
+                if fresh[0].newest is not None:
+                    newest = max(newest, fresh[0].newest)
+        if newest != NEVER:
+            self.sources.reached(key, newest, now)
+        clock = changes.clock
+        if clock is not None and clock > high:  # not to be believed: the newest of what was taken from it stands for it
+            clock = self.sources[key].newest if self.sources[key].newest != NEVER else None
+        return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
+
+    def _promised(self, name: str) -> int:
+        """What this node has promised to anyone for a type: nothing as old may come in any more."""
+        everywhere, here, elsewhere = self._views
+        return max(everywhere.floor(name), here.floor(name), elsewhere.floor(name))
+
+    @property
+    def resting(self) -> Collection[str]:
+        """The types of publishers of this node, while all of them are silent or gone."""
+        return self.sources.types if self.sources.is_quiet else ()
+
+    def stand_in(self, clock: int | None, publishers: Collection[Peer], reads: Collection[str], now: int) -> list[StoodIn]:
+        """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers).
+
+        ``reads``: what the local detectors read. If all are silent, those that nobody ever sent hold nothing back either.
+        """
+        promised: list[StoodIn] = []
+        held = [peer.key for peer in publishers if peer.link.held or peer.link.shut]
+        silent, is_quiet = self.sources.tick(clock, now, held)
+        if not is_quiet and any(promises.is_resting(None) for promises in self._views):
+            promised.append(StoodIn(None, {}))
+        if clock is None or not (silent or is_quiet):
+            self.sources.is_quiet = False
+            for each in promised:
+                self.again(each)
+            return promised
+        offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in publishers}
+        for key in silent:
+            source = self.sources[key]
+            if source.stood_in != clock or is_quiet != self.sources.is_quiet:
+                source.stood_in = clock
+                types = offered[key] if is_quiet else source.promised
+                if types:  # to promise nothing would open what it has ended before
+                    progress = {name: max(clock, source.promised.get(name, NEVER)) for name in types}
+                    promised.append(StoodIn(cast(PeerKey, key), progress))
+        if is_quiet and not self.sources.is_quiet:
+            resting = self.sources.types.union(self._views[-1].never_offered(reads))
+            promised.append(StoodIn(None, dict.fromkeys(resting, clock)))
+        self.sources.is_quiet = is_quiet
+        for each in promised:
+            self.again(each)
+        return promised
+
+    def again(self, promised: StoodIn) -> None:
+        """Promise it, for the first time or after a crash."""
+        for promises in self._views:
+            if promised.peer is not None:
+                promises.promise(promised.peer, promised.progress)
+            else:
+                promises.rest(None, promised.progress)

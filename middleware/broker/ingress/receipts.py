@@ -1,0 +1,69 @@
+"""What became of what a publisher sent: counted where it comes in, told when the publisher asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from middleware.broker.ingress.checks import UNCOMPARED, Ingress, Turned
+from middleware.link.codec import Drops, Sample, Tally
+
+TURNED = {"late": "late for what was promised", "ahead": "too far ahead", "clash": "clash"}
+"""Why an event was turned away, as it is counted."""
+
+LISTED = frozenset(TURNED.values())
+"""Those that the late ledger has."""
+
+REPEATS = frozenset({"duplicate", "change made before"})
+"""Reasons that cost nothing: what was turned away had been taken before."""
+
+_MOST_SAMPLES = 3
+"""Samples kept for each reason."""
+
+
+class Account:
+    """The account of one publisher, in one life of its link. Bounded: reasons are few, and so are the samples of each."""
+
+    __slots__ = ("_sampled", "_samples", "taken", "turned")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.turned: Counter[str] = Counter()
+        self._samples: list[Sample] = []
+        self._sampled: Counter[str] = Counter()
+
+    def note(self, drops: Drops, uncompared: int, turned: Iterable[Turned], samples: Iterable[Sample]) -> None:
+        """Note what was dropped (``uncompared`` of the duplicates could not be compared) or turned away, and samples."""
+        self.turned.update(drops)
+        if uncompared:
+            self.turned["duplicate"] -= uncompared
+            self.turned[UNCOMPARED] += uncompared
+        for each in samples:
+            self._sample(each)
+        for one in turned:
+            reason = TURNED[one.reason]
+            self.turned[reason] += 1
+            if self._sampled[reason] < _MOST_SAMPLES:
+                self._sample(Sample(reason, one.type, one.ts, one.id, one.source, one.told))
+
+    def _sample(self, sample: Sample) -> None:
+        if self._sampled[sample.reason] < _MOST_SAMPLES:
+            self._sampled[sample.reason] += 1
+            self._samples.append(sample)
+
+    def answer(self, number: int) -> Tally:
+        """What to tell the publisher."""
+        return Tally(number, self.taken, dict(+self.turned), self._samples)
+
+
+def tally(ingress: Ingress, drops: Drops, account: Account | None = None, turned: int = 0) -> None:
+    """Count in ``drops`` what did not come in since the last time, and in the account of who sent it: of what was turned away,
+    all behind the first ``turned``. O(1) if there is nothing.
+    """
+    if account is not None and (ingress.drops or len(ingress.turned) > turned):
+        account.note(ingress.drops, ingress.uncompared, ingress.turned[turned:], ingress.samples)
+    if ingress.drops:
+        drops.update(ingress.drops)
+        ingress.drops.clear()
+        ingress.samples.clear()
+        ingress.uncompared = 0

@@ -1,0 +1,499 @@
+"""The log of a node as its broker sees it: what a step took in and gave out, block by block, under positions that last.
+
+Pure: ``close`` gives the record of a step, the owner stores it, and what it has stored can be read through ``stored``.
+See docs/decisions/009. Blocks are numbered from 1 over all lives of the log; a *position* is the number of the last block
+that a reader has passed, those that it did not want included.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import astuple, replace
+
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.routing import RoutingTable
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark, encode
+from middleware.link.frames import Role
+from middleware.model.event import NEVER
+
+PeerKey = tuple[Role, str]
+Place = tuple[int, int]
+"""Where a reader stands in a log: (line, position)."""
+
+
+class Taken(msgspec.Struct, array_like=True, tag=0, gc=False):
+    """A payload from outside, as it was admitted: ``changes`` names the blocks that follow."""
+
+    peer: PeerKey
+    changes: Changes
+    blocks: list[bytes]
+
+
+class Told(msgspec.Struct, array_like=True, tag=1, gc=False):
+    """What a peer wants and offers from now on; ``owner``: whose key it has shown."""
+
+    peer: PeerKey
+    interest: Interest
+    owner: str | None = None
+
+
+class Left(msgspec.Struct, array_like=True, tag=2, gc=False):
+    """A peer is gone for good, and with it what it promised."""
+
+    peer: PeerKey
+
+
+class Made(msgspec.Struct, array_like=True, tag=3, gc=False):
+    """A block that the local detectors published."""
+
+    head: BlockHead
+    block: bytes
+
+
+class Moved(msgspec.Struct, array_like=True, tag=4, gc=False):
+    """A reader that the log is kept for needs nothing up to ``position`` any more, and has finals up to ``mark``."""
+
+    peer: PeerKey
+    position: int
+    mark: Mark | None = None
+
+
+class Met(msgspec.Struct, array_like=True, tag=5, gc=False):
+    """All configured peers have been heard of: who wants what is known."""
+
+
+class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
+    """Changes of these types from a peer are missing from here on, and so of those made ``here`` of them.
+
+    Without ``names``, what makes those here has stopped.
+    """
+
+    peer: PeerKey
+    names: list[str]
+    here: list[str] = []
+
+
+class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
+    """Raw events that were not let in: listed once this is stored, and known from then on."""
+
+    turned: list[Turned]
+
+
+class StoodIn(msgspec.Struct, array_like=True, tag=8, gc=False):
+    """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left;
+    nothing any more, if there is no progress."""
+
+    peer: PeerKey | None
+    progress: dict[str, int]
+
+
+class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
+    """The log lacks what it had behind position ``common``: from here on its identity is ``line``."""
+
+    line: int
+    common: int
+
+
+class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
+    """A new era began here (see ``eras``): up to ``reached`` anything was final."""
+
+    era: int
+    reached: int
+
+
+class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
+    """What had ended before the era goes on from there."""
+
+    ground: int
+
+
+class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
+    """These units have stopped by the end of the step: when one does may depend on what no log has, as alpha."""
+
+    names: list[str]
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Began | WentOn | Halted
+
+BREAK = "!"
+"""In the place of a type: what is missing. No event type has such a name."""
+
+
+class Record(msgspec.Struct, array_like=True, gc=False):
+    """One step of a node.
+
+    ``number``
+        of the record, from 1. ``first``: how many blocks were logged before it.
+    ``stepped``
+        whether the detectors ran, with the clock mark ``clock``; what they were given is what was taken in this record.
+    ``finals``
+        units whose progress moved, and to where.
+    """
+
+    number: int
+    first: int
+    entries: list[Entry]
+    stepped: bool
+    clock: int | None
+    finals: dict[str, int]
+
+    def blocks(self) -> Iterator[tuple[int, bool, BlockHead, bytes]]:
+        """(number, whether it originates at this node, head, block) of each block; a break is one, its block the names."""
+        number = self.first
+        for entry in self.entries:
+            if type(entry) is Taken:
+                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+                    number += 1
+                    yield number, entry.peer[0] == "publisher", head, block
+            elif type(entry) is Made:
+                number += 1
+                yield number, True, entry.head, entry.block
+            elif type(entry) is Broken:
+                number += 1
+                yield number, False, BlockHead(BREAK, 0), encode((entry.names, entry.here))
+
+
+_MOST_LINES = 16
+"""Identities of before that a log remembers."""
+
+MOST_NAMES = 1_000
+"""Subscriptions with a name that one log keeps places for."""
+
+decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
+Stored = Callable[[int, int], Iterable[Record]]
+"""(position, bytes) -> the stored records with blocks behind the position, in order, from the first on, about so many bytes."""
+
+
+_MOST_COMMITS = 64
+
+
+class Reader(msgspec.Struct):
+    """Someone the log is kept for, attached or not: the position it needs nothing up to, and whether it finds its place again
+    under its name after a life of its own has ended. ``owner``: the key that the name belongs to, if there are keys.
+
+    ``commits``
+        some of the places that it had before, spread over the log: (position, mark). Who has finals up to a mark at least
+        loses nothing if it reads on from its position.
+    """
+
+    patterns: frozenset[str]
+    position: int
+    named: bool
+    mark: Mark | None = None
+    owner: str | None = None
+    commits: list[tuple[int, Mark | None]] = []
+
+    def moved(self, position: int, mark: Mark | None, oldest: int = 0) -> None:
+        """It has got there; the log reaches back to ``oldest``. O(1): there is a limit to ``commits``."""
+        if self.named and mark != self.mark:
+            self.commits.append((self.position, self.mark))
+            if len(self.commits) > _MOST_COMMITS:
+                del self.commits[self._dispensable(oldest)]
+        self.position, self.mark = position, mark
+
+    def _dispensable(self, oldest: int) -> int:
+        """The commit to forget: one that the log does not reach back to, or else the one between the closest neighbours."""
+        places = [position for position, _ in self.commits]
+        if places[0] < oldest:
+            return 0
+        spans = [after - before for before, after in zip(places, places[2:], strict=False)]
+        return 1 + spans.index(min(spans))
+
+    def place(self, after: Mark | None) -> tuple[int, Mark | None]:
+        """Where it goes on if all it has is finals up to ``after``: the last place that will do, or else the oldest known."""
+        place = self.position, self.mark
+        for before in reversed(self.commits):
+            if after is None or place[1] is None or place[1] <= after:
+                break
+            place = before
+        return place
+
+    def back(self, after: Mark | None) -> None:
+        """It goes on at that place."""
+        place = self.place(after)
+        while (self.position, self.mark) != place:
+            self.position, self.mark = self.commits.pop()
+
+
+class Journal:
+    """See the module.
+
+    ``line``
+        identity of this log. ``oldest``: the position up to which it may have been cut off.
+    ``former``
+        by identities that it had before it lost its end: the position up to which it is the same.
+    ``began``
+        the position at which this life of the node began.
+    ``position``
+        number of the last block; ``number``: of the last record closed.
+    ``readers``
+        those the log is kept for: nodes, and subscribers.
+    ``gathers``
+        whether all that is made is kept, because peers may want it that were never heard of.
+    """
+
+    def __init__(self, line: int, stored: Stored) -> None:
+        self.line = line
+        self.oldest = 0
+        self.position = self.number = self.began = 0
+        self.former: dict[int, int] = {}
+        self.readers: dict[PeerKey, Reader] = {}
+        self.gathers = True
+        self._table: RoutingTable[PeerKey] = RoutingTable()
+        self._stored = stored
+        self._entries: list[Entry] = []
+        self._first = 0
+        self._finals: dict[str, int] = {}
+        self._clock: int | None = None
+        self._stepped = False
+        self._unstored: deque[Record] = deque()
+
+    @property
+    def place(self) -> Place:
+        """Where who has read all of it stands."""
+        return self.line, self.position
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def taken(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None:
+        """Note an admitted payload, before any of its blocks is handed on; the blocks get the next numbers."""
+        self._entries.append(Taken(peer, changes, blocks))
+
+    def told(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None:
+        """Note what a peer wants and offers; nodes and subscribers are readers from then on."""
+        self._entries.append(Told(peer, interest, owner))
+        self._remember(peer, interest, owner)
+
+    def left(self, peer: PeerKey) -> None:
+        """Note that a peer is gone for good; a subscriber with a name stays a reader."""
+        self._entries.append(Left(peer))
+        self._forget(peer)
+
+    def made(self, head: BlockHead, block: bytes) -> None:
+        """Note a block published here."""
+        self.position += 1
+        self._entries.append(Made(head, block))
+
+    def broken(self, peer: PeerKey, names: list[str], here: list[str]) -> None:
+        """Note that changes of these types are missing."""
+        self.position += 1
+        self._entries.append(Broken(peer, names, here))
+
+    def turned(self, turned: list[Turned]) -> None:
+        """Note events that were turned away."""
+        self._entries.append(TurnedAway(turned))
+
+    def noted(self, entry: Began | WentOn) -> None:
+        """Note what becomes of the era."""
+        self._entries.append(entry)
+
+    def stood_in(self, promised: Iterable[StoodIn]) -> None:
+        """Note what is promised in the place of others: this node keeps its word through a crash."""
+        self._entries += promised
+
+    def halted(self, names: list[str]) -> None:
+        """Note that units have stopped."""
+        self._entries.append(Halted(names))
+
+    def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
+        """Note how far a reader has got."""
+        reader = self.readers.get(peer)
+        if reader is not None and (position > reader.position or mark != reader.mark):
+            reader.moved(max(reader.position, min(position, self.position)), mark, self.oldest)
+            self._entries.append(Moved(peer, reader.position, mark))
+
+    def renewed(self, line: int, common: int) -> None:
+        """Note that what the log had behind position ``common`` is lost, and with it its identity."""
+        self._entries.append(Renewed(line, common))
+        self._renew(line, common)
+
+    def _renew(self, line: int, common: int) -> None:
+        former = {before: min(position, common) for before, position in self.former.items()} | {self.line: common}
+        self.line, self.former = line, dict(list(former.items())[-_MOST_LINES:])
+
+    def met(self) -> None:
+        """Note that all configured peers have been heard of."""
+        self.gathers = False
+        self._entries.append(Met())
+
+    def stepped(self, clock: int | None) -> None:
+        """Note that the detectors ran on all that was taken."""
+        self._stepped, self._clock = True, clock
+
+    def close(self, finals: Mapping[str, int], even_empty: bool = False) -> Record | None:
+        """End the step; its record, or None if there is nothing to keep. The owner stores it and calls ``kept``."""
+        moved = {name: final for name, final in finals.items() if self._finals.get(name, NEVER) != final}
+        if not self._entries and not moved and not even_empty:
+            self._stepped = False
+            return None
+        self._finals |= moved
+        self.number += 1
+        record = Record(self.number, self._first, self._entries, self._stepped, self._clock, moved)
+        self._unstored.append(record)
+        self._entries, self._first, self._stepped = [], self.position, False
+        return record
+
+    def kept(self, number: int) -> None:
+        """The records up to this one are stored."""
+        while self._unstored and self._unstored[0].number <= number:
+            self._unstored.popleft()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def blocks_after(self, position: int) -> tuple[list[tuple[int, bool, BlockHead, bytes]], int]:
+        """The next blocks behind a position, about a frame's worth, and the position they lead to. O(bytes)."""
+        found: list[tuple[int, bool, BlockHead, bytes]] = []
+        size, at = 0, position
+        for record in self._records_after(position):
+            for numbered in record.blocks():
+                if numbered[0] > at:
+                    found.append(numbered)
+                    at, size = numbered[0], size + len(numbered[3])
+            if size >= BLOCK_TARGET:
+                break
+        return found, at
+
+    def _records_after(self, position: int) -> Iterator[Record]:
+        waiting = self._unstored[0].first if self._unstored else self._first
+        if position < waiting:
+            found = False
+            for record in self._stored(position, BLOCK_TARGET):
+                found = True
+                yield record
+            if found:
+                return
+            self.oldest = max(waiting, self.oldest)  # none of it can be read any more
+        yield from self._unstored
+        yield Record(0, self._first, self._entries, False, None, {})
+
+    def start_of(self, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
+        """Where a reader that just attached goes on, and whether there is a gap before that place.
+
+        One that is ahead of this log has read what was lost with a disk, and with it what has taken its numbers since.
+        """
+        common = self.former.get(interest.line)
+        is_here = interest.line == self.line or (common is not None and interest.position <= common)
+        if is_here:
+            position = interest.position
+        elif (reader := self.readers.get(peer)) is not None and reader.named:
+            position = reader.place(interest.after)[0]
+        elif common is not None:
+            position = common
+        else:  # new to this log: a node gets all that there is, a subscriber what comes from now on
+            position = 0 if peer[0] == "node" else self.position
+        is_gap = not self.oldest <= position <= self.position or not (is_here or interest.line == 0)
+        is_known = is_here or interest.after is not None  # it has been here before,
+        is_forgotten = is_known and peer not in self.readers  # and nothing was kept for it any more
+        return max(min(position, self.position), self.oldest), is_gap or is_forgotten
+
+    # -- readers ------------------------------------------------------------------------------------------------------
+
+    def is_outrun(self, peer: PeerKey, interest: Interest, promised: int, is_first: bool) -> bool:
+        """Whether a reader has what this log never had: so the log is an older copy, or lacks its end.
+
+        ``promised``: up to where anything that it reads is final, by all that this log knows. ``is_first``: it was not here
+        before in this life, so what it has is of former ones.
+        """
+        if interest.line:
+            return interest.line == self.line and interest.position > (self.began if is_first else self.position)
+        reader = self.readers.get(peer)
+        return reader is not None and reader.named and interest.after is not None and interest.after[0] > promised
+
+    def objection(self, peer: PeerKey, interest: Interest, owner: str | None) -> str | None:
+        """What this log has against a reader, if anything. O(readers) for a new name."""
+        known = self.readers.get(peer)
+        if known is not None and known.named:
+            if known.owner != owner:
+                return f"the place of subscription {peer[1]!r} belongs to another key"
+            if not interest.resumes:
+                return f"{peer[1]!r} is the name of a subscription that goes on where it was: resume it, or take another name"
+        elif interest.resumes and sum(each.named for each in self.readers.values()) >= MOST_NAMES:
+            return f"the places of {MOST_NAMES} named subscriptions are kept here, which is all this node takes"
+        return None
+
+    def _remember(self, peer: PeerKey, interest: Interest, owner: str | None) -> None:
+        if peer[0] != "publisher":
+            known = self.readers.get(peer)
+            patterns = frozenset(interest.subscriptions)
+            if known is None:
+                known = Reader(patterns, self.start_of(peer, interest)[0], interest.resumes)
+            elif not interest.line:
+                known.back(interest.after)
+            self._keep(peer, replace(known, patterns=patterns, named=interest.resumes, owner=owner))
+
+    def _keep(self, peer: PeerKey, reader: Reader) -> None:
+        self.readers[peer] = reader
+        self._table.subscribe(peer, reader.patterns)
+
+    def _forget(self, peer: PeerKey) -> None:
+        if peer in self.readers and not self.readers[peer].named:
+            del self.readers[peer]
+            self._table.subscribe(peer, ())
+
+    def wants(self) -> frozenset[str]:
+        """What subscribers want of this node, those who are away included."""
+        return self._table.patterns([peer for peer in self.readers if peer[0] == "subscriber"])
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether any reader, attached or not, wants events of a type."""
+        return self.gathers or bool(self._table.route(name))
+
+    @property
+    def needed(self) -> int:
+        """Every reader has passed this position, those included that were never heard of."""
+        if self.gathers:
+            return 0
+        return min((reader.position for reader in self.readers.values()), default=self.position)
+
+    # -- lives --------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of the journal, at a step's end."""
+        readers = {peer: (*astuple(reader)[:-1], reader.commits.copy()) for peer, reader in self.readers.items()}
+        return {
+            "position": self.position,
+            "number": self.number,
+            "finals": dict(self._finals),
+            "readers": readers,
+            "gathers": self.gathers,
+            "line": self.line,
+            "former": dict(self.former),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken."""
+        self.position = self._first = state["position"]
+        self.number = state["number"]
+        self.gathers = state["gathers"]
+        self._finals = dict(state["finals"])
+        self.line, self.former = state.get("line", self.line), dict(state.get("former", {}))
+        for peer, reader in state["readers"].items():
+            self._keep(peer, Reader(*reader))
+
+    def passed(self, record: Record) -> None:
+        """A stored record was taken again."""
+        self.position = record.first
+        for entry in record.entries:
+            if type(entry) is Taken:
+                self.position += len(entry.blocks)
+            elif type(entry) is Made or type(entry) is Broken:
+                self.position += 1
+            elif type(entry) is Told:  # where the log was then
+                self._remember(entry.peer, entry.interest, entry.owner)
+            elif type(entry) is Met:
+                self.gathers = False
+            elif type(entry) is Renewed:
+                self._renew(entry.line, entry.common)
+            elif type(entry) is Left:
+                self._forget(entry.peer)
+            elif type(entry) is Moved and entry.peer in self.readers:
+                self.readers[entry.peer].moved(entry.position, entry.mark, self.oldest)
+        self._first, self.number = self.position, record.number
+        self._finals |= record.finals
+
+
+encode_record: Callable[[Record], bytes] = encode

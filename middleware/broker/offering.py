@@ -1,0 +1,53 @@
+"""What a node says of itself to the others: what it wants, what it may send, and in which era it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from middleware.broker.log import Journal
+from middleware.broker.peers import Peer
+from middleware.broker.routing import RoutingTable, fitted
+from middleware.broker.watermarks.tracker import Books
+from middleware.link.codec import MOST_NAME_BYTES, MOST_TYPES, Interest
+
+
+class Offering:
+    """See the module. ``interest``: as it was said last; ``is_stale``: it may be another by now."""
+
+    def __init__(self, subscriptions: frozenset[str], publications: frozenset[str]) -> None:
+        self.interest, self.is_stale = Interest(0), True
+        self._subscriptions, self._publications = subscriptions, sorted(publications)
+
+    def current(
+        self, peers: Collection[Peer], table: RoutingTable[Peer], journal: Journal | None, books: Books, paused: frozenset[str]
+    ) -> Interest:
+        """The interest, under a new number if it has changed."""
+        if not self.is_stale:
+            return self.interest
+        self.is_stale = False
+        wants = table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self._subscriptions
+        if journal is not None:
+            wants |= journal.wants()
+        named, held = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, paused))
+        now = Interest(0, named, "block", sorted(books.raw_here()), self._publications, held, keeps=journal is not None)
+        eras = books.eras
+        now.era, now.reached, now.backdate = eras.number, eras.reached, eras.backdate
+        now.ground = eras.ground if eras.number else None
+        if self.interest.number == 0 or replace(self.interest, number=0) != now:
+            self.interest = replace(now, number=self.interest.number + 1)
+        return self.interest
+
+
+def with_log(interest: Interest, peer: Peer, ever: Collection[str]) -> Interest:
+    """What to say to a node that is served from the log, or may yet be: what comes from there, too.
+
+    ``ever``: raw types that were ever sent here.
+
+    Else it would not wait for types of publishers that have left, and call final what the log is about to change.
+    """
+    if peer.role != "node" or (peer.begun and peer.behind is None):
+        return interest
+    logged = sorted({*ever}.difference(interest.raw))
+    return replace(interest, logged=logged) if logged else interest

@@ -1,0 +1,172 @@
+"""What a broker knows about one peer: its link, what it wants and offers, and what is waiting to be told to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+
+import msgspec
+from msgspec.structs import replace
+
+from middleware.broker.ingress.receipts import Account
+from middleware.broker.log import PeerKey, Place
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
+from middleware.link.frames import Parts, Role
+from middleware.link.link import Link, LinkStatistics
+from middleware.model.event import NEVER
+from middleware.model.time import MILLISECOND
+
+Channel = Hashable
+"""How the runtime knows where a message comes from or goes to: the name of a dialled node, or the bytes of a router."""
+
+Numbered = tuple[BlockHead, bytes, int]
+"""A block with its number in the log."""
+
+SPREAD = 20 * MILLISECOND
+"""Progress without events travels at most this often, and so do clock marks. News after a quiet time travels at once."""
+
+
+class PeerStatistics(msgspec.Struct):
+    """One peer of a broker. ``slow``: it has no room, and what it reads waits at the source."""
+
+    role: Role
+    name: str
+    up: bool
+    slow: bool
+    link: LinkStatistics
+
+
+class Peer:
+    """See the module."""
+
+    def __init__(self, role: Role, name: str, link: Link, channel: Channel, owner: str | None = None) -> None:
+        self.role, self.name, self.link, self.channel = role, name, link, channel
+        self.owner = owner
+        """Whose key it has shown, if there are keys: no one else gets its link."""
+        self.key: PeerKey = (role, name)
+        self.patterns: frozenset[str] = frozenset()
+        self.on_slow: OnSlow = "block"
+        self.slow = False
+        self.paused: frozenset[str] = frozenset()
+        self.offered: frozenset[str] = frozenset()
+        """Raw types it sends, if it is a publisher."""
+        self.account = Account()
+        """What became of what it sent, if it is a publisher. ``asked``: number of its question that is still to be answered."""
+        self.asked: int | None = None
+        self.ready_number: int | None = None
+        """Number of an Interest that it is to be told about once all nodes know it."""
+        self.told_interest = 0, 0
+        """The number of the last one, and how many types it said to be in the log."""
+        """Number of the Interest it was last told, 0 if none."""
+        self.era = 0
+        """That of this node, by what was told to it."""
+        self.begun = False
+        """Whether it has said where in this node's log it goes on."""
+        self.begun_in_log = False
+        """Whether what it has not taken stays in the log."""
+        self.behind: int | None = None
+        """The position in the log up to which it was served, while it is served from there."""
+        self._under_way: deque[Place] = deque()
+        self._interest_frame = 0
+        self._blocks: list[Numbered] = []
+        self._told_progress: dict[str, int] | None = None
+        self._told_version = -1
+        self._told_clock = NEVER
+        self._progress_at = self._clock_at = -SPREAD
+
+    def take(self, head: BlockHead, block: bytes, number: int) -> None:
+        """Let a block, of this number in the log (0: there is none), go out with the next frame."""
+        self._blocks.append((head, block, number))
+
+    def forget_progress(self) -> None:
+        """It wants, or was offered, other types from now on, so all of the progress is news to it."""
+        self._told_version = -1
+        self._told_progress = None
+
+    def is_in(self, era: int) -> None:
+        """What it is sent is of this era of the node; if that has just begun, it is to be told again what has ended."""
+        if era != self.era:
+            self.era = era
+            self.forget_progress()
+
+    def news_due(self, version: int, clock: int, now: int) -> bool:
+        """Whether there is news of progress or clock, and it is time to tell it: with events at once, else each by itself
+        as soon as it was not told without events for a while.
+        """
+        moved, ticked = version != self._told_version, clock > self._told_clock
+        if self._blocks:
+            return moved or ticked
+        return (moved and now - self._progress_at >= SPREAD) or (ticked and now - self._clock_at >= SPREAD)
+
+    def post(self, progress: dict[str, int] | None, version: int, clock: int, now: int, place: Place = (0, 0)) -> None:
+        """Send the waiting blocks, and behind them the progress (None: no news) and the clock mark (NEVER: none).
+
+        ``place``: what all of it together leads to in this node's log.
+        """
+        if progress is not None:
+            self._told_version = version
+            if progress == self._told_progress:
+                progress = None
+            else:
+                self._told_progress = progress
+        mark = clock if clock > self._told_clock else None
+        if mark is not None:
+            self._told_clock = mark
+        if not self._blocks:
+            self._progress_at = now if progress is not None else self._progress_at
+            self._clock_at = now if mark is not None else self._clock_at
+        blocks = self._blocks
+        if not blocks and progress is None and mark is None:
+            return
+        self._blocks = []
+        start, size = 0, 0
+        for at, (_, data, _) in enumerate(blocks):
+            if size and size + len(data) > BLOCK_TARGET:
+                self._send(None, None, blocks[start:at], (place[0], blocks[at - 1][2]))
+                start, size = at, 0
+            size += len(data)
+        self._send(mark, progress, blocks[start:], place)
+
+    def _send(self, clock: int | None, progress: dict[str, int] | None, blocks: list[Numbered], place: Place) -> None:
+        changes = Changes(clock, progress, [head for head, _, _ in blocks], *place, self.era)
+        number = self.link.send([encode(changes), *(data for _, data, _ in blocks)])
+        if place[0]:
+            self._under_way.append((number, place[1]))
+
+    def passed(self) -> int | None:
+        """The position up to which it has taken everything, if that has moved since the last time."""
+        position = None
+        while self._under_way and self._under_way[0][0] <= self.link.acked:
+            position = self._under_way.popleft()[1]
+        return position
+
+    def tell_interest(self, interest: Interest, place: Place) -> None:
+        """Send what this node wants and offers, and the place it has reached in the peer's log."""
+        self.told_interest = interest.number, len(interest.logged)
+        self.forget_progress()  # what was promised for a type before it was offered again counts no more
+        self._interest_frame = self.link.send([encode(replace(interest, line=place[0], position=place[1]))])
+
+    def tell_account(self) -> None:
+        """Answer a publisher that has asked what became of what it sent; one answer waits at a time."""
+        if self.asked is not None and self.link.up and not self.link.queued_bytes:
+            self.link.send([encode(self.account.answer(self.asked))])
+            self.asked = None
+
+    def settled(self, wall: int | None, now: int) -> list[tuple[Channel, Parts]]:
+        """End a step: all that it was sent has been read; what is to leave now. ``wall``: see Link."""
+        link = self.link
+        link.wall = wall
+        link.consume()
+        link.tick(now)
+        link.settle(now)
+        sends = [(self.channel, message) for message in link.outbox]
+        link.outbox.clear()
+        return sends
+
+    def knows(self, interest: Interest) -> bool:
+        """Whether it has taken this Interest in."""
+        return self.told_interest[0] == interest.number and self._interest_frame <= self.link.acked
+
+    def statistics(self) -> PeerStatistics:
+        """A record of this peer."""
+        return PeerStatistics(self.role, self.name, self.link.up, self.slow, self.link.statistics())

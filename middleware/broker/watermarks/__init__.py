@@ -1,0 +1,1 @@
+"""Watermarks: what is promised, by whom, and what is waited for."""

@@ -1,0 +1,301 @@
+"""Combining promises: what several origins have promised for a type is worth the least of them.
+
+An *origin* is whatever changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
+publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and horizon) or derived
+(an origin that has promised nothing holds the type at NEVER). What has been promised for a type never goes back, but for END:
+when a new era begins (``eras``), what has ended may go on, behind all that was final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from typing import Any
+
+from middleware.model.event import END, NEVER
+
+
+class _TypeProgress:
+    __slots__ = ("derived", "ended", "floor", "has_ended", "promises", "rests")
+
+    def __init__(
+        self,
+        promises: dict[Hashable, int | None] | None = None,
+        floor: int = NEVER,
+        ended: bool = True,
+        derived: bool = False,
+        rests: Iterable[Hashable] = (),
+        has_ended: bool = False,
+    ) -> None:
+        self.promises: dict[Hashable, int | None] = promises if promises is not None else {}
+        """By origin; None if it leaves the type open."""
+        self.floor = floor if floor != END else NEVER
+        """What was promised, ever, but for END."""
+        self.has_ended = has_ended or floor == END  # as states of before there were eras have it
+        """Whether END was promised, which lasts for this era."""
+        self.ended = ended
+        """Whether every origin that left had ended its stream."""
+        self.derived = derived
+        self.rests = set(rests)
+        """Who says that, though its origins left without an end, nothing is expected any more up to ``floor``."""
+
+    def value(self, lasts: bool = True, end_lasts: bool = True, doubted: bool = False) -> int | None:
+        """The combined promise, or None while the type is open; it ``lasts`` if it is never to go back.
+
+        ``end_lasts``: neither is END, in this era. ``doubted``: END is not believed yet.
+        """
+        if not self.promises:
+            if not (self.ended or self.has_ended or self.derived or self.rests):
+                return None
+            least = END if self.ended else self.floor
+        else:
+            least = END
+            for promise in self.promises.values():
+                if promise is None:
+                    return None
+                least = min(least, promise)
+        if self.has_ended:
+            return END
+        if least == END:
+            self.has_ended = lasts and end_lasts and not doubted
+            return self.floor if doubted else END
+        value = max(self.floor, least)
+        if lasts:
+            self.floor = value
+        return value
+
+
+class Promises:
+    """Promises by type and origin. A change costs O(origins of the types it touches).
+
+    ``values``
+        the combined promise by type; open types are not in it. Never to be changed by others.
+    ``open``
+        the types that are open.
+    ``version``
+        grows with every change of ``values`` or ``open``.
+    ``gathering``
+        while set, origins may be missing: nothing that is combined is promised to anyone, and it may still go back.
+    ``ends``
+        the types of which END is promised.
+    ``fallen``
+        types that had ended before this era, of which it is not known yet from where on they go on.
+    ``keeps_ends``
+        whether END lasts until a new era, also if an origin comes that has not said so.
+    """
+
+    def __init__(self, keeps_ends: bool = True) -> None:
+        self.values: dict[str, int] = {}
+        self.open: frozenset[str] = frozenset()
+        self.version = 0
+        self.gathering = self.doubted = False
+        self.fallen: set[str] = set()
+        self.ends: set[str] = set()
+        self._keeps_ends = keeps_ends
+        self._types: dict[str, _TypeProgress] = {}
+        self._offers: dict[Hashable, dict[str, None]] = {}
+        self._rests: dict[Hashable, frozenset[str]] = {}
+        self._never: set[str] = set()
+        """Types that nobody has offered yet, of which it was said all the same that nothing is expected."""
+
+    @property
+    def known(self) -> Set[str]:
+        """The types that some origin offers or offered."""
+        return self._types.keys() - self._never
+
+    def origins(self, name: str) -> tuple[int | None, dict[Hashable, int | None]]:
+        """The combined promise for a known type (None: open), and what each origin promises."""
+        return self._value(name), dict(self._types[name].promises)
+
+    def gather(self, is_on: bool) -> None:
+        """Origins may be missing from now on, or are not any more. O(types)."""
+        if self.gathering != is_on:
+            self.gathering = is_on
+            self._combine(self._types)
+
+    def offered_by(self, origin: Hashable) -> list[str]:
+        """The types that an origin offers."""
+        return list(self._offers.get(origin, ()))
+
+    def doubt(self, is_on: bool) -> None:
+        """From now on END is not believed, unless it was before; or it is again. O(types)."""
+        if self.doubted != is_on:
+            self.doubted = is_on
+            self._combine(self._types)
+
+    def fall(self, may_go_on: Callable[[Hashable], bool]) -> None:
+        """A new era: nothing has ended, but by the word of origins that can go on only if it is heard here. O(types * origins).
+
+        The others have to say again what has ended; until then they hold it where it was.
+        """
+        for name, progress in self._types.items():
+            if progress.has_ended:
+                progress.has_ended = False
+                self.fallen.add(name)
+            for origin, promise in progress.promises.items():
+                if promise == END and may_go_on(origin):
+                    progress.promises[origin] = NEVER
+        self._combine(self._types)
+
+    def go_on(self, floors: Mapping[str, int]) -> None:
+        """Of these types nothing as old as that will come: it was final when they had ended."""
+        for name, floor in floors.items():
+            if name in self._types:
+                self._types[name].floor = max(self._types[name].floor, floor)
+        self._combine(floors.keys() & self._types.keys())
+
+    def has_ended(self, name: str) -> bool:
+        """Whether a type has ended, or had when this era began, and it is not known yet from where on it goes on."""
+        return name in self.fallen or self.lasts_ended(name)
+
+    def lasts_ended(self, name: str) -> bool:
+        """Whether a type has ended, for this era."""
+        return name in self._types and self._types[name].has_ended
+
+    @property
+    def finite(self) -> int:
+        """The largest promise there ever was, but for END; NEVER if there was none. O(types)."""
+        return max((progress.floor for progress in self._types.values()), default=NEVER)
+
+    def floor(self, name: str) -> int:
+        """What has been promised for a type, ever; NEVER if nothing was."""
+        if self.has_ended(name):
+            return END
+        return self._types[name].floor if name in self._types else NEVER
+
+    def is_derived(self, name: str) -> bool:
+        """Whether some origin derives the type, or did."""
+        return name in self._types and self._types[name].derived
+
+    def offer(self, origin: Hashable, raw: Iterable[str], derived: Iterable[str] = ()) -> None:
+        """The origin may send these types; what it offered before and offers no more it has left."""
+        offered = dict.fromkeys(raw, None) | dict.fromkeys(derived, NEVER)
+        before = self._offers.get(origin, {})
+        for name in before.keys() - offered.keys():
+            self._withdraw(origin, name)
+        for name, start in offered.items():
+            progress = self._known(name)
+            progress.derived = progress.derived or start is not None
+            progress.promises.setdefault(origin, start)
+            progress.rests.clear()
+        self._offers[origin] = dict.fromkeys(offered)
+        self._combine(before.keys() | offered.keys())
+
+    def promise(self, origin: Hashable, promises: Mapping[str, int]) -> None:
+        """The whole of what the origin promises: a raw type it leaves out is open again."""
+        offered = self._offers.setdefault(origin, {})
+        for name, until in promises.items():
+            progress = self._known(name)
+            progress.promises[origin] = max(until, progress.promises.get(origin) or NEVER)
+            offered[name] = None
+        for name in offered.keys() - promises.keys():
+            progress = self._types[name]
+            if not progress.derived:
+                progress.promises[origin] = None
+        self._combine(offered)
+
+    def rest(self, by: Hashable, promised: Mapping[str, int]) -> None:
+        """All publishers of one node are silent: of these types it expects nothing as old any more; of others no longer so.
+
+        It counts where all origins of a type have left. O(types).
+        """
+        before = self._rests.pop(by, frozenset())
+        for name in before - promised.keys():
+            self._types[name].rests.discard(by)
+        for name in promised.keys() - self._types.keys():
+            self._types[name] = _TypeProgress(ended=False)
+            self._never.add(name)
+        left = [name for name in promised if not self._types[name].promises]
+        for name in left:
+            self._types[name].rests.add(by)
+            self._types[name].floor = max(self._types[name].floor, promised[name])
+        if promised:
+            self._rests[by] = frozenset(left)
+        self._combine(before.union(left))
+
+    def never_offered(self, names: Iterable[str]) -> list[str]:
+        """Those of the types that nobody may have sent yet."""
+        return [name for name in names if name not in self._types or name in self._never]
+
+    def _known(self, name: str) -> _TypeProgress:
+        """The progress of a type that somebody has."""
+        progress = self._types.setdefault(name, _TypeProgress())
+        if name in self._never:
+            self._never.discard(name)
+            progress.ended = True
+        return progress
+
+    def is_resting(self, by: Hashable) -> bool:
+        """Whether all publishers of a node are said to be silent."""
+        return by in self._rests
+
+    def offers(self, origin: Hashable, name: str) -> bool:
+        """Whether an origin may send a type."""
+        return name in self._offers.get(origin, ())
+
+    def leave(self, origin: Hashable) -> None:
+        """The origin is gone: it holds nothing back any more."""
+        self.rest(origin, {})
+        offered = self._offers.pop(origin, {})
+        for name in offered:
+            self._withdraw(origin, name)
+        self._combine(offered)
+
+    def ended_by(self, origin: Hashable) -> list[str]:
+        """The types that an origin has promised to send no more."""
+        return [name for name in self._offers.get(origin, ()) if self.has_ended_by(origin, name)]
+
+    def has_ended_by(self, origin: Hashable, name: str) -> bool:
+        """Whether an origin has promised to send no more of a type."""
+        return name in self._types and self._types[name].promises.get(origin) == END
+
+    def everyone(self) -> Iterable[Hashable]:
+        """The origins that offer something."""
+        return self._offers.keys()
+
+    def offered(self, by: Callable[[Hashable], bool]) -> frozenset[str]:
+        """The types that some of the origins chosen offer."""
+        return frozenset().union(*(names for origin, names in self._offers.items() if by(origin)))
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain values, for ``restore``."""
+        types = {
+            name: (dict(of.promises), of.floor, of.ended, of.derived, set(of.rests), of.has_ended)
+            for name, of in self._types.items()
+        }
+        offers = {origin: list(names) for origin, names in self._offers.items()}
+        rests, never = dict(self._rests), set(self._never)
+        return {"types": types, "offers": offers, "rests": rests, "never": never, "fallen": set(self.fallen)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become what gave ``state``; what has been offered since stays offered."""
+        mine = {origin: (list(names), {n: self._types[n].derived for n in names}) for origin, names in self._offers.items()}
+        self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
+        self._types = {name: _TypeProgress(*values) for name, values in state["types"].items()}
+        self._rests, self._never = dict(state["rests"]), set(state["never"])
+        self.fallen = set(state.get("fallen", ()))
+        for origin, (names, derived) in mine.items():
+            self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
+        self._combine(self._types)
+
+    def _withdraw(self, origin: Hashable, name: str) -> None:
+        progress = self._types[name]
+        progress.ended = progress.promises.pop(origin, None) == END and progress.ended
+
+    def _combine(self, names: Iterable[str]) -> None:
+        changed, opened, closed = False, set[str](), set[str]()
+        for name in names:
+            value = self._value(name)
+            if value is None:
+                changed |= self.values.pop(name, None) is not None or name not in self.open
+                opened.add(name)
+            elif self.values.get(name) != value:
+                self.values[name] = value
+                closed.add(name)
+                changed = True
+            (self.ends.add if value == END else self.ends.discard)(name)
+        if opened - self.open or closed & self.open:
+            self.open = self.open - closed | opened
+        self.version += changed
+
+    def _value(self, name: str) -> int | None:
+        return self._types[name].value(not self.gathering, self._keeps_ends, self.doubted)

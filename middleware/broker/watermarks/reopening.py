@@ -1,0 +1,128 @@
+"""How a broker begins an era, adopts that of another node, and comes to know from where on all go on (see ``eras``)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from middleware.broker.log import Began, Journal, PeerKey, WentOn
+from middleware.broker.peers import Peer
+from middleware.broker.watermarks.tracker import LOCAL, Books
+from middleware.link.codec import Changes, Interest, decode_payload
+from middleware.link.frames import Data, Parts
+from middleware.model.errors import WireError
+from middleware.model.event import END
+
+
+class Reopening:
+    """See the module."""
+
+    def __init__(self, books: Books, journal: Journal | None) -> None:
+        self._has_news = False
+        self._books, self._journal = books, journal
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an era has begun, and it is not known yet from where on all go on, or what has ended in it."""
+        return self._books.eras.ground is None or bool(self._books.everywhere.fallen) or self._has_news
+
+    def ended(self, key: PeerKey, names: Iterable[str]) -> list[str]:
+        """Of the types that a publisher offers: those that have ended, but not by its own word, and go on by nobody's here."""
+        here, everywhere = self._books.here, self._books.everywhere
+        return [
+            name
+            for name in names
+            if everywhere.has_ended(name)
+            and not everywhere.is_derived(name)
+            and not (name in here.known and _goes_on(here.origins(name)[1], key))
+        ]
+
+    def begin(self) -> None:
+        """A publisher here has offered what had ended."""
+        self._begin(self._books.eras.number + 1)
+
+    def heard(self, key: PeerKey, interest: Interest) -> None:
+        """What a node offers has been noted; it may be in a newer era, or know from where on all go on.
+
+        One that may send what has ended here, and has not said in this era that it has, was not known of: then it goes on, too.
+        """
+        eras, everywhere = self._books.eras, self._books.everywhere
+        if interest.era > eras.number:
+            self._begin(interest.era)
+        elif interest.era == eras.number and any(
+            everywhere.lasts_ended(name) and everywhere.origins(name)[1].get(key) != END for name in interest.raw
+        ):
+            self.begin()
+        if interest.era == eras.number and interest.ground is not None and eras.ground is None:
+            self._go_on(interest.ground)
+
+    def look(self, peers: Collection[Peer], gathering: bool, now: int) -> bool:
+        """Nodes may have said more: go on if that was all, and let publishers send. Whether there is news for other nodes.
+
+        Whoever is attached is awaited, and who will be back; while ``gathering``, so are others.
+        """
+        books = self._books
+        if not gathering and not self._awaited(peer.key for peer in peers):
+            if books.eras.ground is None:
+                self._go_on(books.eras.common())
+            books.settle_era()
+        for peer in peers:
+            if peer.role == "publisher":
+                peer.link.shuts(self._is_shut(peer), now)
+        has_news, self._has_news = self._has_news, False
+        return has_news
+
+    def _awaited(self, up: Iterable[PeerKey]) -> list[PeerKey]:
+        return self._books.eras.awaited(self._books.lasting.union(up))
+
+    def awaited(self, up: Iterable[PeerKey]) -> list[str]:
+        """The nodes for which publishers wait here."""
+        if not self._books.everywhere.fallen:
+            return []
+        return sorted(name for _, name in self._awaited(up))
+
+    def _is_shut(self, peer: Peer) -> bool:
+        """Whether a publisher may not send yet, as it is not known from where on it may."""
+        fallen = self._books.everywhere.fallen
+        return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._books.here.ended_by(peer.key)))
+
+    def foreseen(self, peer: Peer, frame: Data, parts: Parts) -> list[str]:
+        """The types in the next payload of a publisher that it has not offered, and that have ended. O(1) if none has."""
+        everywhere = self._books.everywhere
+        if not (everywhere.ends or everywhere.fallen) or not peer.link.expects(frame):
+            return []
+        try:
+            payload = decode_payload([frame.head, *parts[1:]])
+        except WireError:
+            return []
+        names = {head.type for head in payload.blocks} - peer.offered if type(payload) is Changes else ()
+        return self.ended(peer.key, sorted(names))
+
+    def due(self) -> int | None:
+        """From where on the detectors are to go on, if they have not been told yet; they are, now."""
+        eras = self._books.eras
+        ground, eras.due = eras.due, None
+        return ground
+
+    def again(self, entry: Began | WentOn) -> None:
+        """Take a step of a former life again."""
+        if isinstance(entry, Began):
+            self._books.begin_era(entry.era, entry.reached)
+        else:
+            self._books.go_on(entry.ground)
+
+    def _begin(self, number: int) -> None:
+        self._books.begin_era(number)
+        if self._journal is not None:
+            self._journal.noted(Began(number, self._books.eras.reached))
+        self._has_news = True
+
+    def _go_on(self, ground: int) -> None:
+        self._books.go_on(ground)
+        if self._journal is not None:
+            self._journal.noted(WentOn(ground))
+        self._has_news = True
+
+
+def _goes_on(origins: dict[object, int | None], key: PeerKey) -> bool:
+    """Whether some publisher has not ended a type, or this one has."""
+    return origins.get(key) == END or any(until != END for origin, until in origins.items() if origin != LOCAL)

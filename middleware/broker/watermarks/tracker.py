@@ -1,0 +1,191 @@
+"""The books of a broker: what peers and its own detectors offer and promise; how far clocks and other nodes' logs have got."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from copy import copy
+from typing import Any, Final
+
+from middleware.broker.log import PeerKey, Place
+from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.eras import Eras
+from middleware.link.codec import Changes, Interest
+from middleware.model.event import END, NEVER
+
+LOCAL: Final = "local detectors"
+"""The local detectors as an origin of promises."""
+
+_PLAIN = ("clock", "clock_here", "places", "lasting", "ever", "_progress", "reached")
+
+
+class Books:
+    """See the module.
+
+    ``everywhere``, ``here``, ``elsewhere``
+        what is promised to subscribers; to other nodes, of what originates here; to the detectors, of what others send.
+    ``clock``
+        the largest clock mark. ``clock_here``: of local publishers only; a mark that came round by a third node could
+        overtake the events it goes with.
+    ``places``
+        what has been taken from the logs of other nodes, by name.
+    ``lasting``
+        nodes with a log of their own: they come back as what they were.
+    ``ever``
+        all that a node has ever offered, also what it has not offered again since it came back.
+    ``eras``
+        of this node and of the others. ``reached``: up to where anything was final, or is stamped, of what has ended here.
+    """
+
+    def __init__(self, publications: Iterable[str], backdate: int = 0) -> None:
+        self.everywhere, self.here, self.elsewhere = Promises(), Promises(keeps_ends=False), Promises()
+        self.eras, self.reached = Eras(backdate=backdate), NEVER
+        self.clock: int | None = None
+        self.clock_here = NEVER
+        self.places: dict[str, Place] = {}
+        self.lasting: set[PeerKey] = set()
+        self.ever: dict[PeerKey, set[str]] = {}
+        self._progress: dict[str, int] = {}
+        self._views: dict[str, tuple[Promises, ...]] = {
+            "publisher": (self.everywhere, self.here, self.elsewhere),
+            "node": (self.everywhere, self.elsewhere),
+            "subscriber": (),
+            LOCAL: (self.everywhere, self.here),
+        }
+        for promises in self._views[LOCAL]:
+            promises.offer(LOCAL, (), publications)
+
+    @property
+    def publishers(self) -> tuple[Promises, ...]:
+        """The promises in which publishers count, first those that hold for everyone."""
+        return self._views["publisher"]
+
+    def gather(self, is_on: bool) -> None:
+        """Nodes of the configuration are missing, or are not any more: until then promises may still go back."""
+        for promises in (self.everywhere, self.here, self.elsewhere):
+            promises.gather(is_on)
+
+    def offered(self, key: PeerKey, interest: Interest) -> None:
+        """A peer may send these types from now on."""
+        if interest.keeps and key[0] == "node":
+            self.lasting.add(key)
+        derived = interest.derived if key[0] == "node" else ()
+        if key[0] == "node":
+            self.ever.setdefault(key, set()).update(interest.raw, derived)
+        logged = [name for name in interest.logged if not self.everywhere.has_ended(name)]  # else its END came behind all of it
+        for promises in self._views[key[0]]:
+            promises.offer(key, [*interest.raw, *logged], derived)
+        if key[0] == "node":
+            self.eras.heard(key, interest)
+            self._believe()
+
+    def left(self, key: PeerKey) -> None:
+        """What a peer promised, and what it may still send, holds nothing back any more."""
+        for promises in self._views[key[0]]:
+            promises.leave(key)
+        if self.eras.said.pop(key, None) is not None:
+            self._believe()
+
+    def lost(self, key: PeerKey) -> None:
+        """A peer is away: it promises nothing, and it has not left."""
+        for promises in self._views[key[0]]:
+            self._promised(promises, key, {})
+
+    def noted(self, key: PeerKey, changes: Changes) -> None:
+        """Take the clock mark, the promises and the place that came with changes."""
+        if changes.clock is not None:
+            self.clock = changes.clock if self.clock is None else max(changes.clock, self.clock)
+            if key[0] == "publisher":
+                self.clock_here = max(changes.clock, self.clock_here)
+        if changes.progress is not None:
+            for promises in self._views[key[0]]:
+                self._promised(promises, key, changes.progress)
+            if key[0] == "node":
+                self.eras.stated(key)
+                self._believe()
+        if changes.line:
+            self.places[key[1]] = (changes.line, changes.position)
+
+    def _promised(self, promises: Promises, key: PeerKey, progress: Mapping[str, int]) -> None:
+        """A node that promises for a type that it may not send has had publishers of it, who have left; it waits for none."""
+        resting: dict[str, int] = {}
+        if key[0] == "node":
+            resting = {name: at for name, at in progress.items() if at != END and not promises.offers(key, name)}
+            progress = {name: at for name, at in progress.items() if name not in resting}
+            if self.eras.is_old(key):  # what has ended it is to say again, in this era
+                progress = {name: at if at != END else NEVER for name, at in progress.items()}
+        promises.promise(key, progress)
+        if resting or promises.is_resting(key):
+            promises.rest(key, resting)
+
+    def promised_here(self, progress: Mapping[str, int]) -> None:
+        """The local detectors promise; what they have ended is worth nothing as long as they do not know of the era."""
+        if progress:
+            is_known = self.eras.ground is not None and self.eras.due is None
+            for name, until in progress.items():
+                self._progress[name] = max(until if until != END or is_known else NEVER, self._progress.get(name, NEVER))
+            for promises in self._views[LOCAL]:
+                promises.promise(LOCAL, self._progress)
+
+    def raw_here(self) -> frozenset[str]:
+        """The types that local publishers may send, those still awaited included."""
+        return self.here.offered(lambda origin: origin != LOCAL)
+
+    def origins(self) -> set[Hashable]:
+        """The peers that offer something."""
+        everyone = {key for promises in (self.everywhere, self.here, self.elsewhere) for key in promises.everyone()}
+        return everyone - {LOCAL}
+
+    # -- eras ---------------------------------------------------------------------------------------------------------
+
+    def begin_era(self, number: int, reached: int | None = None) -> None:
+        """Nothing has ended any more, but what publishers here have. ``reached``: as it was then, if this is taken again."""
+        if reached is None:
+            everything = (self.everywhere, self.here, self.elsewhere)
+            reached = max(self.reached, self.clock_here, *(promises.finite for promises in everything))
+            reached = max(reached, self.clock) if self.clock is not None else reached
+        self.eras.begin(number, reached)
+        self._progress = {name: until if until != END else NEVER for name, until in self._progress.items()}
+        for promises in (self.everywhere, self.elsewhere):
+            promises.doubt(True)
+            promises.fall(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
+        self.here.fall(lambda origin: origin == LOCAL)
+        self._believe()
+
+    def go_on(self, ground: int) -> None:
+        """What had ended goes on from there, and nothing as old comes any more."""
+        self.eras.ground = ground
+        if self.eras.due is None:  # else they were at the end already, and go on from there
+            self.eras.due = ground
+        fallen, raw = self.everywhere.fallen, ground if ground == NEVER else ground + self.eras.margin
+        floors = {name: ground if self.everywhere.is_derived(name) else raw for name in fallen}
+        for promises in (self.everywhere, self.here, self.elsewhere):
+            promises.go_on(floors)
+
+    def settle_era(self) -> None:
+        """All nodes have said what has ended in this era."""
+        self.everywhere.fallen.clear()
+        self.elsewhere.fallen.clear()
+
+    def _believe(self) -> None:
+        """END is believed as soon as all nodes have said what has ended in this era, and no earlier."""
+        for promises in (self.everywhere, self.elsewhere):
+            promises.doubt(self.eras.in_doubt)
+
+    # -- lives --------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        promises = [each.state() for each in (self.everywhere, self.here, self.elsewhere)]
+        plain = {name: copy(getattr(self, name)) for name in _PLAIN}
+        plain["ever"] = {key: set(names) for key, names in self.ever.items()}
+        return {"promises": promises, "plain": plain, "eras": self.eras.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become the books that gave ``state``."""
+        if "eras" in state:  # there were none in former versions
+            self.eras.restore(state["eras"])
+            self._believe()
+        for promises, kept in zip((self.everywhere, self.here, self.elsewhere), state["promises"], strict=True):
+            promises.restore(kept)
+        for name, value in state["plain"].items():
+            setattr(self, name, value)

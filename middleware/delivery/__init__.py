@@ -1,0 +1,1 @@
+"""A stream as its reader, or its publisher, sees it. Pure."""

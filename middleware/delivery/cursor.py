@@ -1,0 +1,87 @@
+"""The cursor of a final subscription: from where on a log must be read again to lose nothing that is still held back. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from middleware.delivery.barrier import Barrier
+from middleware.link.codec import Mark
+from middleware.model.change import Delta
+from middleware.model.event import IDENTITY, ORDER, Event, Identity
+
+_Group = list[int]
+"""[position before what came together, how many events of it are still held back]."""
+
+
+class Cursor:
+    """See the module.
+
+    ``place``
+        (line, position) reached, (0, 0) before anything came. ``mark``: finals up to this order key have been delivered.
+    """
+
+    def __init__(self, mark: Mark | None = None) -> None:
+        self.place = (0, 0)
+        self.mark = mark
+        self._groups: deque[_Group] = deque()
+        self._came: dict[Identity, _Group] = {}
+
+    @property
+    def position(self) -> int:
+        """The lowest position behind which something may still be needed. O(1)."""
+        groups = self._groups
+        while groups and not groups[0][1]:
+            groups.popleft()
+        return groups[0][0] if groups else self.place[1]
+
+    def fresh(self, finals: list[Event]) -> list[Event]:
+        """Those of the finals, in total order, that were not delivered before; they are, from now on."""
+        mark = self.mark
+        if mark is not None and finals and ORDER(finals[0]) <= mark:
+            finals = [event for event in finals if ORDER(event) > mark]
+        if finals:
+            self.mark = ORDER(finals[-1])
+        return finals
+
+    def moved(self, place: tuple[int, int], deltas: Iterable[Delta], finals: list[Event], barrier: Barrier) -> None:
+        """Changes have come that lead to ``place``, and the barrier has let ``finals`` go. O(changes)."""
+        group = [self.place[1] if self.place[0] == place[0] else 0, 0]
+        deltas = list(deltas)
+        for delta in deltas:  # all retractions first: an identity may change its type
+            known = [self._drop(IDENTITY(event)) for event in delta.retracts]
+            known += [self._came.get(IDENTITY(old)) for old, _ in delta.revises]
+            for came in known:
+                if came is not None:
+                    group[0] = self._bind(came, group[0])
+        for delta in deltas:
+            for event in (*(new for _, new in delta.revises), *delta.inserts):
+                identity = IDENTITY(event)
+                if identity in barrier and identity not in self._came:
+                    self._came[identity] = group
+                    group[1] += 1
+        for event in finals:
+            self._drop(IDENTITY(event))
+        if group[1]:
+            self._groups.append(group)
+        self.place = place
+
+    def forget(self) -> None:
+        """What was held back is given up: nothing of it needs to be read again."""
+        self._groups.clear()
+        self._came.clear()
+
+    def _drop(self, identity: Identity) -> _Group | None:
+        group = self._came.pop(identity, None)
+        if group is not None:
+            group[1] -= 1
+        return group
+
+    def _bind(self, came: _Group, start: int) -> int:
+        """What came with this group is changed now: who reads the change again must read its coming again, too."""
+        low = came[0]
+        for group in reversed(self._groups):
+            if group[0] <= low:
+                break
+            group[0] = low
+        return min(low, start)

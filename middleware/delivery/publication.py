@@ -1,0 +1,135 @@
+"""What a publisher says to its node, in ``Publisher`` and in the simulation alike: events, promises, and both again. Pure.
+
+The owner sends what ``said`` and ``promise`` return over its link, in that order, and ``restarted`` behind all that is sent
+again, when the link has begun a new life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from middleware.broker.ingress.seen import runs_of
+from middleware.link.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, Run, array_of, encode, encode_delta, name_of
+from middleware.link.frames import Parts
+from middleware.model.change import Delta
+from middleware.model.errors import EventError
+from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
+
+_EVENTS_A_FRAME = 8_192
+
+
+class Frame(NamedTuple):
+    """Blocks that go together, and the largest time among their events; None if they move no clock."""
+
+    blocks: list[tuple[BlockHead, bytes]]
+    clock: int | None
+
+    @property
+    def events(self) -> int:
+        """How many events there are in it."""
+        return sum(head.count for head, _ in self.blocks)
+
+
+class Publication:
+    """See the module. ``types``: event types (or their names) that will be sent.
+
+    ``greeting``: the first payload of each life of the link, with all that was sent in the ones before: else, where all others
+    have ended, what it is about to send would have. Whatever makes a frame raises EventError for what cannot be sent.
+    """
+
+    def __init__(self, types: Iterable[EventType | str] = ()) -> None:
+        self._types = dict.fromkeys(_names(types))
+        self._progress: dict[str, int] = {}
+        self._clock: int | None = None
+
+    @property
+    def greeting(self) -> Parts:
+        return [encode(Interest(1, raw=list(self._types)))]
+
+    def frames(self, events: Sequence[Event]) -> Iterator[Frame]:
+        """New events, in this order."""
+        for start in range(0, len(events), _EVENTS_A_FRAME):
+            yield from self._frames(events[start : start + _EVENTS_A_FRAME])
+
+    def _frames(self, events: Sequence[Event]) -> Iterator[Frame]:
+        """Events of all types in one frame: one type ahead of another would move the clock, and make that late."""
+        by_type: dict[str, list[Event]] = {}
+        for event in events:
+            by_type.setdefault(name_of(event), []).append(event)
+        blocks = _blocks({name: Delta(same) for name, same in by_type.items()})
+        is_large = len(blocks) > len(by_type) or sum(len(block) for _, block in blocks) > LARGEST_BLOCK
+        if is_large and len(events) > 1:
+            middle = len(events) // 2
+            yield from self._frames(events[:middle])
+            yield from self._frames(events[middle:])
+        elif events:
+            yield _checked(Frame(blocks, max(map(TS, events))))
+
+    def retraction(self, event: Event) -> Frame:
+        """An event that was published is withdrawn."""
+        return _checked(Frame(_blocks({name_of(event): Delta(retracts=[event])}), None))
+
+    def revision(self, old: Event, new: Event) -> Frame:
+        """An event that was published gets new content: same type, source and id."""
+        if IDENTITY(old) != IDENTITY(new) or old.__class__ is not new.__class__:
+            raise EventError(f"a revision keeps type, source and id: {old!r} -> {new!r}")
+        return _checked(Frame(_blocks({name_of(new): Delta(revises=[(old, new)])}), new.ts))
+
+    def encoded(
+        self, type_name: str, records: list[bytes] | bytes, count: int, clock: int, runs: list[Run] | None = None
+    ) -> Frame:
+        """Events that are encoded already; see ``Publisher.publish_encoded``."""
+        block = records if isinstance(records, bytes) else array_of(records)
+        return _checked(Frame([(BlockHead(type_name, count, raw=True, runs=runs, newest=clock), block)], clock))
+
+    def given(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> Frame:
+        """Blocks that are encoded already, of several types, in one frame; see ``Publisher.publish_blocks``."""
+        return _checked(Frame(list(blocks), max(head.newest for head, _ in blocks if head.newest is not None)))
+
+    def said(self, frame: Frame) -> Parts:
+        """The payload of a frame, which is sent now."""
+        if frame.clock is not None and (self._clock is None or frame.clock > self._clock):
+            self._clock = frame.clock
+        for head, _ in frame.blocks:
+            self._types[head.type] = None
+        return [encode(Changes(self._clock, None, [head for head, _ in frame.blocks])), *(block for _, block in frame.blocks)]
+
+    def promise(self, types: EventType | str | Iterable[EventType | str], progress: int) -> Parts:
+        """The payload that promises progress of these types, with all that was promised before."""
+        for name in _names([types] if isinstance(types, str | type) else types):
+            self._progress[name] = max(progress, self._progress.get(name, progress))
+        return [encode(Changes(None, self._progress, []))]
+
+    def restarted(self) -> Parts | None:
+        """A node that starts anew must be told the promises anew, behind all that is sent again; None if there is nothing."""
+        if not self._progress and self._clock is None:
+            return None
+        return [encode(Changes(self._clock, self._progress or None, []))]
+
+
+def _names(types: Iterable[EventType | str]) -> Iterator[str]:
+    return (each if isinstance(each, str) else type_name(each) for each in types)
+
+
+def _checked(frame: Frame) -> Frame:
+    for head, block in frame.blocks:
+        for ts in (head.oldest, head.newest, frame.clock):
+            if ts is not None and not MIN_TS < ts < MAX_TS:
+                raise EventError(f"{head.type} with ts={ts}: times lie between {MIN_TS} and {MAX_TS} ns; nothing was sent")
+        if len(block) > LARGEST_BLOCK:
+            raise EventError(
+                f"{head.count} events {head.type} take {len(block)} bytes, at most {LARGEST_BLOCK} go at once: "
+                "publish fewer, or smaller ones"
+            )
+    return frame
+
+
+def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
+    """The blocks of changes by type, with the identities of what is new."""
+    blocks = []
+    for name, delta in deltas.items():
+        inserts = delta.inserts
+        runs = runs_of(list(map(IDENTITY, inserts)), len(inserts) // 4 + 1) if inserts else None
+        blocks += encode_delta(name, delta, raw=True, runs=runs)
+    return blocks

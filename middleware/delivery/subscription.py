@@ -1,0 +1,297 @@
+"""A subscription as its reader sees it: what the node sends in; changes, finals, gaps, and what to tell the node, out. Pure.
+
+It outlives the links it comes over. The owner hands it every payload (``receive``), tells it when the link has begun a new
+life (``restarted``), takes out what has arrived (``take``), reads that (``changes`` or ``batch``), and sends what there is to
+say of it (``passed``). ``receive``, ``restarted`` and ``take`` exclude each other; reading shares nothing with the first two,
+so that one thread may receive while another reads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from middleware.broker.log import Place
+from middleware.broker.merge import merged
+from middleware.delivery.barrier import Barrier
+from middleware.delivery.cursor import Cursor
+from middleware.link.codec import (
+    MOST_TYPES,
+    Changes,
+    Drops,
+    EventCodec,
+    Gap,
+    Interest,
+    Mark,
+    OnSlow,
+    Passed,
+    Payload,
+    Ready,
+    Resumed,
+    decode_payload,
+    encode,
+)
+from middleware.link.frames import Parts, payload_size
+from middleware.model.change import Advance, Batch, Change, Delta, Insert
+from middleware.model.errors import EventError, WireError
+from middleware.model.event import END, NEVER, Event, type_name
+
+Arrived = list[tuple[Changes, Parts]]
+"""Changes as they came: the header of each payload, and all its parts."""
+
+_NOWHERE: Place = (0, 0)
+_MISSED = Gap(0, 0)
+"""Stands where a reader sees for itself that changes are missing."""
+
+
+class Interruption(msgspec.Struct, frozen=True):
+    """Changes are missing here.
+
+    ``given_up``
+        how many events were held back, and can never be called final, as one of the missing changes may withdraw them.
+    ``committed``
+        if that is why: finals up to this mark were taken under the name before, more than this reader says that it has.
+    ``stopped``
+        types of which nothing more comes, if that is why: a detector that makes them, or what it rests on, has stopped.
+    """
+
+    given_up: int
+    committed: Mark | None = None
+    stopped: tuple[str, ...] = ()
+
+
+class Subscription:
+    """See the module.
+
+    ``codec``
+        knows the types that events are read as.
+    ``final``
+        whether it is read as finals, each once and in total order, or early: each change in the order in which it was made.
+    ``resumes``
+        whether the node keeps its place under its name. ``after``: the last final that is known to be taken.
+    ``ready``
+        whether all nodes know it. ``progress``: that of the reader; what is read up to it stays as it is. From END it
+        goes back when a new era begins: what comes then is newer than all that was read.
+    ``events``
+        changes read so far. ``drops``: what could not be taken, by reason; an interruption counts as one.
+    ``interruptions``
+        those heeded since the owner last cleared this, all of them before what ``take`` has returned with them.
+    """
+
+    def __init__(
+        self,
+        patterns: Collection[str],
+        codec: EventCodec,
+        *,
+        final: bool = False,
+        on_slow: OnSlow = "block",
+        resumes: bool = False,
+        after: Mark | None = None,
+    ) -> None:
+        if len(patterns) > MOST_TYPES:
+            raise EventError(
+                f"{len(patterns):,} types are more than a node takes from one subscriber ({MOST_TYPES:,}): "
+                "subscribe to prefixes such as 'soccer.*', or to '*'"
+            )
+        self.ready = False
+        self.progress = self._before_end = NEVER
+        self._era = 0
+        self.events = 0
+        self.drops = Drops()
+        self.interruptions: list[Interruption] = []
+        self.barrier = Barrier(patterns) if final else None
+        self._interest = Interest(1, list(patterns), on_slow, resumes=resumes, after=after)
+        self._codec = codec
+        self._inbox: deque[tuple[Payload, Parts, int]] = deque()
+        self._place: Place | None = None
+        """Where in the node's log what has arrived leads to: _NOWHERE if to no place, None if nothing has arrived."""
+        self._doubts = False
+        """Whether the node, which has lost the link, is yet to say if it still knows the name."""
+        self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
+        self._taken = _NOWHERE
+        self._cursor = Cursor(after)
+        self._passed = Passed(0, 0)
+
+    # -- what arrives -------------------------------------------------------------------------------------------------
+
+    @property
+    def greeting(self) -> Parts:
+        """The first payload of each life of the link: what is wanted, and the place that has been reached."""
+        line, position = self._place or _NOWHERE
+        return [encode(replace(self._interest, line=line, position=position))]
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._inbox)
+
+    def receive(self, parts: Parts) -> None:
+        """Take in the next payload. What it costs of the credit is given back when it is taken out."""
+        try:
+            payload: Payload = decode_payload(parts)
+        except WireError as error:
+            self.drops[str(error).partition(":")[0]] += 1
+            payload = _MISSED  # it may have held changes
+        if self._doubts:
+            self._doubts = False
+            if not isinstance(payload, Resumed | Gap):  # which a node that knows the name says before all else
+                self._inbox.append((_MISSED, [], 0))
+        if type(payload) is Changes:
+            if not payload.line and self._place is not None and self._place[0]:
+                self._inbox.append((_MISSED, [], 0))  # the log in which it had its place is gone, and nobody says so
+            self._place = (payload.line, payload.position)
+        elif type(payload) is not Gap:
+            self.ready = self.ready or type(payload) is Ready
+            self._place = self._place or _NOWHERE
+        self._inbox.append((payload, parts, payload_size(parts)))
+
+    def restarted(self) -> Parts:
+        """The link has begun a new life, since the node has lost the last one. Returns the greeting of the new life.
+
+        A node with a log goes on at the place that was reached, or that it keeps under the name, or tells of a gap; without a
+        log there is one. Who had heard nothing yet was promised nothing. What has arrived stays, but costs nothing of the new
+        link's credit.
+        """
+        self.ready = False
+        self._inbox = deque((payload, parts, 0) for payload, parts, _ in self._inbox)
+        if self._interest.resumes and not (self._place or _NOWHERE)[0]:
+            self._doubts = True  # what its former lives had committed may be lost, though it has heard nothing itself
+        elif self._place == _NOWHERE:
+            self._inbox.append((_MISSED, [], 0))
+            self._place = None
+        return self.greeting
+
+    def take(self) -> tuple[Arrived, int]:
+        """What has arrived, and the bytes of credit to give back; nothing behind a gap together with what came before it.
+
+        Without changes there may be credit. O(payloads).
+        """
+        arrived: Arrived = []
+        size, inbox = 0, self._inbox
+        while inbox:
+            payload, parts, cost = inbox[0]
+            if type(payload) is Changes:
+                arrived.append((payload, parts))
+            elif arrived:
+                break
+            else:
+                self._heed(payload)
+            inbox.popleft()
+            size += cost
+        if arrived:
+            last = arrived[-1][0]
+            self._taken = (last.line, last.position)
+        return arrived, size
+
+    def _heed(self, payload: Payload) -> None:
+        if type(payload) is Gap and payload.stopped:
+            self.drops["interruption"] += 1
+            self.interruptions.append(Interruption(0, stopped=tuple(payload.types)))
+        elif type(payload) is Gap:
+            self._interrupted()
+        elif type(payload) is Resumed and payload.mark is not None:
+            after, cursor = self._interest.after, self._cursor
+            if after is None:
+                cursor.mark = payload.mark if cursor.mark is None else cursor.mark
+            elif cursor.mark == after < payload.mark:
+                self._interrupted(payload.mark)
+
+    def _interrupted(self, committed: Mark | None = None) -> None:
+        """What is held back may have been withdrawn by what is missing, so it can never be called final."""
+        self.drops["interruption"] += 1
+        given_up = self.barrier.forget() if self.barrier is not None else 0
+        self._cursor.forget()
+        self.interruptions.append(Interruption(given_up, committed))
+
+    # -- what is read -------------------------------------------------------------------------------------------------
+
+    def changes(self, arrived: Arrived) -> list[Change]:
+        """What has arrived as changes one by one, and behind them how far progress has come, if it has. O(changes)."""
+        if self.barrier is None:
+            self._goes_on(arrived)
+            changes: list[Change] = [change for _, delta in self._deltas(arrived) for change in delta.changes()]
+            progress: Mapping[str, int] = _latest_progress(arrived)
+        else:
+            batch = self._decoded(arrived)
+            changes, progress = [Insert(event) for event in self._finals(self.barrier, batch, arrived)], batch.progress
+        if self._advance(progress):
+            changes.append(Advance(self.progress))
+        return changes
+
+    def batch(self, arrived: Arrived) -> Batch:
+        """The net effect of what has arrived, in columns by type; finals are insertions, those of a type in total order."""
+        batch = self._decoded(arrived)
+        self._advance(batch.progress)
+        if self.barrier is None:
+            return batch
+        deltas: dict[str, Delta] = {}
+        for event in self._finals(self.barrier, batch, arrived):
+            deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
+        return Batch(deltas, dict.fromkeys(self._promised, self.barrier.progress))
+
+    def passed(self) -> Parts | None:
+        """What to tell the node, once what was read is safe, so that it is not sent again to this name; None if nothing."""
+        line, position, mark = *self._taken, None
+        if self.barrier is not None:
+            line, position, mark = self._cursor.place[0], self._cursor.position, self._cursor.mark
+        if not self._interest.resumes or not line:
+            return None
+        passed = Passed(line, position, mark)
+        if passed == self._passed:
+            return None
+        self._passed = passed
+        return [encode(passed)]
+
+    def _finals(self, barrier: Barrier, batch: Batch, arrived: Arrived) -> list[Event]:
+        """What the barrier lets go and was not delivered before."""
+        finals = barrier.take(batch)
+        if self._interest.resumes and arrived and (last := arrived[-1][0]).line:
+            self._cursor.moved((last.line, last.position), batch.deltas.values(), finals, barrier)
+        return self._cursor.fresh(finals)
+
+    def _deltas(self, arrived: Arrived) -> list[tuple[str, Delta]]:
+        """The changes of each block, in the order in which they were sent, by type name."""
+        deltas: list[tuple[str, Delta]] = []
+        for changes, parts in arrived:
+            for head, block in zip(changes.blocks, parts[1:], strict=True):
+                delta = self._codec.decode(head, block, self.drops)
+                self.events += len(delta)
+                self._promised.setdefault(head.type, NEVER)
+                deltas.append((head.type, delta))
+        return deltas
+
+    def _decoded(self, arrived: Arrived) -> Batch:
+        """The net changes by type."""
+        by_type: dict[str, list[Delta]] = {}
+        for name, delta in self._deltas(arrived):
+            by_type.setdefault(name, []).append(delta)
+        net = {name: net for name, same in by_type.items() if (net := merged(same))}
+        return Batch(net, _latest_progress(arrived), ground=NEVER if self._goes_on(arrived) else None)
+
+    def _advance(self, progress: Mapping[str, int]) -> bool:
+        """Whether the least progress of the subscribed types has grown."""
+        for name, until in progress.items():
+            self._promised[name] = max(until, self._promised.get(name, NEVER))
+        least = min(self._promised.values(), default=NEVER)
+        if least <= self.progress:
+            return False
+        self.progress, self._before_end = least, least if least != END else self.progress
+        return True
+
+    def _goes_on(self, arrived: Arrived) -> bool:
+        """Whether a new era of the node has begun: what has ended in it is to be said again."""
+        if not arrived or arrived[-1][0].era == self._era:
+            return False
+        self._era = arrived[-1][0].era
+        self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
+        if self.progress == END:
+            self.progress = self._before_end
+        return True
+
+
+def _latest_progress(arrived: Arrived) -> dict[str, int]:
+    """The node's promises are whole, so the last ones told stand for all."""
+    return next((changes.progress for changes, _ in reversed(arrived) if changes.progress is not None), {})

@@ -1,0 +1,252 @@
+"""A node that keeps a log, without its I/O: what a step sends leaves only when the step's record is stored.
+
+Pure. The owner runs steps as with a plain broker; ``settle`` gives it what to write and what to send, and ``stored`` tells
+the core that a write is safe. See docs/decisions/009.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from middleware.broker.durable import LastingBroker
+from middleware.broker.effects import Closed, Effects
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.log import Journal, Record
+from middleware.broker.peers import Channel
+from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
+from middleware.durability.encoding import uncollected
+from middleware.link.frames import Bye, Data, Parts, decode_frame
+from middleware.model.change import Batch, Delta
+from middleware.model.event import EventTypes
+from middleware.model.time import SECOND
+
+_STALLED = SECOND
+"""A disk that has not stored anything for so long holds the node up."""
+
+
+@runtime_checkable
+class Recoverable(Protocol):
+    """A processor of batches that can go on in another process; ``Hierarchy`` is one."""
+
+    def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
+        """Take a step, or take one again that brought the units to ``finals``."""
+        ...
+
+    def finals(self) -> dict[str, int]:
+        """How far each unit has got."""
+        ...
+
+    @property
+    def promised(self) -> dict[str, int]:
+        """What is promised of each type published here."""
+        ...
+
+    @property
+    def reached(self) -> int:
+        """Up to where anything was final, or is stamped, that its units have ended."""
+        ...
+
+    @property
+    def halted(self) -> Mapping[str, str]:
+        """By the name of a unit that has stopped, why."""
+        ...
+
+    def halt(self, names: Collection[str]) -> list[Delta]:
+        """Stop these units, as they had in the step that is about to be taken again; returns what takes back their results."""
+        ...
+
+    @property
+    def code(self) -> dict[str, Any]:
+        """What its stored state depends on."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All that it needs to go on, but for what there is by key, of which there may be much: ``parts`` gives that.
+
+        It is written down in the course of later steps, so it may share nothing with the processor that ever changes.
+        """
+        ...
+
+    def parts(self, count: int) -> Mapping[str, Any]:
+        """The next of it, about so many, as it was when ``state`` was called, whatever steps came since; none at the end."""
+        ...
+
+    def restore(self, state: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> None:
+        """Go on from there; only for one that was just made."""
+        ...
+
+
+class Write(msgspec.Struct):
+    """What is to be stored, in one transaction: a record, and if it is time the first pieces of a checkpoint as of its end.
+
+    ``needed``
+        no one needs blocks up to this position any more.
+    """
+
+    record: Record
+    pieces: list[Piece] = []
+    needed: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the blocks in the record."""
+        return sum(len(block) for *_, block in self.record.blocks())
+
+
+class Doings(msgspec.Struct):
+    """What the owner is to do: write these in this order, send what is released."""
+
+    writes: list[Write] = []
+    sends: list[tuple[Channel, Parts]] = []
+    closed: list[Closed] = []
+    turned: list[Turned] = []
+
+
+def _nothing(count: int) -> None:
+    """What a node without detectors has by key."""
+
+
+def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
+    """Without frames that a later one on the same channel replaces: greetings, acknowledgements, and what is sent again."""
+    kept: dict[Any, tuple[Channel, Parts]] = {}
+    for channel, parts in sends:
+        frame = decode_frame(parts[0])
+        number = (frame.epoch, frame.seq) if isinstance(frame, Data | Bye) else ()
+        kept[channel, type(frame), number] = (channel, parts)
+    return list(kept.values())
+
+
+class Core:
+    """See the module. ``broker`` has ``journal``, and ``processor`` its detectors, if it has any.
+
+    ``turned``
+        raw events that a former life turned away, and may not have listed.
+    ``known``
+        event types of former lives, with their fields: what is stored of them stays stored.
+    ``checkpoint_due``
+        the next step begins a checkpoint; one that is not complete is given up.
+    ``stalled``
+        whether something waits for the disk.
+    ``slicing``
+        how what a checkpoint writes is made a little at a time.
+    """
+
+    def __init__(
+        self,
+        broker: LastingBroker,
+        journal: Journal,
+        processor: Recoverable | None,
+        types: EventTypes,
+        turned: Iterable[Turned] = (),
+        known: Mapping[str, str] | None = None,
+        slicing: Slicing = AtOnce,
+    ) -> None:
+        self.broker, self.journal, self.processor = broker, journal, processor
+        self.checkpoint_due = False
+        self._begun: Begun | None = None
+        self._types, self._known, self._slicing = types, known or {}, slicing
+        self._held: deque[tuple[int, Effects]] = deque()
+        self._owed = list(turned)
+        self._halted: set[str] = set()  # as this life has noted it: in replay they may have stopped sooner than in the last one
+        self._given: list[Turned] = []
+        self._is_over = False
+        self._stored = journal.number
+        self._now = self._free_at = 0
+
+    @property
+    def stalled(self) -> bool:
+        return bool(self._held)
+
+    @property
+    def checkpointing(self) -> bool:
+        """Whether a checkpoint was begun and is not complete: ``go_on`` has more of it."""
+        return self._begun is not None
+
+    @property
+    def unlisted(self) -> list[Turned]:
+        """Raw events that were turned away, and that the owner may not have listed yet."""
+        return self._owed + self._given + [each for _, effects in self._held for each in effects.turned]
+
+    def _begin(self) -> None:
+        """A step begins: what the one before gave has been listed."""
+        if self._is_over:
+            self._given, self._is_over = [], False
+
+    def settle(self, now: int) -> Doings:
+        """End a step: its record is to be written; what it sends is released at once only if nothing is to be stored before."""
+        self._begin()
+        self._now = now
+        if not self._held:
+            self._free_at = now
+        elif now - self._free_at > _STALLED:
+            self.broker.wait_longer(now)
+        effects = self.broker.settle(now)
+        finals = self.processor.finals() if self.processor is not None else {}
+        halted = self.processor.halted.keys() - self._halted if self.processor is not None else ()
+        if halted:
+            self._halted.update(halted)
+            self.journal.halted(sorted(halted))
+        record = self.journal.close(finals, even_empty=self.checkpoint_due)
+        doings = Doings()
+        if record is not None:
+            doings.writes.append(Write(record, needed=self.journal.needed))
+        if self.journal.number <= self._stored:
+            doings.sends, doings.closed, doings.turned = effects.sends, effects.closed, effects.turned
+        elif effects.sends or effects.closed or effects.turned:
+            self._hold(effects, now)
+        doings.turned, self._owed = self._owed + doings.turned, []
+        self._given += doings.turned
+        self._is_over = True
+        if self.checkpoint_due:
+            self.checkpoint_due = False
+            doings.writes[-1].pieces.append(self._begin_checkpoint())
+        return doings
+
+    def _hold(self, effects: Effects, now: int) -> None:
+        """Keep what a step sends until all is stored; of what is said again while the disk stands still, only the last."""
+        number = self.journal.number
+        if self._held and self._held[-1][0] == number and now - self._free_at > _STALLED:
+            last = self._held[-1][1]
+            last.sends = latest(last.sends + effects.sends)
+            last.closed += effects.closed
+            last.turned += effects.turned
+        else:
+            self._held.append((number, effects))
+
+    def stored(self, number: int, oldest: int = 0) -> Doings:
+        """All records up to this one are safe: what waited for them may leave. The log begins behind position ``oldest``."""
+        self._begin()
+        self.journal.oldest = max(oldest, self.journal.oldest)
+        self._stored = max(number, self._stored)
+        self.journal.kept(number)
+        doings = Doings()
+        while self._held and self._held[0][0] <= number:
+            effects = self._held.popleft()[1]
+            self._free_at = self._now
+            doings.sends += effects.sends
+            doings.closed += effects.closed
+            doings.turned += effects.turned
+        self._given += doings.turned
+        return doings
+
+    def _begin_checkpoint(self) -> Piece:
+        """The first piece of a checkpoint of the state as it is now."""
+        with uncollected():
+            units = self.processor.state() if self.processor is not None else {}
+            state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
+            parts = self.processor.parts if self.processor is not None else _nothing
+            self._begun = Begun(self.journal.number, state, parts, self._types, self._known, self._slicing)
+        return self.go_on(0)
+
+    def go_on(self, count: int) -> Piece:
+        """The next piece of the checkpoint that was begun: at most so many lanes, or about as much of the rest. To be stored
+        behind all before."""
+        assert self._begun is not None, "no checkpoint was begun"
+        piece = self._begun.next(count)
+        if piece.is_last:
+            self._begun = None
+        return piece

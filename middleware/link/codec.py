@@ -1,0 +1,436 @@
+"""Payloads: what brokers and clients tell each other, and events as bytes.
+
+A payload is one header part and one part per *block*, the changes of one event type. The header names type and counts,
+so a broker routes on it and hands the blocks on as they came; only who reads the events decodes them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from middleware.link.frames import Count, Parts
+from middleware.model.change import Delta
+from middleware.model.errors import WireError
+from middleware.model.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
+
+MAX_FRAME = 8 * 2**20
+"""Bytes of payload beyond which a frame is refused."""
+
+LARGEST_BLOCK = MAX_FRAME - 64 * 1024
+"""Bytes of a block, which leave room for the header."""
+
+BLOCK_TARGET = 256 * 1024
+"""Bytes at which senders begin another block or frame: small beside the credit of a link, so that frames flow."""
+
+MOST_TYPES = 10_000
+"""Types, or patterns of types, that one peer may name; what a node names for all who are attached to it is made to fit."""
+
+MOST_NAME_BYTES = 2**20
+"""Bytes of the patterns that a node names, so that all it says of itself fits into a frame."""
+
+OnSlow = Literal["block", "disconnect"]
+TypeName = Annotated[str, msgspec.Meta(max_length=256)]
+TypeNames = Annotated[list[TypeName], msgspec.Meta(max_length=MOST_TYPES)]
+Progress = Annotated[int, msgspec.Meta(ge=MIN_TS, le=MAX_TS)]
+Drops = Counter[str]
+"""Events (or frames) dropped, by reason."""
+
+Run = tuple[str, int, int]
+"""Identities (source, first, last): all ids from first to last, both included."""
+
+
+class BlockHead(msgspec.Struct, array_like=True, gc=False):
+    """What a block holds. ``plain``: a bare array of inserted events, without K+, revisions and retractions.
+
+    ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
+    them; they spare the broker the decoding when it looks for duplicates. ``oldest``, ``newest``: the least and the
+    largest time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
+    """
+
+    type: TypeName
+    inserts: Count
+    revises: Count = 0
+    retracts: Count = 0
+    plain: bool = True
+    raw: bool = False
+    runs: list[Run] | None = None
+    oldest: Timestamp | None = None
+    newest: Timestamp | None = None
+
+    @property
+    def count(self) -> int:
+        return self.inserts + self.revises + self.retracts
+
+
+class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
+    """Blocks of changes, then promises: ``progress`` replaces all that this sender promised before, None keeps it.
+
+    ``line``, ``position``: the place in the sender's log that this leads to; 0 if it keeps none. ``era``: to a subscriber, that
+    of the node: what had ended in an earlier one goes on, from these blocks on (see ``eras``).
+    """
+
+    clock: Timestamp | None
+    progress: Annotated[dict[TypeName, Progress], msgspec.Meta(max_length=MOST_TYPES)] | None
+    blocks: list[BlockHead]
+    line: Count = 0
+    position: Count = 0
+    era: Count = 0
+
+
+Mark = tuple[Timestamp, Count, str, int]
+"""The order key of an event: behind a barrier, everything up to it has been delivered."""
+
+
+class Interest(msgspec.Struct, array_like=True, tag=1):
+    """What the sender wants and what it may send: always the whole of it, which replaces what it said before.
+
+    ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
+    ``line``, ``position``: the place it has reached in the receiver's log; 0 if it has heard nothing yet.
+    ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name,
+    or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), the place that it had then.
+    ``era``: that in which it promises from now on (see ``eras``). ``reached``: up to where all was final there when it began;
+    ``backdate``: how much earlier than raw events results may be; ``ground``: from where on all go on, if that is known.
+    ``logged``: types that nobody there sends any more, of which its log may hold what the receiver has yet to get.
+    """
+
+    number: Count
+    subscriptions: TypeNames = []
+    on_slow: OnSlow = "block"
+    raw: TypeNames = []
+    derived: TypeNames = []
+    paused: TypeNames = []
+    line: Count = 0
+    position: Count = 0
+    keeps: bool = False
+    resumes: bool = False
+    after: Mark | None = None
+    era: Count = 0
+    reached: Progress = NEVER
+    backdate: Count = 0
+    ground: Progress | None = None
+    logged: TypeNames = []
+
+
+class Ready(msgspec.Struct, array_like=True, tag=2):
+    """The Interest of this number is known to all nodes: what they send from now on will arrive."""
+
+    number: Count
+
+
+class Passed(msgspec.Struct, array_like=True, tag=3):
+    """A subscriber with a name needs nothing up to ``position`` of the log ``line`` any more; finals it has up to ``mark``."""
+
+    line: Count
+    position: Count
+    mark: Mark | None = None
+
+
+class Resumed(msgspec.Struct, array_like=True, tag=7):
+    """To a subscriber that found its name again: what its last life said that it has."""
+
+    mark: Mark | None
+
+
+class Gap(msgspec.Struct, array_like=True, tag=4):
+    """Changes are missing behind the place that the receiver had reached: of these types, or of all that the sender has.
+
+    ``stopped``
+        what made these types has stopped, and withdrawn what was not final: all that was sent before stands.
+    """
+
+    line: Count
+    position: Count
+    types: list[str] = []
+    stopped: bool = False
+
+
+class Question(msgspec.Struct, array_like=True, tag=5):
+    """Please tell what your streams wait for (``waiting``); from a publisher: what became of what it sent (``Tally``)."""
+
+    number: Count
+
+
+class Answer(msgspec.Struct, array_like=True, tag=6):
+    """The answer to a question: a ``NodeStatus`` as JSON."""
+
+    number: Count
+    body: bytes
+
+
+class Sample(msgspec.Struct, array_like=True, frozen=True):
+    """A change that was turned away: as much of it as is known. ``told``: what is wrong, where the reason is not all."""
+
+    reason: str
+    type: str
+    ts: int | None = None
+    id: int | None = None
+    source: str | None = None
+    told: str = ""
+
+
+class Tally(msgspec.Struct, array_like=True, tag=8):
+    """To a publisher that asks (``Question``): what became of all that it has sent before, in this life of the link.
+
+    ``taken``: changes that went on. ``turned``: how many did not, by reason, with some samples. A node of before it knew
+    this payload gives an ``Answer``; a publisher of that time heeds nothing that it is sent.
+    """
+
+    number: Count
+    taken: Count
+    turned: dict[str, Count] = {}
+    samples: list[Sample] = []
+
+
+Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer | Tally
+
+
+def _plain(value: Any) -> Any:
+    """What stands on the wire for a value that msgspec does not know: scalars of numpy are numbers like others."""
+    if (known := plain(value)) is value:
+        raise TypeError(f"Encoding objects of type {type(value).__module__}.{type(value).__qualname__} is unsupported")
+    return known
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+_decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode
+_raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_any = msgspec.msgpack.Decoder().decode
+_parts = msgspec.msgpack.Decoder(tuple[msgspec.Raw, list[int] | None, list[msgspec.Raw], msgspec.Raw]).decode
+_LEVEL = attrgetter("level")
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
+    """The header of a payload. Raises WireError if it is malformed, too large, or does not fit the parts behind it."""
+    size = sum(map(len, parts))
+    if size > limit:
+        raise WireError(f"oversized frame: {size} bytes, at most {limit} are taken; send smaller batches")
+    try:
+        payload = _decode_payload(parts[0])
+    except IndexError:
+        raise WireError("malformed payload: empty") from None
+    except _BAD as error:
+        raise WireError(f"malformed payload: {error}") from None
+    blocks = len(payload.blocks) if isinstance(payload, Changes) else 0
+    if blocks != len(parts) - 1:
+        raise WireError(f"malformed payload: its header names {blocks} blocks, {len(parts) - 1} follow")
+    return payload
+
+
+def is_interest(header: bytes) -> bool:
+    """Whether the header of a payload, well formed or not, means to be an Interest."""
+    return len(header) > 1 and header[0] >> 4 == 0x9 and header[1] == 1
+
+
+def array_of(records: list[bytes]) -> bytes:
+    """Encoded records as one msgpack array."""
+    return array_header(len(records)) + b"".join(records)
+
+
+def array_header(count: int) -> bytes:
+    """The bytes that open a msgpack array of ``count`` elements."""
+    if count < 16:
+        return bytes([0x90 | count])
+    return b"\xdc" + count.to_bytes(2, "big") if count < 65_536 else b"\xdd" + count.to_bytes(4, "big")
+
+
+def length_of(array: bytes) -> int:
+    """How many elements a msgpack array says that it has; -1 if it is none. O(1)."""
+    first = array[0] if array else 0
+    if 0x90 <= first <= 0x9F:
+        return first & 0x0F
+    if first == 0xDC:
+        return int.from_bytes(array[1:3], "big")
+    return int.from_bytes(array[1:5], "big") if first == 0xDD else -1
+
+
+class _TypeCodec:
+    """Decoders for one event type."""
+
+    def __init__(self, event_type: EventType) -> None:
+        self.plain: Callable[[bytes], list[Event]] = msgspec.msgpack.Decoder(list[event_type]).decode  # type: ignore[valid-type]
+        self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(
+            tuple[list[event_type], list[int] | None, list[tuple[event_type, event_type]], list[event_type]]  # type: ignore[valid-type]
+        ).decode
+        self.event: Callable[[bytes], Event] = msgspec.msgpack.Decoder(event_type).decode
+        self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
+
+
+class EventCodec:
+    """Events to and from blocks, against the registered types. Decoders are made once per type."""
+
+    def __init__(self, types: EventTypes) -> None:
+        self.types = types
+        self._codecs: dict[str, _TypeCodec] = {}
+
+    def decode(self, head: BlockHead, block: bytes, drops: Drops) -> Delta:
+        """The changes in a block. What cannot be taken is left out and counted in ``drops``; the rest survives. O(bytes)."""
+        codec = self._codec(head.type)
+        if codec is None:
+            drops["unknown type"] += head.count
+            return Delta()
+        try:
+            delta = Delta(codec.plain(block)) if head.plain else _full(codec, block)
+        except msgspec.ValidationError:
+            delta = _salvaged(codec, head, block, drops)
+        except _BAD:
+            drops["malformed block"] += max(head.count, 1)
+            return Delta()
+        return _raw(head, delta, drops) if head.raw else delta
+
+    def complaint(self, head: BlockHead, block: bytes) -> str:
+        """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to be said."""
+        codec = self._codec(head.type)
+        try:
+            if codec is not None and head.plain:
+                codec.plain(block)
+        except _BAD as error:
+            return str(error)
+        return ""
+
+    def same(self, name: str, one: bytes, other: bytes) -> bool:
+        """Whether two records of a type are the same event, however they were encoded. False if one cannot be read."""
+        codec = self._codec(name)
+        try:
+            if codec is not None:
+                return encode(codec.event(one)) == encode(codec.event(other))
+            return encode(_any(one)) == encode(_any(other))
+        except _BAD:
+            return False
+
+    def _codec(self, name: str) -> _TypeCodec | None:
+        codec = self._codecs.get(name)
+        if codec is None and name in self.types:
+            codec = self._codecs[name] = _TypeCodec(self.types[name])
+        return codec
+
+
+def _full(codec: _TypeCodec, block: bytes) -> Delta:
+    inserts, k_plus, revises, retracts = codec.full(block)
+    if k_plus is not None and len(k_plus) != len(inserts):
+        raise msgspec.ValidationError("one K+ per insert")
+    return Delta(inserts, revises, retracts, k_plus)
+
+
+def _salvaged(codec: _TypeCodec, head: BlockHead, block: bytes, drops: Drops) -> Delta:
+    """Record by record, because at least one of them is bad."""
+
+    def good(decode: Callable[[bytes], Any], records: list[msgspec.Raw]) -> list[Any]:
+        kept = []
+        for record in records:
+            try:
+                kept.append(decode(bytes(record)))
+            except _BAD:
+                drops["malformed event"] += 1
+        return kept
+
+    try:
+        if head.plain:
+            return Delta(good(codec.event, _raws(block)))
+        inserts, _, revises, retracts = _parts(block)  # K+ is advice to the consumer: not worth a realignment
+        return Delta(good(codec.event, _raws(inserts)), good(codec.pair, revises), good(codec.event, _raws(retracts)))
+    except _BAD:
+        drops["malformed block"] += max(head.count, 1)
+        return Delta()
+
+
+def _raw(head: BlockHead, delta: Delta, drops: Drops) -> Delta:
+    """Without what a publisher may not send: derived events, and times that its block denies."""
+    newest = head.newest
+    if newest is not None and delta.inserts and max(map(TS, delta.inserts)) > newest:
+        kept = [event for event in delta.inserts if event.ts <= newest]
+        drops["later than its block says"] += len(delta.inserts) - len(kept)
+        delta = Delta(kept, delta.revises, delta.retracts)
+    return _of_level_zero(delta, drops)
+
+
+def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
+    """Without what pretends to be derived: publishers send raw events only."""
+    if not delta.revises and not delta.retracts and not any(map(_LEVEL, delta.inserts)):
+        return delta
+    kept = Delta(
+        [event for event in delta.inserts if event.level == 0],
+        [pair for pair in delta.revises if pair[0].level == pair[1].level == 0],
+        [event for event in delta.retracts if event.level == 0],
+    )
+    if len(kept) == len(delta):
+        return delta
+    drops["level of a derived event"] += len(delta) - len(kept)
+    return kept
+
+
+def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | None = None) -> list[tuple[BlockHead, bytes]]:
+    """The blocks for the changes of one type: one, or several where one would be too large. O(changes)."""
+    plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
+    head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
+    if raw and plain and delta.inserts:
+        times = [event.ts for event in delta.inserts]
+        head.oldest, head.newest = min(times), max(times)
+    block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
+    if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
+        return [(head, block)]
+    return [part for half in _halves(delta) for part in encode_delta(name, half, raw)]
+
+
+def sendable(delta: Delta, drops: Drops) -> Delta:
+    """Without the events that have no form on the wire (whole numbers beyond 64 bits, lone surrogates, foreign objects), each
+    counted: as none of their changes is ever sent, consumers see what they would if those had not been published. O(bytes).
+    """
+
+    def good(event: Event) -> bool:
+        try:
+            encode(event)
+        except (OverflowError, ValueError, TypeError):
+            drops["event that cannot be encoded"] += 1
+            return False
+        return True
+
+    kept = Delta(retracts=[event for event in delta.retracts if good(event)])
+    k_plus = delta.k_plus if delta.k_plus is not None else [0] * len(delta.inserts)
+    inserts = [(event, early) for event, early in zip(delta.inserts, k_plus, strict=True) if good(event)]
+    for old, new in delta.revises:
+        was, comes = good(old), good(new)
+        if was and comes:
+            kept.revises.append((old, new))
+        elif was:
+            kept.retracts.append(old)
+        elif comes:
+            inserts.append((new, 0))
+    kept.inserts = [event for event, _ in inserts]
+    kept.k_plus = [early for _, early in inserts] if delta.k_plus is not None else None
+    return kept
+
+
+def encode_sendable(name: str, delta: Delta, drops: Drops) -> list[tuple[BlockHead, bytes]]:
+    """The blocks for the changes of one type that have a form on the wire: see ``sendable``."""
+    try:
+        return encode_delta(name, delta)
+    except (OverflowError, ValueError, TypeError):
+        return encode_delta(name, kept) if (kept := sendable(delta, drops)) else []
+
+
+def _halves(delta: Delta) -> tuple[Delta, Delta]:
+    """Retractions before revisions before inserts, as consumers take them within one delta."""
+
+    def half(pick: slice, columns: tuple[list[Any], list[Any], list[Any]]) -> Delta:
+        retracts, revises, inserts = columns
+        k_plus = None if delta.k_plus is None or inserts is not delta.inserts else delta.k_plus[pick]
+        return Delta(inserts[pick], revises[pick], retracts[pick], k_plus if inserts else None)
+
+    if delta.inserts and (delta.revises or delta.retracts):
+        return Delta(revises=delta.revises, retracts=delta.retracts), Delta(delta.inserts, k_plus=delta.k_plus)
+    if delta.revises and delta.retracts:
+        return Delta(retracts=delta.retracts), Delta(revises=delta.revises)
+    middle = len(delta) // 2
+    columns = (delta.retracts, delta.revises, delta.inserts)
+    return half(slice(None, middle), columns), half(slice(middle, None), columns)
+
+
+def name_of(event: Event) -> str:
+    """The type name of an event."""
+    return type_name(event.__class__)

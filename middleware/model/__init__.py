@@ -1,0 +1,1 @@
+"""The vocabulary: events, changes, detectors and operators. Pure."""

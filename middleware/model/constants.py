@@ -1,0 +1,151 @@
+"""What a class holds is constant: its attributes, and the defaults of its methods' arguments, which all instances share.
+
+No snapshot holds them, and every key sees them. Tables there are common, and cost nothing; what changes there is found by
+comparison (``Constants``), and an error.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from middleware.model.errors import DetectorError
+
+_WHOLE = (int, float, str, bool, bytes, type(None), complex, type, types.FunctionType, types.ModuleType)
+_all_whole = frozenset(_WHOLE).issuperset
+
+
+def picture(value: Any) -> Any:
+    """What a value is made of, all the way down as ``copy.deepcopy`` goes: compares equal while nothing in it has changed.
+
+    What cannot be taken apart (a lock, say) stands for itself, and so do functions, classes and modules. O(size).
+    """
+    try:
+        return _picture(value, {})
+    except RecursionError:
+        return id(value)
+
+
+def _picture(value: Any, met: dict[int, Any]) -> Any:
+    kind = type(value)
+    if isinstance(value, _WHOLE):
+        return value
+    if id(value) in met:
+        return "met before"
+    if kind is dict:
+        return kind, _pictures(value, value, met), _pictures(value, value.values(), met)
+    if kind in (list, tuple):
+        return kind, _pictures(value, value, met)
+    if kind in (set, frozenset):
+        return kind, value.copy()  # what can be in it does not change
+    reduced = reduction(value)
+    if isinstance(reduced, str):
+        return id(value)
+    met[id(value)] = value
+    make, *parts = reduced
+    return kind, make, *(_pictures(value, part, met) if isinstance(part, Iterator) else _picture(part, met) for part in parts)
+
+
+def _pictures(owner: Any, values: Iterable[Any], met: dict[int, Any]) -> list[Any]:
+    """The pictures of what ``owner`` holds."""
+    values = list(values)
+    if _all_whole(map(type, values)):
+        return values
+    met[id(owner)] = owner  # kept, so that nothing else gets its id
+    return [_picture(value, met) for value in values]
+
+
+def reduction(value: Any) -> Any:
+    """What ``copy`` and ``pickle`` take a value apart into; a text if that cannot be done, or its name says all."""
+    try:
+        return value.__reduce_ex__(4)
+    except Exception:
+        return ""
+
+
+Name = tuple[type, str]
+"""Where something is held: the class, and the attribute of it, or the argument of a method of it."""
+
+
+def held_by(kind: type, base: type) -> dict[Name, Any]:
+    """What a class and its bases, up to ``base``, hold besides code: attributes, defaults of arguments."""
+    held: dict[Name, Any] = {}
+    for owner in kind.__mro__:
+        if issubclass(base, owner):
+            continue
+        for name, value in vars(owner).items():
+            function = code_in(value)
+            if function is not None:
+                held |= {(owner, f"{name}{within}"): default for within, default in _defaults(function).items()}
+            elif not (name.startswith("__") and name.endswith("__")):
+                held[owner, name] = value
+    return held
+
+
+def spoken(name: Name) -> str:
+    """A name as people write it: ``Class.attribute``."""
+    return f"{name[0].__name__}.{name[1]}"
+
+
+def code_in(value: Any) -> types.FunctionType | None:
+    """The function that an attribute of a class is, if it is one."""
+    function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+    return function if isinstance(function, types.FunctionType) else None
+
+
+def _defaults(function: types.FunctionType) -> dict[str, Any]:
+    code = function.__code__
+    positional = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(positional) : code.co_argcount]
+    defaults = dict(zip(names, positional, strict=True)) | (function.__kwdefaults__ or {})
+    held = {f"({argument}=...)": value for argument, value in defaults.items()}
+    return held | {f".{attribute}": value for attribute, value in vars(function).items()}
+
+
+_MISSING = object()
+
+
+def differing(before: dict[Any, Any], after: dict[Any, Any]) -> list[Any]:
+    """The names under which two sets of pictures differ, or which only one of them has."""
+    return [name for name in before | after if not _same(before.get(name, _MISSING), after.get(name, _MISSING))]
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # what cannot be compared
+        return False
+
+
+class Constants:
+    """What the class of a detector holds, and what its instances hold for good, as it was when this was made."""
+
+    def __init__(self, kind: type, base: type, unchanging: Mapping[str, Any]) -> None:
+        self._kind = kind
+        self._base = base
+        self._unchanging: dict[Name, Any] = {(kind, name): value for name, value in unchanging.items()}
+        self._were = self._pictures()
+
+    def changing(self) -> list[str]:
+        """The names of what changes whenever it is used, and of which that cannot be seen: generators, running hashes."""
+        held = held_by(self._kind, self._base) | self._unchanging
+        moving = [name for name, value in held.items() if isinstance(value, Iterator) or hasattr(value, "hexdigest")]
+        return [spoken(name) for name in moving if isinstance(reduction(held[name]), str)]
+
+    def _pictures(self) -> dict[Name, Any]:
+        held = held_by(self._kind, self._base) | self._unchanging
+        return {name: picture(value) for name, value in held.items()}
+
+    def changed(self) -> list[str]:
+        """The names of what is not as it was. O(size of what the class holds)."""
+        return list(map(spoken, differing(self._were, self._pictures())))
+
+    def check(self, detector: str) -> None:
+        """Raise DetectorError if something has changed."""
+        if changed := self.changed():
+            raise DetectorError(
+                f"{detector} changes what all its instances share: {', '.join(changed)}. No snapshot holds that, and every "
+                "key sees it, so results would be wrong: make it in __init__ (self.name = ...); tables that stay as they "
+                "are may be where they are"
+            )

@@ -1,0 +1,331 @@
+"""The contract of a detector: a fold over events in order (design section 6.1). What people write is a subclass of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from functools import cache
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from middleware.model.attributes import (
+    as_given,
+    attributes,
+    given,
+    gives_state,
+    has_dict_only,
+    set_attributes,
+    slots,
+    unchanging,
+)
+from middleware.model.constants import Constants, reduction
+from middleware.model.errors import DetectorError
+from middleware.model.event import Event, EventType, check_event_type, type_name
+from middleware.model.state import copy_state, restored_state
+
+Result = Event | Iterable[Event] | None
+Key = Callable[[Any], Any]
+
+
+class Detector:
+    """A fold over events in total order. Instance attributes are its state; it never learns how its input arrived.
+
+    ``subscribes``, ``publishes``
+        event types it reads and derives.
+    ``key``
+        None: one state for all. The name of an attribute of the events it reads, several names, or a function of an
+        event: one state for each value, and a late event replays its own key only.
+    ``clock``
+        the event types that move its clock (default: all it reads, and the clock marks that nodes forward).
+    ``backdate``
+        how much earlier (ns) than its cause it may stamp a result.
+    ``version``
+        of its state: raise it with any change after which a stored state means something else, and give it ``migrate``.
+    ``unchanging``
+        names of attributes that stay as they were made (a setup, a table, a model): no part of the state, shared by all keys.
+    ``identity``
+        what makes a result the same one in the next replay: "cause", that the same event leads to it; "time", that it
+        occurs at the same time. Declare "time" where any of several events may be the one that brings a result out
+        (the first after a window, say): a late one then changes nothing. No two events, of one key, may lead to
+        results with the same time stamp.
+
+    Its attributes are its state, slots too; what its class holds (tables, defaults of arguments) is constant, and to stay as
+    it is. No clocks, I/O, randomness or globals inside: ``slackline check module:Class`` looks for them.
+
+    >>> class Near(Event):
+    ...     player: int
+    >>> class Contact(Event):
+    ...     player: int
+    ...     count: int
+    >>> class Counter(Detector):
+    ...     subscribes, publishes, key = (Near,), (Contact,), "player"
+    ...     def __init__(self):
+    ...         self.count = 0
+    ...     def on_event(self, event):
+    ...         self.count += 1
+    ...         return Contact(event.player, self.count, ts=event.ts)
+    """
+
+    subscribes: tuple[EventType, ...] = ()
+    publishes: tuple[EventType, ...] = ()
+    key: ClassVar[str | tuple[str, ...] | Key | None] = None
+    clock: tuple[EventType, ...] = ()
+    backdate: int = 0
+    identity: ClassVar[Literal["cause", "time"]] = "cause"
+    version: ClassVar[int] = 1
+    unchanging: ClassVar[tuple[str, ...]] = ()
+
+    def on_event(self, event: Any) -> Result:
+        """Take the next event in order; return None, an event, or an iterable of events."""
+        raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")
+
+    def snapshot(self) -> Any:
+        """The state as a value that later changes of the detector leave alone. Override both this and ``restore``.
+
+        It is what ``pickle`` would save: all attributes, slots too; or what ``__getstate__`` gives, where there is one.
+        """
+        kind: type = type(self)
+        state = self.__dict__ if has_dict_only(kind) else attributes(self)
+        if "on_event" in state:
+            raise DetectorError(
+                f"{kind.__name__} sets its own on_event, which is looked up once: have on_event call what changes"
+            )
+        try:
+            return copy_state(state, self)
+        except Exception as error:
+            raise _unsaved(self, state, error) from error
+
+    def restore(self, state: Any) -> None:
+        """Return to a state that ``snapshot`` gave; the same one may be restored again."""
+        kind: type = type(self)
+        if has_dict_only(kind):
+            own = self.__dict__
+            own.clear()
+            own.update(restored_state(state, self))
+        else:
+            set_attributes(self, restored_state(state, self))
+
+    def migrate(self, state: dict[str, Any], version: int) -> dict[str, Any]:
+        """Attributes for this version, made of those that an earlier ``version`` left; called where a node is started anew.
+
+        A detector with a ``snapshot`` of its own gets, and gives, what that makes. Without this method stored state of
+        another version is refused.
+        """
+        raise DetectorError(
+            f"{type(self).__name__} is of version {self.version}, its stored state of version {version}: give it "
+            "migrate(self, state, version), or start the node with --rebuild to run it over the log again"
+        )
+
+
+def code_of(detector: Detector) -> tuple[int, str]:
+    """What stored state depends on: the version, and the fields of all events that are read and published."""
+    types = sorted({*detector.subscribes, *detector.publishes}, key=type_name)
+    return detector.version, "; ".join(map(fields_of, types))
+
+
+@cache  # at every checkpoint, and it means looking up annotations
+def fields_of(event_type: EventType) -> str:
+    """The fields of a type of its own as text, all the way down: equal texts, and what was written can be read.
+
+    >>> class Near(Event):
+    ...     player: int
+    ...     cells: list[tuple[int, float | None]]
+    >>> fields_of(Near)
+    'Near(player: int, cells: list(tuple(int, float | none)))'
+    """
+    own = slice(None, -len(Event.__struct_fields__))
+    try:
+        fields = msgspec.inspect.type_info(event_type).fields[own]  # type: ignore[attr-defined]
+    except TypeError:  # something that has no form on the wire
+        texts = [f"{field.name}: {field.type}" for field in msgspec.structs.fields(event_type)[own]]
+    else:
+        met: set[type] = {event_type}
+        texts = [_field(field, met) for field in fields]
+    return f"{type_name(event_type)}({', '.join(texts)})"
+
+
+def _field(field: msgspec.inspect.Field, met: set[type]) -> str:
+    known_as = "" if field.encode_name == field.name else f" as {field.encode_name}"
+    return f"{field.name}{known_as}: {_kind(field.type, met)}"
+
+
+def _name(kind: Any) -> str:
+    declared = getattr(kind, "cls", None)
+    return declared.__name__ if declared is not None else type(kind).__name__.removesuffix("Type").lower()
+
+
+def _in_union(kind: Any) -> tuple[bool, str]:
+    return isinstance(kind, msgspec.inspect.NoneType), _name(kind)
+
+
+def _kind(kind: Any, met: set[type]) -> str:
+    """A type within a field: those with fields of their own (``met`` are those described before) and all that it is made of."""
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _kind(kind.type, met)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return " | ".join(_kind(each, met) for each in sorted(kind.types, key=_in_union))  # typing may have them in any order
+    if isinstance(kind, msgspec.inspect.EnumType):
+        return f"{_name(kind)}({', '.join(f'{each.name}={each.value!r}' for each in kind.cls)})"
+    if not isinstance(kind, msgspec.inspect.Type):
+        return getattr(kind, "__qualname__", None) or repr(kind)
+    parts = {name: getattr(kind, name) for name in kind.__struct_fields__}
+    declared, name = parts.pop("cls", None), _name(kind)
+    if declared in met:
+        return name
+    if declared is not None:
+        met.add(declared)
+    inner = [_field(field, met) for field in parts.pop("fields", ())]
+    for label, part in parts.items():
+        if isinstance(part, msgspec.inspect.Type):
+            inner.append(_kind(part, met))
+        elif isinstance(part, tuple):
+            inner += [_kind(each, met) for each in part]
+        elif part is not None and part is not False:
+            inner.append(f"{label}={part!r}")
+    return f"{name}({', '.join(inner)})" if inner else name
+
+
+def migrated(detector: Detector, state: Any, version: int) -> Any:
+    """A snapshot that another version took, as this one would have taken it. Raises DetectorError."""
+    is_own = type(detector).snapshot is not Detector.snapshot
+    try:
+        kept = detector.migrate(state if is_own else given(restored_state(state, detector)), version)
+    except DetectorError:  # it says itself what is wrong
+        raise
+    except Exception as error:
+        raise _misfit(detector, version, f"raised {error!r}") from error
+    if is_own:
+        try:
+            fresh(detector).restore(kept)
+        except Exception as error:
+            raise _misfit(detector, version, f"gave what restore cannot take: {error!r}") from error
+        return kept
+    kind: type = type(detector)
+    if gives_state(kind):
+        return copy_state(as_given(kind, kept), detector)
+    if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
+        raise _misfit(detector, version, f"gave {kept!r}, and not attributes by name")
+    new = {name for name in attributes(detector) if name in slots(kind) or not hasattr(kind, name)}
+    if missing := sorted(new - kept.keys()):
+        raise _misfit(detector, version, f"gave no {', '.join(missing)}, which a new one has")
+    return copy_state(kept, detector)
+
+
+def _misfit(detector: Detector, version: int, what: str) -> DetectorError:
+    return DetectorError(
+        f"{detector_name(detector)}.migrate {what}, for state of version {version} (it is of version {detector.version} now): "
+        "mend it and start again; nothing that is stored has changed"
+    )
+
+
+def detector_name(detector: Detector) -> str:
+    """The name under which a detector publishes: its class name, unless it is given another where it is deployed."""
+    return type(detector).__name__
+
+
+def key_function(detector: Detector) -> Key | None:
+    """The function that gives an event's key for this detector, or None if it has no key."""
+    key = type(detector).key
+    if key is None:
+        return None
+    if isinstance(key, str):
+        return attrgetter(key)
+    if isinstance(key, tuple):
+        return attrgetter(*key)
+    return key
+
+
+def leaves_state(kind: type[Detector]) -> bool:
+    """Whether a detector class leaves snapshots to the middleware."""
+    return kind.snapshot is Detector.snapshot and kind.restore is Detector.restore
+
+
+def fresh(detector: Detector) -> Detector:
+    """Another instance in the same state: how keyed units make one a key.
+
+    It shares nothing with the first, but what a ``snapshot`` of its own leaves out: that is taken to be constant.
+    """
+    other = blank(detector)
+    other.restore(detector.snapshot())
+    return other
+
+
+def blank(detector: Detector) -> Detector:
+    """Another instance that has yet to be given its state, with ``restore``."""
+    kind: type = type(detector)
+    other = object.__new__(kind) if leaves_state(kind) else copy.copy(detector)
+    if unchanging(kind):
+        for name, value in _fixed(detector).items():
+            object.__setattr__(other, name, value)
+    return other
+
+
+def constants(detector: Detector) -> Constants:
+    """What the class of a detector holds, and what is unchanging: it is to stay as it is while instances run."""
+    return Constants(type(detector), Detector, _fixed(detector))
+
+
+def _fixed(detector: Detector) -> dict[str, Any]:
+    kind: type = type(detector)
+    return {name: getattr(detector, name) for name in unchanging(kind) if hasattr(detector, name)}
+
+
+def check_state(detector: Detector, name: str) -> None:
+    """Raise DetectorError where the state of a detector cannot be saved and made again, as it will have to be."""
+    kind = type(detector)
+    try:
+        if leaves_state(kind) and len(parts := reduction(detector)) > 3 and any(part is not None for part in parts[3:5]):
+            raise DetectorError(f"{kind.__name__} is a collection itself, which is no attribute: keep one in an attribute")
+        fresh(detector)
+    except DetectorError as error:
+        raise error if name == kind.__name__ else DetectorError(f"{name}: {error}") from error.__cause__
+    except Exception as error:
+        raise DetectorError(f"the state of {name} cannot be saved and made again: {type(error).__name__}: {error}") from error
+    if moving := constants(detector).changing():
+        raise DetectorError(
+            f"{name}: {', '.join(moving)} belongs to the class, and changes with use: all instances share it, and no snapshot "
+            "holds it; make it in __init__ (self.name = ...), of what can be saved"
+        )
+
+
+def _unsaved(detector: Detector, state: dict[str, Any], error: Exception) -> DetectorError:
+    """The attribute that cannot be copied, by name."""
+    name = type(detector).__name__
+    for attribute, value in state.items():
+        try:
+            copy_state({attribute: value}, detector)
+        except Exception as own:
+            return DetectorError(
+                f"{name}.{attribute} cannot be saved: {type(value).__name__}: {own}. A detector goes back to earlier states, "
+                "and each key has its own copy: keep what can be copied in its place (numbers, lists, an index), or leave it "
+                "out with __getstate__ and make it again in __setstate__"
+            )
+    return DetectorError(f"the state of {name} cannot be saved: {error}")
+
+
+def check_declaration(detector: Detector) -> None:
+    """Raise DetectorError where a detector's declarations make no sense."""
+    name = detector_name(detector)
+    for attribute in ("subscribes", "publishes", "clock"):
+        types = getattr(detector, attribute)
+        if not isinstance(types, tuple) or not all(isinstance(t, type) and issubclass(t, Event) for t in types):
+            raise DetectorError(f"{name}.{attribute} must be a tuple of event types, not {types!r}")
+        for event_type in types:
+            check_event_type(event_type)
+    if not detector.subscribes:
+        raise DetectorError(f"{name} subscribes to nothing: set subscribes = (SomeEvent,)")
+    if stray := set(detector.clock) - set(detector.subscribes):
+        raise DetectorError(f"{name}.clock names types it does not read: {', '.join(sorted(map(type_name, stray)))}")
+    if not isinstance(detector.unchanging, tuple) or not all(isinstance(each, str) for each in detector.unchanging):
+        raise DetectorError(f"{name}.unchanging must be a tuple of names of attributes, not {detector.unchanging!r}")
+    if not isinstance(detector.backdate, int) or detector.backdate < 0:
+        raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, not {detector.backdate!r}")
+    if detector.identity not in ("cause", "time"):
+        raise DetectorError(f'{name}.identity must be "cause" or "time", not {detector.identity!r}')
+    key = type(detector).key
+    for attribute in (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ():
+        for event_type in detector.subscribes:
+            if attribute not in event_type.__struct_fields__:
+                raise DetectorError(f"{name}.key is {attribute!r}, which {type_name(event_type)} does not have")

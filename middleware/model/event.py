@@ -1,0 +1,200 @@
+"""Events: immutable typed records, their total order, and identities that every node computes alike (design section 2)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from inspect import get_annotations
+from itertools import chain
+from operator import attrgetter, is_not
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import xxhash
+from msgspec.structs import astuple
+
+from middleware.model.errors import EventError
+
+MIN_TS = -(2**62)
+MAX_TS = 2**62
+"""Occurrence times lie strictly between MIN_TS and MAX_TS: nanoseconds, 146 years to either side of the epoch."""
+
+NEVER = MIN_TS
+"""Progress of a stream that has promised nothing yet."""
+
+END = MAX_TS
+"""Progress of a stream that has ended: no further change will come."""
+
+Timestamp = Annotated[int, msgspec.Meta(gt=MIN_TS, lt=MAX_TS)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """Immutable record of a typed happening. Subclass it to declare an event type.
+
+    ``ts``
+        occurrence time, nanoseconds (int64).
+    ``id``, ``source``
+        identity: (source, id) is unique. For raw events the source's own sequence number; for derived events the
+        middleware fills both in.
+    ``level``
+        0 for raw events, 1 + the highest level a detector reads for derived ones; filled in by the middleware.
+
+    A type's name on the wire is its class name, behind its ``namespace`` if it has one.
+
+    >>> class Hit(Event):
+    ...     ball: int
+    ...     peak: float
+    >>> Hit(4, 61.5, ts=1_000)
+    Hit(ball=4, peak=61.5, ts=1000, id=0, source='', level=0)
+    """
+
+    namespace: ClassVar[str] = ""
+
+    ts: Timestamp
+    id: Int64 = 0
+    source: str = ""
+    level: Int64 = 0
+
+
+EventType = type[Event]
+
+TS = attrgetter("ts")
+ORDER = attrgetter("ts", "level", "source", "id")
+"""The total order of events: results follow their causes at equal time, and every node breaks ties the same way."""
+
+IDENTITY = attrgetter("source", "id")
+
+Order = tuple[int, int, str, int]
+Identity = tuple[str, int]
+
+
+def type_name(event_type: EventType) -> str:
+    """The name of an event type for subscriptions and on the wire, such as ``soccer.Hit``."""
+    return f"{event_type.namespace}.{event_type.__name__}" if event_type.namespace else event_type.__name__
+
+
+def check_event_type(event_type: EventType) -> None:
+    """Raise EventError if it is none, or one that cannot be stamped and sent: fields of its own come first, by position."""
+    if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+        raise EventError(f"{event_type!r} is not an event type: declare it as 'class Name(Event): ...'")
+    declared = [name for each in event_type.__mro__[: event_type.__mro__.index(Event)] for name in get_annotations(each)]
+    if taken := [name for name in Event.__struct_fields__ if name in declared]:
+        raise EventError(
+            f"event type {event_type.__name__} has a field of its own named {' and '.join(taken)}: every event has "
+            f"{', '.join(Event.__struct_fields__)} already; give yours another name"
+        )
+    if event_type.__struct_fields__[-4:] != Event.__struct_fields__:
+        raise EventError(f"event type {event_type.__name__} has keyword-only fields: declare it without kw_only=True")
+
+
+class EventTypes:
+    """The event types a process knows, by name: what bytes from outside are decoded against."""
+
+    def __init__(self, types: Iterable[EventType] = ()) -> None:
+        self._types: dict[str, EventType] = {}
+        for event_type in types:
+            self.add(event_type)
+
+    def add(self, event_type: EventType) -> None:
+        """Register a type. Raises EventError if it is no event type, or if another type has its name."""
+        check_event_type(event_type)
+        name = type_name(event_type)
+        known = self._types.setdefault(name, event_type)
+        if known is not event_type:
+            raise EventError(
+                f"two event types are named {name!r}: {known.__module__} and {event_type.__module__}; "
+                "give one of them a namespace (namespace: ClassVar[str] = ...)"
+            )
+
+    def __getitem__(self, name: str) -> EventType:
+        try:
+            return self._types[name]
+        except KeyError:
+            raise EventError(f"unknown event type {name!r}; known: {', '.join(sorted(self._types)) or 'none'}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._types
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def items(self) -> Iterable[tuple[str, EventType]]:
+        return self._types.items()
+
+
+def stable_hash(text: str) -> int:
+    """64-bit hash of a text (XXH3), the same on every machine, in every process, for ever."""
+    return xxhash.xxh3_64_intdigest(text.encode())
+
+
+_pack = struct.Struct("<QqI").pack
+_pack_time = struct.Struct("<qI").pack
+_source_hashes: dict[str, int] = {}
+
+
+def derived_id(origin: int, cause: Event, ordinal: int) -> int:
+    """Identity of the ``ordinal``-th event that a detector derives from ``cause``: a signed 64-bit number.
+
+    ``origin`` is the ``stable_hash`` that stands for detector and key. The same cause gives the same identity in every
+    replay, on any node: recovery, re-delivery and exactly-once sinks all rest on that.
+    """
+    source = cause.source
+    hashed = _source_hashes.get(source)
+    if hashed is None:
+        hashed = _source_hashes[source] = stable_hash(source)
+    return _signed(xxhash.xxh3_64_intdigest(_pack(hashed, cause.id, ordinal), origin))
+
+
+def timed_id(origin: int, ts: int, ordinal: int) -> int:
+    """Identity of a derived event that is known by when it occurred, whatever event it is derived from (decision 013).
+
+    ``ordinal`` tells several results of one cause apart.
+    """
+    return _signed(xxhash.xxh3_64_intdigest(_pack_time(ts, ordinal), origin))
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def plain(value: Any) -> Any:
+    """A value with Python's numbers and texts for the scalars of numpy in it; the value itself if there are none."""
+    kind = type(value)
+    if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    if kind in (list, tuple, set, frozenset):
+        items = list(map(plain, value))
+        return kind(items) if any(map(is_not, items, value)) else value
+    if kind is dict:
+        pairs = [(plain(key), plain(item)) for key, item in value.items()]
+        return dict(pairs) if any(map(is_not, chain.from_iterable(pairs), chain.from_iterable(value.items()))) else value
+    return value
+
+
+def with_plain_values(event: Event) -> Event:
+    """The event with Python's numbers and texts for the scalars of numpy in it."""
+    values = astuple(event)
+    plain_values = plain(values)
+    return event if plain_values is values else _made(event.__class__, plain_values)
+
+
+def _made(event_type: EventType, values: tuple[Any, ...]) -> Event:
+    """An event of its fields, as they stand in it."""
+    *own, ts, number, source, level = values
+    return event_type(*own, ts=ts, id=number, source=source, level=level)
+
+
+def stamped(event: Event, id: int, source: str, level: int) -> Any:  # noqa: A002
+    """A copy of a derived event that carries its identity. Raises EventError if a field has the wrong type."""
+    event_type = event.__class__
+    values = astuple(event)[:-3]
+    try:
+        return msgspec.convert([*values, id, source, level], event_type)
+    except msgspec.ValidationError as error:
+        if (plain_values := plain(values)) is not values:
+            return stamped(_made(event_type, (*plain_values, id, source, level)), id, source, level)
+        raise EventError(f"{type_name(event_type)}: {error} (fields: {', '.join(event.__struct_fields__)})") from None

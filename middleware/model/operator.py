@@ -1,0 +1,169 @@
+"""The contract of an incremental operator (design section 6.2): changes in any order in, changes out, and nothing is replayed.
+
+Two halves: an ``Operator`` is the plan, immutable and shared by all who run it; ``start`` gives an ``Operation``, the running
+state, of which each unit has its own. Sequence queries, windows, CQL and flows are operators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, ClassVar
+
+import msgspec
+import xxhash
+
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError
+from middleware.model.event import IDENTITY, Event, EventType, Identity, stable_hash
+
+
+class Operation:
+    """The running state of an operator.
+
+    What the unit promises, so that an operation need not check it: identities that come as ``inserts`` are new (repeats are
+    dropped where events enter), what comes as ``retracts`` is what was inserted, nothing in ``delta`` has ts <= the
+    ``final`` of the call before, or ts > ``emitted`` of this one. A revision comes as a retraction and an insertion of one
+    identity; ``revises`` is empty.
+
+    What an operation promises: what it has published in all, net, depends only on the events it holds or held, not on
+    their order, nor on how they were batched; no result has ts <= the ``final`` of an earlier call; each result is stamped
+    (``Origin``), and changes name what was published last. User code that raises is kept to the event at which it does
+    (``fail``); an exception out of ``apply`` stops the operator.
+    """
+
+    def __init__(self) -> None:
+        self.failures: dict[Identity, tuple[Event, str]] = {}
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        """Take changes and time; give what changes among the results, each identity at most once.
+
+        ``emitted``
+            all input with ts <= this that has come so far has been given, speculatively: results that wait for time to
+            pass (a window that closes, a negation at the end) are published once it has passed them, and corrected when
+            late input comes. Never goes back.
+        ``final``
+            progress: no change of the input with ts <= this will come any more. What only served such changes is to be
+            forgotten. Never beyond ``emitted``; END when the stream has ended.
+        """
+        raise DetectorError(f"{type(self).__name__} has no apply(self, delta, emitted, final): it is what an operation is")
+
+    @property
+    def held(self) -> int:
+        """How many events (or what stands for them) it keeps: for statistics."""
+        return 0
+
+    @property
+    def keys(self) -> int:
+        """How many keys it keeps apart: for statistics."""
+        return 1
+
+    def snapshot(self) -> Any:
+        """The whole running state as a value that can be pickled and that later changes leave alone."""
+        raise DetectorError(f"{type(self).__name__} has no snapshot(self): checkpoints need it")
+
+    def restore(self, state: Any) -> None:
+        """Become what the operation was when ``snapshot`` gave this state; the same one may be restored again."""
+        raise DetectorError(f"{type(self).__name__} has no restore(self, state): recovery needs it")
+
+    def fail(self, event: Event, failure: str) -> None:
+        """Quarantine an event at which user code raised; ``failure`` is the traceback. It counts as never inserted."""
+        self.failures[IDENTITY(event)] = (event, failure)
+
+    def failed(self, final: int) -> list[tuple[Event, str]]:
+        """The failures that are final now, to be listed; they are forgotten here. O(failures)."""
+        done = [identity for identity, (event, _) in self.failures.items() if event.ts <= final]
+        return [self.failures.pop(identity) for identity in done]
+
+
+class Operator(Detector):
+    """The plan of an incremental operator: immutable, cheap to copy, never itself changed by running.
+
+    ``name``
+        the name under which it publishes, unless it is given another where it is deployed.
+    ``subscribes``, ``publishes``
+        as of any detector, but they may differ from instance to instance: a query makes its own.
+
+    ``definition``
+        what it computes, as text: stored state of another one is not taken up. Operators made of data (a query, a window) say
+        it; of code, ``version`` speaks.
+    ``prompt``
+        whether, at alpha = 0, it is given what has come even before the node's clock has got there, as what other nodes derive
+        may: right where no result waits for time to pass, so that nothing is held back for the clock's sake.
+
+    Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
+    """
+
+    key: ClassVar[None] = None
+    name: str = ""
+    definition: str = ""
+    prompt: ClassVar[bool] = False
+
+    def start(self, name: str, level: int) -> Operation:
+        """A new running state, which stamps its results with ``name`` as their source, and ``level``."""
+        raise DetectorError(f"{type(self).__name__} has no start(self, name, level): it is the one method an operator needs")
+
+    def on_event(self, event: Any) -> None:
+        """Operators take changes, not events: run them in a unit, or ``start`` one."""
+        raise DetectorError(f"{type(self).__name__} is an operator: it takes changes (start(...).apply), not single events")
+
+
+class Origin:
+    """Stamps the results of one operation: source, level, and an id that rests on what a result stands for alone.
+
+    >>> origin = Origin("Average", level=1)
+    >>> origin.id("a", 0, 10) == Origin("Average", level=1).id("a", 0, 10) != origin.id("b", 0, 10)
+    True
+    """
+
+    __slots__ = ("_seed", "level", "source")
+
+    def __init__(self, source: str, level: int) -> None:
+        self.source = source
+        self.level = level
+        self._seed = stable_hash(source)
+
+    def id(self, *parts: Any) -> int:
+        """The 64-bit identity of the result that stands for ``parts``: a key and a window, or the identities of a match.
+
+        ``parts`` are numbers, texts, bytes, None and tuples of these; equal keys of different type (1, 1.0, True) are to
+        be brought to one form before (``derivation.canonical``). The same in every process, for ever.
+        """
+        number = xxhash.xxh3_64_intdigest(_encode(parts), self._seed)
+        return number - 2**64 if number >= 2**63 else number
+
+    def of_match(self, events: list[Event]) -> int:
+        """The identity of a result that rests on these events, in this order."""
+        return self.id(*[(event.source, event.id) for event in events])
+
+
+def described(*values: Any) -> str:
+    """What operators are made of as text, the same in every process: for ``Operator.definition``. Code goes by its name."""
+    return " ".join(map(_described, values))
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, type) or callable(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_described(key)}: {_described(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, Enum) or value is None or isinstance(value, str | bytes | int | float):
+        return str(value) if isinstance(value, Enum) else repr(value)
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(_described, value)))}}}"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_described, value))})"
+    if dataclasses.is_dataclass(value):
+        fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return f"{type(value).__name__}({', '.join(f'{name}={_described(each)}' for name, each in fields)})"
+    return type(value).__qualname__
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def result_fields(event_type: EventType) -> tuple[str, ...]:
+    """The fields of a result type that its maker fills in: all but ts, id, source and level."""
+    return event_type.__struct_fields__[:-4]

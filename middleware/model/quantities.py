@@ -1,0 +1,109 @@
+"""Durations as people write them (``5ms``) and as the middleware counts them (whole nanoseconds)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+from middleware.model.errors import QuantityError
+
+_NAMES = {
+    1: ("ns", "nanosecond"),
+    1_000: ("us", "microsecond"),
+    1_000_000: ("ms", "msec", "millisecond"),
+    1_000_000_000: ("s", "sec", "second"),
+    60_000_000_000: ("min", "minute"),
+    3_600_000_000_000: ("h", "hour"),
+    86_400_000_000_000: ("d", "day"),
+    604_800_000_000_000: ("week",),
+}
+NANOSECONDS = {name: size for size, names in _NAMES.items() for each in names for name in (each, f"{each}s")}
+"""Nanoseconds in each unit of time, by its names; the same wherever a duration is written."""
+
+UNITS = ", ".join(names[0] for names in _NAMES.values())
+"""The units as they are told to people."""
+
+_DURATION = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([^\W\d]+)\s*")
+
+
+def parse_duration(text: str) -> int:
+    """Nanoseconds of a duration such as ``250us``, ``5ms``, ``1.5s`` or ``2 hours``; QuantityError if it is none.
+
+    >>> parse_duration("1.5s")
+    1500000000
+    """
+    found = _DURATION.fullmatch(text)
+    size = nanoseconds_of(found[2]) if found else None
+    if not found or size is None:
+        meant = f"; did you mean {found[1]} {near}?" if found and (near := nearest_unit(found[2])) else ""
+        raise QuantityError(f"{text!r} is no duration: write a number and a unit ({UNITS}), such as 5ms{meant}")
+    return round(float(found[1]) * size)
+
+
+def nanoseconds_of(unit: str) -> int | None:
+    """Nanoseconds in a unit of time, in any case; None if it is none."""
+    return NANOSECONDS.get(unit.lower())
+
+
+def nearest_unit(name: str) -> str:
+    """The unit that is most like a name that is none; empty if none is."""
+    return next(iter(get_close_matches(name.lower(), NANOSECONDS, 1)), "")
+
+
+def format_duration(nanoseconds: int) -> str:
+    """A duration in the largest unit that leaves it at least 1, with up to three decimals.
+
+    >>> format_duration(1_500_000_000), format_duration(-20_000)
+    ('1.5s', '-20us')
+    """
+    for unit in ("s", "ms", "us"):
+        if abs(nanoseconds) >= NANOSECONDS[unit]:
+            return f"{nanoseconds / NANOSECONDS[unit]:.3f}".rstrip("0").rstrip(".") + unit
+    return f"{nanoseconds}ns"
+
+
+_LONG = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+UNIX_TIMES = range(631_152_000 * 10**9, 4_102_444_800 * 10**9)
+"""Nanoseconds that are likely to be Unix time: 1990 to 2100."""
+
+
+def spoken_duration(nanoseconds: int) -> str:
+    """A duration for people: as ``format_duration`` below a minute, in its two largest units above.
+
+    >>> spoken_duration(-28_700_000_000), spoken_duration(7_265 * 10**9), spoken_duration(90_000 * 10**9)
+    ('-28.7s', '2h 1min', '1d 1h')
+    """
+    seconds = round(abs(nanoseconds) / NANOSECONDS["s"])
+    if seconds < 60:
+        return format_duration(nanoseconds)
+    parts = []
+    for unit, length in _LONG:
+        count, seconds = divmod(seconds, length)
+        parts.append((count, unit))
+    first = next(at for at, (count, _) in enumerate(parts) if count)
+    said = " ".join(f"{count:,}{unit}" for count, unit in parts[first : first + 2] if count)
+    return f"-{said}" if nanoseconds < 0 else said
+
+
+def spoken_time(nanoseconds: int) -> str:
+    """A moment for people: date and time (UTC) if it is likely to be Unix time, else seconds from where the times begin.
+
+    >>> spoken_time(1_700_000_000_123_456_789), spoken_time(75_250_000_000)
+    ('2023-11-14 22:13:20.123', '75.250 s')
+    """
+    if nanoseconds not in UNIX_TIMES:
+        return f"{nanoseconds / NANOSECONDS['s']:,.3f} s"
+    return f"{datetime.fromtimestamp(nanoseconds // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds % 10**9 // 10**6:03}"
+
+
+def exact_time(at: int) -> str:
+    """A moment (ns) to be found again by: as UTC, to the last digit, if it is likely to be Unix time; else the number as it is.
+
+    >>> exact_time(1_700_000_000_500_000_000), exact_time(7)
+    ('2023-11-14T22:13:20.5Z', '7')
+    """
+    if at not in UNIX_TIMES:
+        return str(at)
+    fraction = f"{at % 10**9:09}".rstrip("0")
+    return f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"

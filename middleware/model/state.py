@@ -1,0 +1,201 @@
+"""Copying and comparing detector state: cheap for plain values, pickled otherwise.
+
+Two states count as the same only if no detector could tell them apart: equal values of equal types, dicts in the same
+order. Plain ``==`` would take 1 for True and {1: a, 2: b} for {2: b, 1: a}, and a replay that stopped on such a match
+could publish a wrong result.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import deque
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import cloudpickle
+from msgspec import Struct
+from msgspec.structs import astuple, fields
+
+from middleware.model.event import Event, EventType, Int64, Timestamp
+
+_ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
+_all_atoms = _ATOMS.issuperset
+
+
+class Pickled:
+    """A state that is not plain, kept as its pickle. Where it refers to its owner (a bound method does), it will again."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, value: Any, owner: object = None) -> None:
+        data = BytesIO()
+        _Pickler(data, owner).dump(value)
+        self.data = data.getvalue()
+
+    def value(self, owner: object = None) -> Any:
+        """The state anew, for ``owner``."""
+        return _Unpickler(BytesIO(self.data), owner).load()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pickled) and self.data == other.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, file: BytesIO, owner: object) -> None:
+        super().__init__(file)
+        self._owner = owner
+
+    def persistent_id(self, item: Any) -> str | None:
+        return "owner" if item is self._owner and item is not None else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BytesIO, owner: object) -> None:
+        super().__init__(file)
+        self._owner = owner
+
+    def persistent_load(self, name: Any) -> Any:
+        return self._owner
+
+
+class _NotPlainError(Exception):
+    """The state holds something that is no plain value, or one mutable value in two places."""
+
+
+def copy_state(state: dict[str, Any], owner: object = None) -> dict[str, Any] | Pickled:
+    """A copy of the attributes of ``owner`` that shares nothing mutable with it. O(size of the state).
+
+    A state that is not plain is pickled as a whole, so that what is one object in it stays one object.
+    """
+    if _all_atoms(map(type, state.values())):
+        return state.copy()
+    met: set[int] = set()
+    try:
+        return {name: _frozen(value, met) for name, value in state.items()}
+    except _NotPlainError:
+        return Pickled(state, owner)
+
+
+def restored_state(copy: dict[str, Any] | Pickled, owner: object = None) -> dict[str, Any]:
+    """Attributes for ``owner`` made from a copy, which stays good for another time. O(size of the state)."""
+    if isinstance(copy, Pickled):
+        return copy.value(owner)  # type: ignore[no-any-return]
+    if _all_atoms(map(type, copy.values())):
+        return copy.copy()
+    return {name: _thawed(value) for name, value in copy.items()}
+
+
+def _frozen(value: Any, met: set[int]) -> Any:
+    """A copy of a plain value. ``met`` are the ids of the mutable ones copied so far: each may stand in one place only."""
+    kind = type(value)
+    if kind in _ATOMS or isinstance(value, Event | Enum):
+        return value
+    if kind is tuple:
+        return value if _all_atoms(map(type, value)) else tuple([_frozen(item, met) for item in value])
+    if kind is frozenset and _all_atoms(map(type, value)):
+        return value
+    if id(value) in met:
+        raise _NotPlainError
+    met.add(id(value))
+    if kind is list:
+        return value.copy() if _all_atoms(map(type, value)) else [_frozen(item, met) for item in value]
+    if kind is deque:
+        return deque([_frozen(item, met) for item in value], value.maxlen)
+    if kind is dict:
+        if _all_atoms(map(type, value.values())) and _all_atoms(map(type, value)):
+            return value.copy()
+        return {_frozen(key, met): _frozen(item, met) for key, item in value.items()}
+    if kind is set and _all_atoms(map(type, value)):
+        return value.copy()
+    raise _NotPlainError
+
+
+def _thawed(value: Any) -> Any:
+    kind = type(value)
+    if kind is list:
+        return value.copy() if _all_atoms(map(type, value)) else [_thawed(item) for item in value]
+    if kind is deque:
+        return deque((_thawed(item) for item in value), value.maxlen)
+    if kind is dict:
+        return {_thawed(key): _thawed(item) for key, item in value.items()}
+    if kind is tuple:
+        return value if _all_atoms(map(type, value)) else tuple(_thawed(item) for item in value)
+    if kind is set:
+        return value.copy()
+    return value
+
+
+def same_state(one: Any, other: Any) -> bool:
+    """Whether no detector could tell the two states apart. False is always safe (it costs a replay), True never is."""
+    if one is other:
+        return True
+    try:
+        if one != other:
+            return False
+    except Exception:
+        return False
+    return exactly(one, other)
+
+
+def exactly(one: Any, other: Any) -> bool:
+    """Whether two values that are ``==`` agree in types, signs of zero and order all the way down. Of events, the content."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is float:
+        return one != 0 or math.copysign(1.0, one) == math.copysign(1.0, other)
+    if kind in _ATOMS:
+        return True
+    if kind is dict:
+        return _in_order(one, other) and all(map(exactly, one.values(), other.values()))
+    if kind in (list, tuple, deque):
+        return all(map(exactly, one, other)) and (kind is not deque or one.maxlen == other.maxlen)
+    if kind in (set, frozenset):
+        return _in_order(one, other)
+    if isinstance(one, Event):
+        return all(map(exactly, astuple(one)[:-4], astuple(other)[:-4]))
+    return _exactly_made(one, other)
+
+
+_SCALARS = (int, float, str, bool, bytes, Timestamp, Int64)
+
+
+@cache
+def _has_scalars_only(event_type: EventType) -> bool:
+    return all(field.type in _SCALARS for field in fields(event_type))
+
+
+def same_event(was: Event, now: Event) -> bool:
+    """Whether nobody could tell two events of one type apart. Scalars that are ``==`` differ in signs of 0 at most."""
+    if was != now:
+        return False
+    return (_has_scalars_only(was.__class__) and 0.0 not in astuple(was)) or exactly(was, now)
+
+
+def _exactly_made(one: Any, other: Any) -> bool:
+    """The same of values of one type that is made of others; False of types that may have something that nobody knows of."""
+    if isinstance(one, Enum):
+        return one is other
+    if isinstance(one, datetime):
+        return one.tzinfo is other.tzinfo and one.fold == other.fold
+    if isinstance(one, Decimal):
+        return bool(one.as_tuple() == other.as_tuple())
+    if isinstance(one, Struct):
+        return all(map(exactly, astuple(one), astuple(other)))
+    if isinstance(one, tuple) and not hasattr(one, "__dict__"):  # a NamedTuple
+        return all(map(exactly, one, other))
+    return isinstance(one, Pickled)
+
+
+def _in_order(one: Any, other: Any) -> bool:
+    """Whether two collections that are ``==`` also give the same items in the same order when gone through."""
+    return all(a == b and exactly(a, b) for a, b in zip(one, other, strict=True))

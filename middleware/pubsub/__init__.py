@@ -1,1 +1,0 @@
-"""Brokers and links: who may say what, who gets what, and what is promised. Pure."""

@@ -1,0 +1,187 @@
+"""What Publisher and Subscriber share: one lasting link to one node, kept alive while the program does other things."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from middleware.link.codec import Drops
+from middleware.link.frames import Parts, Role, decode_frame, payload_size
+from middleware.link.link import Link, LinkStatistics
+from middleware.model.errors import NetworkError, WireError
+from middleware.model.time import MILLISECOND, SECOND
+from middleware.runtime.transport.keys import Keys
+from middleware.runtime.transport.zeromq import Transport
+
+PATIENCE = 30.0
+"""Seconds a client waits by default for a node that does not answer."""
+
+_TELL_AFTER = 1_500 * MILLISECOND
+"""When a client that has never heard of its node says that it waits for it."""
+
+_KEEPER_EVERY = 0.1
+_LEAVE = 2.0
+_CHANNEL = "node"
+_log = structlog.get_logger()
+
+
+def unique_name(role: Role) -> str:
+    """A name that no other client has."""
+    return f"{role}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+class Connection:
+    """A client's link to a node. Safe to use from several threads.
+
+    Whoever calls does the work, under one lock; a daemon thread does it while no one calls, so that the link stays alive
+    and, of what arrives, as much is taken in as there is credit for.
+
+    ``tells_that_it_waits``
+        whether it logs, once, that the node has not answered yet.
+    """
+
+    tells_that_it_waits = True
+
+    def __init__(
+        self,
+        role: Role,
+        address: str,
+        greeting: Parts,
+        *,
+        name: str | None,
+        keys: Keys | None,
+        node: str | None,
+        patience: float,
+    ) -> None:
+        self.address = address
+        self._patience = round(patience * SECOND)
+        self._lock = threading.RLock()
+        self._closing, self._closed = threading.Event(), threading.Event()
+        self._drops = Drops()
+        self._transport = Transport(keys)
+        try:
+            self._transport.dial(_CHANNEL, address, node)
+        except Exception:
+            self._transport.close()
+            raise
+        now = time.monotonic_ns()
+        self._answered_at = now
+        self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, lasting=True)
+        self._link.greeting = greeting
+        self._keeper = threading.Thread(target=self._keep, name=f"slackline {role}", daemon=True)
+        self._keeper.start()
+
+    @property
+    def name(self) -> str:
+        """The name under which the node knows this client."""
+        return self._link.name
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the node answers, as far as this client knows. Waits for no one."""
+        return self._link.up
+
+    def link_statistics(self) -> LinkStatistics:
+        """Counts of the link. Without the lock: whoever receives all the time would let nobody else have it."""
+        return self._link.statistics()
+
+    def _keep(self) -> None:
+        while not self._closed.wait(_KEEPER_EVERY):
+            with self._lock:
+                if not self._closed.is_set():
+                    self._pump(0)
+
+    def _pump(self, timeout: float) -> None:
+        """Do all that is to be done, and if there was nothing, wait for the node up to ``timeout`` seconds."""
+        link, transport = self._link, self._transport
+        self._flush_out()
+        for sock in transport.poll(timeout):
+            now = time.monotonic_ns()
+            for _, parts in transport.messages(sock):
+                self._receive(parts, now)
+        now = time.monotonic_ns()
+        restarts = link.restarts
+        link.wall = time.time_ns() - now
+        link.tick(now)
+        link.settle(now)
+        if link.up:
+            self._answered_at = now
+        elif self.tells_that_it_waits and link.peer is None and now - self._answered_at > _TELL_AFTER:
+            self.tells_that_it_waits = False
+            _log.info(f"no node answers at {self.address} yet: waiting for it")
+        if restarts != link.restarts:
+            self._link_restarted()
+        self._flush_out()
+
+    def _flush_out(self) -> None:
+        outbox = self._link.outbox
+        if outbox:
+            for parts in outbox:
+                if not self._transport.send(_CHANNEL, parts):
+                    self._link.broken()
+                    break
+            outbox.clear()
+
+    def _receive(self, parts: Parts, now: int) -> None:
+        restarts = self._link.restarts
+        try:
+            payload = self._link.receive(decode_frame(parts[0]), parts[1:], now)
+            if payload is not None:
+                self._take(payload)
+        except WireError as error:
+            self._drops[str(error).partition(":")[0]] += 1
+        if restarts != self._link.restarts:
+            self._link_restarted()
+
+    def _take(self, parts: Parts) -> None:
+        """Take a payload that the node has sent. Raises WireError."""
+        self._link.consume(payload_size(parts))
+
+    def _link_restarted(self) -> None:
+        """The node has lost what it knew of this link."""
+
+    def _check_alive(self) -> None:
+        """Raise NetworkError if there is no use in waiting any longer."""
+        if self._closing.is_set():
+            raise NetworkError(f"this client of {self.address} has been closed")
+        if self._link.closed is not None:
+            raise NetworkError(f"node at {self.address}: {self._link.closed}")
+        silent = time.monotonic_ns() - self._answered_at
+        if silent > self._patience:
+            what = "does not answer" if self._link.peer is None else "has not been heard of"
+            raise NetworkError(
+                f"node at {self.address} {what} for {silent / SECOND:.0f} s: is it running, is the address right, "
+                "and do its keys list this client?"
+            )
+
+    def close(self) -> None:
+        """Say goodbye, once all that was sent has arrived or two seconds have passed.
+
+        Whoever waits for the node in another thread gets a NetworkError.
+        """
+        self._closing.set()
+        with self._lock:
+            if self._closed.is_set():
+                return
+            deadline = time.monotonic_ns() + round(_LEAVE * SECOND)
+            self._link.bye("closed")
+            while self._link.up and self._link.closed is None and time.monotonic_ns() < deadline:
+                self._pump(20 * MILLISECOND / SECOND)
+            self._flush_out()
+            self._closed.set()
+            self._transport.close()
+        if threading.current_thread() is not self._keeper:
+            self._keeper.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

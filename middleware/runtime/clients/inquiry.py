@@ -1,0 +1,47 @@
+"""Inquiry: how a program outside a node learns what the node's streams wait for."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from middleware.broker.watermarks.waiting import NodeStatus
+from middleware.link.codec import Answer, Interest, Question, decode_payload, encode
+from middleware.link.frames import Parts
+from middleware.model.errors import NetworkError
+from middleware.model.time import SECOND
+from middleware.runtime.clients.connection import PATIENCE, Connection
+from middleware.runtime.transport.keys import Keys
+
+_WAIT = 0.05
+
+
+class Inquiry(Connection):
+    """Asks the node at ``address``. It subscribes to nothing, so it holds nobody back."""
+
+    tells_that_it_waits = False  # whoever asks says for how long, and is told that there was no answer
+
+    def __init__(self, address: str, *, keys: Keys | None = None, node: str | None = None, patience: float = PATIENCE) -> None:
+        self._number = 0
+        self._answer: Answer | None = None
+        super().__init__("subscriber", address, [encode(Interest(1))], name=None, keys=keys, node=node, patience=patience)
+
+    def ask(self, timeout: float = PATIENCE) -> NodeStatus:
+        """What the node's streams wait for now. Raises NetworkError if it does not say within ``timeout`` seconds."""
+        deadline = time.monotonic_ns() + round(timeout * SECOND)
+        with self._lock:
+            self._number += 1
+            self._link.send([encode(Question(self._number))])
+            while self._answer is None or self._answer.number != self._number:
+                self._check_alive()
+                if time.monotonic_ns() > deadline:
+                    raise NetworkError(f"node at {self.address} has not answered within {timeout:g} s")
+                self._pump(_WAIT)
+            return msgspec.json.decode(self._answer.body, type=NodeStatus)
+
+    def _take(self, parts: Parts) -> None:
+        super()._take(parts)
+        payload = decode_payload(parts)
+        if type(payload) is Answer:
+            self._answer = payload

@@ -1,0 +1,221 @@
+"""Subscriber: how a program outside a node receives events, early or final."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from typing import Literal
+
+import msgspec
+import structlog
+
+from middleware.broker.routing import check_pattern
+from middleware.delivery.subscription import Arrived, Subscription
+from middleware.link.codec import BlockHead, EventCodec, Mark, OnSlow
+from middleware.link.frames import Parts
+from middleware.link.link import LinkStatistics
+from middleware.model.change import Batch, Change
+from middleware.model.errors import NetworkError
+from middleware.model.event import END, EventType, EventTypes, type_name
+from middleware.model.time import SECOND
+from middleware.runtime.clients.connection import PATIENCE, Connection
+from middleware.runtime.transport.keys import Keys
+
+Consistency = Literal["early", "final"]
+_WAIT = 0.05
+_log = structlog.get_logger()
+
+
+class SubscriberStatistics(msgspec.Struct):
+    """Counts since the start. ``drops``: events and frames that could not be taken. ``restarts``: lives of the node lost."""
+
+    events: int
+    drops: dict[str, int]
+    violations: dict[str, int]
+    held_back: int
+    restarts: int
+    link: LinkStatistics
+
+
+class Subscriber(Connection):
+    """Receives what the node at ``address``, and any node meshed with it, has of the types wanted.
+
+    ``types``
+        event types, their names, or patterns (``soccer.*``, ``*``).
+    ``event_types``
+        the types that bytes are decoded against; may be left out if ``types`` are all classes.
+    ``consistency``
+        ``early``: every change at once, in the order in which it was made. ``final``: each final event once, in total
+        order, held back until nothing can change it.
+    ``on_slow``
+        what is to happen if this program does not keep up: ``block`` the sources of what it reads; or ``disconnect``, which
+        holds nobody up: a node with a log serves it from there, any other lets it go.
+    ``resume``
+        a name that lasts: a node with a log keeps its place while this program is away, so that the next one of that name
+        goes on behind what was taken: what ``receive`` gave counts as taken when it is called again, or at ``commit``.
+    ``after``
+        order key of the last final that is known to be taken, where a sink with that name has written it down; counts more
+        than what the node knows. To a sink that has less than was committed (an old copy, say) the rest is sent again, as
+        far as the node still has it in its log; if not, the sink has a gap, and is told so.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        types: Collection[EventType | str] | EventType | str,
+        *,
+        event_types: EventTypes | None = None,
+        consistency: Consistency = "early",
+        on_slow: OnSlow = "block",
+        name: str | None = None,
+        resume: str | None = None,
+        after: Mark | None = None,
+        keys: Keys | None = None,
+        node: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        if after is not None and resume is None:
+            raise ValueError(
+                "after= tells where a sink has got to, so it needs resume=, under which the node keeps what follows"
+            )
+        each = [types] if isinstance(types, str | type) else list(types)
+        patterns = [check_pattern(one) if isinstance(one, str) else type_name(one) for one in each]
+        known = event_types if event_types is not None else EventTypes(one for one in each if not isinstance(one, str))
+        self.consistency = consistency
+        self._after = after
+        self._subscription = Subscription(
+            patterns,
+            EventCodec(known),
+            final=consistency == "final",
+            on_slow=on_slow,
+            resumes=resume is not None,
+            after=after,
+        )
+        greeting = self._subscription.greeting
+        super().__init__("subscriber", address, greeting, name=resume or name, keys=keys, node=node, patience=patience)
+
+    @property
+    def has_read(self) -> bool:
+        """Whether any event has been read. Waits for no one, as does ``gaps``."""
+        return self._subscription.events > 0
+
+    @property
+    def gaps(self) -> int:
+        """How often changes were missing, before what has been read."""
+        return self._subscription.drops["interruption"]
+
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
+        deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
+        with self._lock:
+            while not self._subscription.ready:
+                self._check_alive()
+                if deadline is not None and time.monotonic_ns() > deadline:
+                    raise NetworkError(f"the nodes meshed with {self.address} do not all know this subscription yet")
+                self._pump(_WAIT)
+
+    def receive(self, timeout: float | None = None) -> list[Change]:
+        """The next changes: all that have arrived, or, if none have, what comes first within ``timeout`` seconds.
+
+        Empty only if nothing came in time. Raises NetworkError if the node has left or never answers.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self.commit()
+        while True:
+            arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            changes = self._subscription.changes(arrived)
+            if changes or (deadline is not None and not arrived):
+                return changes
+
+    def receive_batch(self, timeout: float | None = None) -> Batch:
+        """As ``receive``, but the net effect of what has arrived, in columns by type.
+
+        With ``final``: insertions only, those of each type in total order.
+        """
+        self.commit()
+        return self._subscription.batch(self._next(timeout))
+
+    def commit(self) -> None:
+        """Tell the node that all that was received has been taken: under this name, nothing of it will be sent again."""
+        passed = self._subscription.passed()
+        if passed is not None:
+            with self._lock:
+                self._link.send(passed)
+                self._flush_out()
+
+    def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:
+        """As ``receive``, as blocks of bytes that were not looked into: for programs that hand them on."""
+        self.commit()
+        blocks: list[tuple[BlockHead, bytes]] = []
+        for changes, parts in self._next(timeout):
+            blocks += zip(changes.blocks, parts[1:], strict=True)
+        return blocks
+
+    def __iter__(self) -> Iterator[Change]:
+        """Changes one by one, until all subscribed streams have ended or the node leaves for good."""
+        while True:
+            try:
+                changes = self.receive()
+            except NetworkError:
+                if self._link.closed is not None and not self._link.refused and not self._closed.is_set():
+                    return
+                raise
+            yield from changes
+            if self._subscription.progress == END:
+                return
+
+    def statistics(self) -> SubscriberStatistics:
+        """A record of the counts so far."""
+        subscription = self._subscription
+        barrier = subscription.barrier
+        return SubscriberStatistics(
+            subscription.events,
+            dict(self._drops + subscription.drops),
+            dict(barrier.violations) if barrier is not None else {},
+            len(barrier) if barrier is not None else 0,
+            self._link.restarts,
+            self.link_statistics(),
+        )
+
+    def _next(self, timeout: float | None) -> Arrived:
+        deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
+        with self._lock:
+            if not self._subscription.pending:
+                self._pump(0)
+            while not (arrived := self._arrived()):
+                self._check_alive()
+                left = _WAIT if deadline is None else min(_WAIT, (deadline - time.monotonic_ns()) / SECOND)
+                if left <= 0:
+                    return []
+                self._pump(left)
+            self._link.settle(time.monotonic_ns())
+            self._flush_out()
+            return arrived
+
+    def _arrived(self) -> Arrived:
+        arrived, size = self._subscription.take()
+        if size:
+            self._link.consume(size)
+        for each in self._subscription.interruptions:
+            if each.committed is not None:
+                has, committed = self._after, each.committed
+                _log.error("this sink has less than was committed under its name", name=self.name, has=has, committed=committed)
+            if each.stopped:
+                _log.error(
+                    "a detector has stopped: nothing more comes of these types; its node's log says why",
+                    address=self.address,
+                    name=self.name,
+                    types=each.stopped,
+                )
+                continue
+            _log.warning(
+                "subscription interrupted: changes are missing", address=self.address, name=self.name, given_up=each.given_up
+            )
+        self._subscription.interruptions.clear()
+        return arrived
+
+    def _take(self, parts: Parts) -> None:
+        self._subscription.receive(parts)
+
+    def _link_restarted(self) -> None:
+        self._link.greeting = self._subscription.restarted()

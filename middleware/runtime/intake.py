@@ -1,0 +1,78 @@
+"""Events as people have them, before they are run: in any iterable, with numbers of numpy, and perhaps without ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import chain, count
+from operator import attrgetter
+from typing import Any
+
+from msgspec.structs import astuple, replace
+
+from middleware.model.errors import EventError
+from middleware.model.event import MAX_TS, MIN_TS, Event, with_plain_values
+
+_STAMP_KINDS = {"ts": int, "id": int, "source": str}
+
+
+def taken(events: Iterable[Event]) -> list[Event]:
+    """The events as a list: with Python's numbers, and numbered where their source gives no ids. O(n).
+
+    Raises EventError for what is no event, or has no time, or no id where others of its source have one.
+    """
+    if isinstance(events, Event | str | bytes | Mapping | type) or not isinstance(events, Iterable):
+        raise EventError(f"events come in a list, or another iterable, not as {_told(events)}")
+    found = list(events)
+    if stray := {kind for kind in set(map(type, found)) if not issubclass(kind, Event)}:
+        place, event = next((place, event) for place, event in enumerate(found) if type(event) in stray)
+        raise EventError(f"event {place} is none: {_told(event)}; give instances of subclasses of middleware.Event")
+    found = _plain(found)
+    if outside := next((event for event in found if not MIN_TS < event.ts < MAX_TS), None):
+        raise EventError(f"{outside!r}: ts must lie within 146 years of 1970, in nanoseconds")
+    return _numbered(found)
+
+
+def _told(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _plain(events: list[Event]) -> list[Event]:
+    """The events with Python's numbers for those of numpy, in fields, too. Raises EventError for what is no number."""
+    kinds = set(map(type, chain.from_iterable(map(astuple, events))))
+    if any(kind.__module__ == "numpy" for kind in kinds) or kinds & {list, dict, tuple, set, frozenset}:
+        events = list(map(with_plain_values, events))
+    for field, kind in _STAMP_KINDS.items():
+        if set(map(type, map(attrgetter(field), events))) - {kind}:
+            event = next(event for event in events if type(getattr(event, field)) is not kind)
+            what = "whole nanoseconds" if field == "ts" else f"of type {kind.__name__}"
+            raise EventError(f"{event!r}: {field} must be {what}, not {getattr(event, field)!r}")
+    return events
+
+
+def _numbered(events: list[Event]) -> list[Event]:
+    """The events, with ids in order of arrival where no event of a source has one (0 is what an event has if none is given)."""
+    zeros = Counter(event.source for event in events if event.id == 0)
+    several = {source for source, number in zeros.items() if number > 1}
+    if not several:
+        return events
+    by_source: dict[str, list[Event]] = {source: [] for source in several}
+    for event in events:
+        if event.source in several:
+            by_source[event.source].append(event)
+    numbers = {source: count() for source, own in by_source.items() if _has_no_ids(source, own)}
+    return [replace(event, id=next(numbers[event.source])) if event.source in numbers else event for event in events]
+
+
+def _has_no_ids(source: str, events: list[Event]) -> bool:
+    """Whether events of one source lack ids, all of them. Some that are equal are one event that came again."""
+    without = [event for event in events if event.id == 0]
+    if all(event == without[0] for event in without):
+        return False
+    if len(without) < len(events):
+        raise EventError(
+            f"{len(without):,} events of source {source!r} have no id, others have one; (source, id) must name each event: "
+            f"give ids to all of them, or to none, such as {_told(without[1])}"
+        )
+    return True

@@ -1,0 +1,1 @@
+"""Sinks: where final events go, each once."""

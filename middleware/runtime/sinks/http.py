@@ -1,0 +1,197 @@
+"""The sink that is an HTTP endpoint: at least once, in bodies of bounded size, each within a bounded time."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import xxhash
+
+from middleware.link.codec import Mark
+from middleware.model.errors import SinkError
+from middleware.model.event import Event, type_name
+from middleware.runtime.records import as_record
+
+LARGEST_BODY = 256 * 1024
+"""Bytes of a body with more than one event; endpoints commonly take up to 1 MB."""
+
+_TOO_LARGE = 413
+
+
+class HttpSink:
+    """POSTs JSON arrays of events; tries again while the endpoint is away, gives no sound answer, or answers 429 or 5xx.
+
+    What becomes final together is cut into bodies of at most ``LARGEST_BODY`` bytes, in order; an event is never cut, so a
+    larger one goes alone. An endpoint that finds a body too large (413) gets smaller ones from then on.
+
+    The header ``Idempotency-Key`` is made of the identities in the body: when a POST is tried again, it comes under the same
+    key. After a restart bodies may be cut elsewhere: what tells a repeat then is each event's (source, id), by which a
+    receiver, or the topic of a broker behind it, recognises what it has. An endpoint that has moved (3xx) is an error: a
+    redirection may turn a POST into a GET, and then nobody has the events.
+
+    ``timeout``
+        seconds for each step of connecting, and for all that follows up to the end of the answer's header.
+    ``patience``
+        seconds after which no further try of a body begins.
+    """
+
+    mark: Mark | None = None
+
+    def __init__(self, url: str, *, timeout: float = 10.0, patience: float = 60.0) -> None:
+        if not _is_http(url):
+            raise SinkError(f"{url!r} is no HTTP address: give one such as http://127.0.0.1:8080/results")
+        self._url, self._timeout, self._patience = url, timeout, patience
+        self._largest = LARGEST_BODY
+
+    def take(self, events: Sequence[Event]) -> None:
+        """See middleware.runtime.sinks.sink.Sink."""
+        records = [msgspec.json.encode(as_record(event)) for event in events]
+        start = 0
+        while start < len(events):
+            end = self._end_of_body(records, start)
+            body = b"[" + b",".join(records[start:end]) + b"]"
+            if self._is_taken(events[start:end], body):
+                start = end
+            elif end - start > 1:
+                self._largest = len(body) // 2
+            else:
+                which, told = events[start], f"{len(body):,} bytes"
+                raise SinkError(
+                    f"{self._url} refuses the event {type_name(which.__class__)} ({which.source!r}, {which.id}) of {told} as "
+                    f"too large ({_TOO_LARGE}): let the endpoint take bodies of that size"
+                )
+
+    def _end_of_body(self, records: list[bytes], start: int) -> int:
+        """Behind the last of the records that go into one body with the first; O(of these)."""
+        size, end = len(records[start]) + 2, start + 1
+        while end < len(records) and (size := size + len(records[end]) + 1) <= self._largest:
+            end += 1
+        return end
+
+    def _is_taken(self, events: Sequence[Event], body: bytes) -> bool:
+        """Whether the endpoint has taken a body; False if that is too large. Raises SinkError if it never does, or too late."""
+        identities = msgspec.msgpack.encode([(event.source, event.id) for event in events])
+        headers = {"Content-Type": "application/json", "Idempotency-Key": xxhash.xxh3_128_hexdigest(identities)}
+        request = urllib.request.Request(self._url, body, headers)
+        deadline, pause = time.monotonic() + self._patience, 0.05
+        while isinstance(answer := self._post(request), str):
+            if time.monotonic() + pause > deadline:
+                raise SinkError(f"{self._url} has not taken {len(events)} events within {self._patience:.0f} s: {answer}")
+            time.sleep(pause)
+            pause = min(2 * pause, 5.0)
+        return answer
+
+    def _post(self, request: urllib.request.Request) -> bool | str:
+        """True if the endpoint took it, False if it is too large, or why it may be taken later. Raises SinkError if never."""
+        with _Watch(self._timeout) as watch:
+            opener = urllib.request.build_opener(_NoRedirection, _Watched(watch))
+            try:
+                opener.open(request, timeout=self._timeout).close()
+            except urllib.error.HTTPError as error:
+                error.close()
+                if not watch.is_over:
+                    return self._answered(error)
+            except http.client.HTTPException as error:  # such as a proxy's, or a TLS port's: another's the next time
+                if not watch.is_over:
+                    return f"its answer is no HTTP: {str(error).strip() or type(error).__name__}"
+            except OSError as error:
+                if not watch.is_over:
+                    return str(error)
+            # an answer that was cut off when time was up may look like a whole one
+            return f"it has not answered within {self._timeout:g} s" if watch.is_over else True
+
+    def _answered(self, error: urllib.error.HTTPError) -> bool | str:
+        if 300 <= error.code < 400:
+            there = error.headers.get("Location")
+            moved = f"give the address that it names: {there}" if there else "give the address where events are taken"
+            raise SinkError(f"{self._url} answers {error.code} {error.reason}, and has not taken the events; {moved}")
+        if error.code == _TOO_LARGE:
+            return False
+        if error.code != 429 and error.code < 500:
+            raise SinkError(f"{self._url} refuses the events: {error.code} {error.reason}")
+        return f"{error.code} {error.reason}"
+
+    def close(self) -> None:
+        """See middleware.runtime.sinks.sink.Sink."""
+
+
+class _Watch:
+    """Cuts a connection off when its time is up. A socket's own timeout bounds the wait for each byte, and not for all."""
+
+    def __init__(self, seconds: float) -> None:
+        self.is_over = False
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._cut_off)
+        self._timer.daemon = True
+
+    def begin(self, connected: socket.socket) -> None:
+        """The time begins. What is watched is a duplicate: the other one may be closed, and its number be another's."""
+        self._socket = socket.socket(fileno=socket.dup(connected.fileno()))
+        self._timer.start()
+
+    def _cut_off(self) -> None:
+        self.is_over = True
+        if self._socket is not None:
+            with suppress(OSError):  # the other side was faster
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._socket is not None:
+            self._timer.cancel()
+            self._timer.join()
+            self._socket.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, host: str, *, watch: _Watch, **options: Any) -> None:
+        super().__init__(host, **options)
+        self._watch = watch
+
+    def connect(self) -> None:
+        super().connect()
+        self._watch.begin(self.sock)
+
+
+class _TlsConnection(_Connection, http.client.HTTPSConnection):
+    pass
+
+
+class _Watched(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(_Connection, watch=self._watch), request)
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(_TlsConnection, watch=self._watch), request)
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none; the answer is an error then."""
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises ValueError if it is no number
+    except ValueError:
+        return False
+    sound = url.isascii() and url.isprintable() and " " not in url
+    return sound and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0

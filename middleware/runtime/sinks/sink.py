@@ -1,0 +1,273 @@
+"""Sinks: final events go to a file, a database or an HTTP endpoint, each once, whatever is killed and when.
+
+A subscriber behind the barrier delivers finals in total order. So one order key, the *mark*, tells what a sink has: it is
+stored together with the events, in one transaction, and whoever starts again passes it to ``Subscriber(after=...)``.
+What cannot hold a mark (HTTP) gets the events at least once, each with its identity: the receiver keeps the first of each.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from middleware.link.codec import Mark
+from middleware.model.change import Advance, Insert
+from middleware.model.errors import SinkError
+from middleware.model.event import END, NEVER, ORDER, Event, type_name
+from middleware.runtime.clients.subscriber import Subscriber
+from middleware.runtime.records import as_record
+from middleware.runtime.sinks.http import HttpSink
+from middleware.runtime.storage.trust import make_private
+
+
+class Sink(Protocol):
+    """Where finals go. ``mark``: the order key of the last event that it has, None if it has none or cannot know."""
+
+    mark: Mark | None
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Keep these events, in total order and all later than the mark; they are safe when this returns. Raises SinkError."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        ...
+
+
+def open_sink(to: str) -> Sink:
+    """The sink that a text stands for: FILE.jsonl, FILE.sqlite (or .db), or an HTTP address. Raises SinkError."""
+    if "://" in to:
+        return HttpSink(to)
+    suffix = Path(to).suffix
+    if suffix == ".jsonl":
+        return FileSink(Path(to))
+    if suffix in (".sqlite", ".db"):
+        return SqliteSink(Path(to))
+    raise SinkError(f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), or http(s)://HOST/PATH")
+
+
+def deliver(
+    subscriber: Subscriber,
+    sink: Sink,
+    until: int = END,
+    count: int | None = None,
+    told: Callable[[int], None] | None = None,
+) -> int:
+    """Deliver finals to a sink until progress has come to ``until``; returns how many. Raises SinkError, NetworkError.
+
+    The subscriber is one with ``consistency="final"`` and, to survive this program, ``resume=...`` and ``after=sink.mark``.
+    ``count``: end after so many. ``told``: called with how many there are, after each batch.
+    """
+    delivered, progress = 0, NEVER
+    while progress < until:
+        events = []
+        for change in subscriber.receive():
+            if isinstance(change, Insert):
+                events.append(change.event)
+            elif isinstance(change, Advance):
+                progress = change.progress
+        wanted = events if count is None else events[: count - delivered]
+        if wanted:
+            sink.take(wanted)
+            delivered += len(wanted)
+            if told is not None:
+                told(delivered)
+        if len(wanted) < len(events):
+            break  # not committed: who comes next gets the others, and the mark tells which of them it has
+        subscriber.commit()
+        if delivered == count:
+            break
+    return delivered
+
+
+class _Line(msgspec.Struct):
+    """What a line of a file must have to be one that a sink wrote."""
+
+    type: str
+    ts: int
+    level: int
+    source: str
+    id: int
+
+
+_BEGINNING = b'{"type":"'
+
+_UNSYNCED = 64 * 2**20
+"""Bytes at the end of a file among which those of a write lie that a power cut has torn; no batch is near that size."""
+
+
+class FileSink:
+    """JSON lines. What a crash has cut off is cut away, and what lies behind a hole (NULs) that a power cut has left; the
+    last whole line tells the mark.
+
+    A file that this did not write is refused, and left as it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SinkError(f"{path} cannot be written: {error.strerror}") from None
+        try:
+            _lock(self._descriptor)
+            self.mark, self._end = self._repaired()
+            _keep_name(path)
+        except BlockingIOError:
+            self.close()
+            raise SinkError(f"{path} is in use: another program writes it") from None
+        except OSError as error:
+            self.close()
+            raise SinkError(f"{path} cannot be written: {error.strerror}") from None
+        except SinkError:
+            self.close()
+            raise
+
+    def take(self, events: Sequence[Event]) -> None:
+        """See Sink. All of them are written and brought to the disk (fsync) at once, or none of them stays in the file."""
+        left = memoryview(b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in events))
+        end = self._end + len(left)
+        try:
+            if os.fstat(self._descriptor).st_size > self._end:  # the last time not even this could be done
+                os.ftruncate(self._descriptor, self._end)
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._end)
+            raise SinkError(f"{self._path} cannot be written: {error.strerror}") from None
+        self.mark, self._end = ORDER(events[-1]), end
+
+    def close(self) -> None:
+        """See Sink."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _repaired(self) -> tuple[Mark | None, int]:
+        """The mark, and the size once what follows the last whole line is cut away: only if the file is a sink's own."""
+        found = os.fstat(self._descriptor).st_size
+        size = self._sound(found)
+        tail, length = b"", 65_536
+        while len(tail) < size and tail.count(b"\n") < 2:
+            tail = os.pread(self._descriptor, min(length, size), max(0, size - length))
+            length *= 2
+        end = size - len(tail) + tail.rfind(b"\n") + 1
+        cut = tail[tail.rfind(b"\n") + 1 :]
+        lines = tail[: len(tail) - len(cut)].splitlines()
+        mark = _mark_of(lines[-1]) if lines else None
+        is_own = mark is not None if lines else not found or (bool(cut) and _is_cut_off(cut))
+        if not is_own:
+            raise SinkError(f"{self._path} is no file of this kind: its last line is no event; use another one")
+        if end < found:
+            os.ftruncate(self._descriptor, end)
+        return mark, end
+
+    def _sound(self, size: int) -> int:
+        """Where the first NUL byte is, which no line has: a page that did not come to the disk, though the size did."""
+        start = max(0, size - _UNSYNCED)
+        while part := os.pread(self._descriptor, min(2**20, size - start), start):
+            if (place := part.find(0)) >= 0:
+                return start + place
+            start += len(part)
+        return size
+
+
+def _mark_of(line: bytes) -> Mark | None:
+    """The order key of the event in a line; None if it is none."""
+    try:
+        found = msgspec.json.decode(line, type=_Line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found.ts, found.level, found.source, found.id
+
+
+def _is_cut_off(start: bytes) -> bool:
+    """Whether the only line of a file is the beginning of a record, or a whole one that lacks nothing but its end."""
+    if start[: len(_BEGINNING)] != _BEGINNING[: len(start)]:
+        return False
+    try:
+        msgspec.json.decode(start)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    return _mark_of(start) is not None
+
+
+def _lock(descriptor: int) -> None:
+    """Keep other sinks away from a file until it is closed: neither would know what the other has. Raises BlockingIOError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        return
+
+
+def _keep_name(path: Path) -> None:
+    """Bring a file's entry in its folder to the disk: else a power cut may take a new file away, and all that is in it."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class SqliteSink:
+    """A table (type, source, id, ts, record) in a SQLite file, with the mark beside it: one transaction a batch."""
+
+    def __init__(self, path: Path, table: str = "finals") -> None:
+        if not table.isidentifier():
+            raise SinkError(f"{table!r} is no name for a table")
+        self._path, self._table = path, table
+        with ExitStack() as undo:
+            try:
+                make_private(path)
+                self._connection = undo.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+                self.mark = self._begun()
+            except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
+                raise SinkError(f"{path} cannot be used: {error}") from None
+            undo.pop_all()
+
+    def _begun(self) -> Mark | None:
+        """Make the tables if they are not there; the mark."""
+        execute = self._connection.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = FULL")
+        execute(
+            f"CREATE TABLE IF NOT EXISTS {self._table} (type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL, "
+            "ts INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (source, id)) WITHOUT ROWID"
+        )
+        execute("CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, mark TEXT NOT NULL)")
+        row = execute("SELECT mark FROM marks WHERE sink = ?", (self._table,)).fetchone()
+        execute(f"SELECT type, source, id, ts, record FROM {self._table} LIMIT 0")  # another's may have other columns
+        return msgspec.json.decode(row[0], type=Mark) if row is not None else None
+
+    def take(self, events: Sequence[Event]) -> None:
+        """See Sink."""
+        rows = [(type_name(e.__class__), e.source, e.id, e.ts, msgspec.json.encode(as_record(e)).decode()) for e in events]
+        mark = ORDER(events[-1])
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?)", rows)
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self._table, msgspec.json.encode(mark).decode())
+                )
+        except sqlite3.Error as error:
+            raise SinkError(f"{self._path} cannot be written: {error}") from None
+        self.mark = mark
+
+    def close(self) -> None:
+        """See Sink."""
+        self._connection.close()
+
+
+__all__ = ["FileSink", "HttpSink", "Sink", "SqliteSink", "as_record", "deliver", "open_sink"]

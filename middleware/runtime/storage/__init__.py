@@ -1,0 +1,1 @@
+"""Files: the log of a node and its checkpoints, the late ledger, spill files."""

@@ -1,0 +1,96 @@
+"""Checkpoints in the file of a store: rows of pieces, kept as they come; a checkpoint counts once its last piece is there.
+
+What it replaces is forgotten a few rows at a time: no transaction is long, so no record waits for one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+
+from middleware.durability.checkpoint import Piece, bodies, whole
+from middleware.model.errors import StateError
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS piece (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, part INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS piece_number ON piece (number);
+"""
+
+ROW = 512 * 2**10
+"""Bytes in one row: SQLite takes no more than 10^9, and a record or a piece may have more."""
+
+_FEW = 16
+"""Rows that are forgotten in one transaction."""
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring the checkpoint of format 2, which was one, to pieces; within a transaction."""
+    old = connection.execute("SELECT number, at, data FROM checkpoint ORDER BY number DESC LIMIT 1").fetchall()
+    rest = "SELECT data FROM checkpoint_rest WHERE number = ? ORDER BY part"
+    found = [
+        (number, at, b"".join([data, *(row for (row,) in connection.execute(rest, (number,)))])) for number, at, data in old
+    ]
+    connection.execute("DROP TABLE checkpoint")
+    connection.execute("DROP TABLE checkpoint_rest")
+    for statement in SCHEMA.split(";"):
+        connection.execute(statement)
+    for number, at, data in found:
+        Pieces().keep(connection, [Piece(number, part, piece) for part, piece in enumerate(whole(data))], at)
+
+
+class Pieces:
+    """What the writer of a store does with pieces, within its transactions. ``stale``: there may be some to be forgotten."""
+
+    def __init__(self) -> None:
+        self.stale = True  # a former life may have left some
+
+    def keep(self, connection: sqlite3.Connection, pieces: Iterable[Piece], now: int) -> bool:
+        """Store pieces in order; whether a checkpoint is complete with them."""
+        is_complete = False
+        for piece in pieces:
+            rows = [(piece.number, piece.part, row) for row in rows_of(piece.data)]
+            connection.executemany("INSERT INTO piece (number, part, data) VALUES (?, ?, ?)", rows)
+            if piece.is_last:
+                connection.execute("DELETE FROM checkpoint")
+                connection.execute("INSERT INTO checkpoint VALUES (?, ?)", (piece.number, now))
+                self.stale = is_complete = True
+        return is_complete
+
+    def forget_some(self, connection: sqlite3.Connection) -> None:
+        """Delete a few rows of what came before the checkpoint that counts."""
+        if self.stale:
+            old = "SELECT id FROM piece WHERE number < (SELECT max(number) FROM checkpoint) LIMIT ?"
+            self.stale = connection.execute(f"DELETE FROM piece WHERE id IN ({old})", (_FEW,)).rowcount == _FEW
+
+
+def last(connection: sqlite3.Connection) -> Iterator[bytes] | None:
+    """The pieces of the last checkpoint that is complete, in order, read as they are asked for."""
+    (number,) = connection.execute("SELECT max(number) FROM checkpoint").fetchone()
+    if number is None:
+        return None
+    rows = connection.execute("SELECT part, data FROM piece WHERE number = ? ORDER BY id", (number,))
+    return joined(iter(rows.fetchone, None))
+
+
+def is_damaged(connection: sqlite3.Connection) -> bool:
+    """Whether there is a checkpoint, and it is not what was written. O(its size)."""
+    pieces = last(connection)
+    try:
+        return pieces is not None and not all(True for _ in bodies(pieces))
+    except StateError:
+        return True
+
+
+def joined(rows: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    """The pieces in rows of (part, data), in order."""
+    for _, group in groupby(rows, itemgetter(0)):
+        yield b"".join(data for _, data in group)
+
+
+def rows_of(data: bytes) -> list[memoryview]:
+    """What goes into one row each; at least one."""
+    view = memoryview(data)
+    return [view[start : start + ROW] for start in range(0, len(data) or 1, ROW)]

@@ -1,0 +1,148 @@
+"""Whether a stored log is what was stored: examined at the start, by its own checksums and by the witness beside it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from middleware.model.errors import StateError
+from middleware.runtime.storage import checkpoints
+from middleware.runtime.storage.chain import Link, Place, seal, sound_end
+from middleware.runtime.storage.witness import Seen, Witness
+
+UNCHAINED = 2
+"""The format of the file in which records have no checksums."""
+
+COLUMNS = "number, first, last, at, size, before, sum, data"
+
+ADVICE = (
+    "see that the disk is sound; if the file is damaged, move the folder away: the node begins anew, without what it knew, and "
+    "readers are told that there is a gap. Put no older copy of the folder in its place: what that lacks is lost"
+)
+
+Lacks = Literal["", "end", "all"]
+"""What of a log is missing: nothing; what came behind what is here; or it is another one than was here last."""
+
+_log = structlog.get_logger()
+
+
+def links(connection: sqlite3.Connection, which: str, bound: int) -> Iterator[Link]:
+    """Records as they are found, in order."""
+    rows = connection.execute(f"SELECT {COLUMNS} FROM log WHERE {which} ORDER BY number", (bound,))
+    for *place, before, total, data in rows:
+        found = Place(*place)
+        whole = _joined([data])
+        if isinstance(found.size, int) and found.size > len(whole):
+            rest = connection.execute("SELECT data FROM log_rest WHERE number = ? ORDER BY part", (found.number,))
+            whole = _joined([whole, *(part for (part,) in rest)])
+        yield Link(found, before, total, whole)
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    """What was stored in parts; nothing if damage has made something else of one of them."""
+    return b"".join(parts) if all(isinstance(part, bytes) for part in parts) else b""
+
+
+def upgrade(connection: sqlite3.Connection, to: int) -> None:
+    """Bring a file without checksums to today's form, in one transaction. O(checkpoint): records stay as they are."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("ALTER TABLE log ADD COLUMN before INTEGER")
+    connection.execute("ALTER TABLE log ADD COLUMN sum INTEGER")
+    connection.execute("INSERT INTO meta SELECT 'unchained', coalesce(max(number), 0) FROM log")
+    checkpoints.upgrade(connection)
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'format'", (to,))
+    connection.execute("COMMIT")
+
+
+def identity(connection: sqlite3.Connection) -> int:
+    """The checksum of what says whose log this is."""
+    held = connection.execute("SELECT key, value FROM meta WHERE key IN ('line', 'unchained') ORDER BY key").fetchall()
+    return seal(0, repr((held, connection.execute("SELECT name FROM owner").fetchall())).encode())
+
+
+def check_identity(connection: sqlite3.Connection, file: Path) -> None:
+    """Raises StateError if that has changed."""
+    found = connection.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
+    if found is not None and found[0] != identity(connection):
+        raise StateError(f"{file} is damaged: what says whose log it is has changed; {ADVICE}")
+
+
+class Examination:
+    """Finds out whether what was stored in a log is all here, and says so. Raises sqlite3.Error, OSError, StateError."""
+
+    def __init__(self, file: Path, connection: sqlite3.Connection, witness: Witness, line: int, unchained: int) -> None:
+        self._file, self._connection, self._witness = file, connection, witness
+        self._line, self._unchained = line, unchained
+
+    def result(self, is_new: bool, is_chained: bool) -> tuple[Lacks, Seen]:
+        """What is missing, and the last record that can be gone on from. What lies behind a hole is deleted.
+
+        ``is_chained``: of today's format already. O(what lies behind the checkpoint).
+        """
+        checkpoint = self._total("SELECT max(number) FROM checkpoint")
+        total = self._sum_of(checkpoint) if checkpoint else self._line
+        behind = links(self._connection, "number > ?", checkpoint)
+        number, total, is_more = sound_end(behind, checkpoint, total, self._unchained)
+        lacks: Lacks = "end" if is_more else ""
+        seen = self._witness.seen
+        if seen is None:
+            if not is_new and is_chained:
+                what = "damaged" if self._witness.is_damaged else "gone"
+                _log.warning(
+                    f"the witness of the log is {what}: nothing tells whether the log lacks its end", file=str(self._file)
+                )
+        elif is_new:
+            _log.error("the log was removed: this is a new beginning, and readers get a gap", file=str(self._file))
+        elif seen.line != self._line or self._sum_of(seen.number) not in (None, seen.sum):
+            lacks = "all"
+        elif seen.number > number:
+            lacks = "end"
+        end = Seen(self._line, number, total if total is not None else self._line)
+        if lacks:
+            self._cut(number, lacks)
+        else:
+            self._witness.write(end)
+        return lacks, end
+
+    def _cut(self, number: int, lacks: Lacks) -> None:
+        """The log ends with record ``number``, though more was stored. The witness goes on saying so until that is stored."""
+        seen, found = self._witness.seen, self._total("SELECT max(number) FROM log")
+        had = max(seen.number if seen is not None else 0, found, number + 1)
+        why = (
+            "another log was here"
+            if lacks == "all"
+            else "a record is damaged or missing"
+            if found > number
+            else "it ends early"
+        )
+        told = {"why": why, "records": number, "had": had}
+        _log.error(
+            "the log is damaged, or an older copy: what it lacks is lost, readers get a gap", file=str(self._file), **told
+        )
+        if (state := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise StateError(f"{self._file} is damaged: {state}; {ADVICE}")
+        if checkpoints.is_damaged(self._connection):
+            raise StateError(
+                f"{self._file} is damaged, its checkpoint too: start the node with --rebuild to take its whole log again; if "
+                "that does not reach back to its beginning, move the folder away: the node begins anew, without what it knew, "
+                "and readers are told that there is a gap"
+            )
+        if lacks == "end" and (seen is None or seen.number <= number):
+            self._witness.write(Seen(self._line, had, 0))
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute("DELETE FROM log WHERE number > ?", (number,))
+        self._connection.execute("DELETE FROM log_rest WHERE number > ?", (number,))
+        self._connection.execute("UPDATE meta SET value = (SELECT coalesce(sum(size), 0) FROM log) WHERE key = 'bytes'")
+        self._connection.execute("COMMIT")
+
+    def _total(self, query: str) -> int:
+        return int(self._connection.execute(query).fetchone()[0] or 0)
+
+    def _sum_of(self, number: int) -> int | None:
+        """The checksum of a record, if it is there and has one."""
+        row = self._connection.execute("SELECT sum FROM log WHERE number = ?", (number,)).fetchone()
+        return row[0] if row is not None else None

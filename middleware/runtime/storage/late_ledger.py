@@ -1,0 +1,354 @@
+"""The late ledger: every event that was not taken into account, with the reason and what the node knew at that moment.
+
+A SQLite file in the node's state folder, or nothing but memory. An entry is on disk before what led to it is acknowledged,
+and is there once, however often a node lists it again (after a crash it takes the same events anew). Nobody waits for a
+database that another program has locked: its entries go to a spill file beside it, and from there into the database once
+that is free. Where the disk refuses both, entries wait in memory (a node with a log waits with them), and what does not fit
+is counted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import structlog
+import xxhash
+
+from middleware.broker.ingress.checks import Turned
+from middleware.link.codec import encode
+from middleware.model.errors import LedgerError
+from middleware.model.event import type_name
+from middleware.ordering.records import Late
+from middleware.ordering.retraction import Published
+from middleware.runtime.storage.spill import Spill
+from middleware.runtime.storage.trust import private_database, private_folder
+
+FILE = "late.sqlite"
+"""The name of the ledger's file in a node's state folder."""
+
+SPILL = "late.waiting"
+"""The name of the file beside it, for entries that it does not take yet."""
+
+MOST_WAITING = 100_000
+"""Entries that wait in memory for a database that refuses."""
+
+MOST_KEPT = 1_000_000
+"""Entries that a ledger keeps; the oldest go first, and are counted."""
+
+_TRIM_EVERY = 10_000
+"""So many entries more are there before the oldest go, together."""
+
+_RETRY = 1.0
+_PATIENCE = 5.0
+"""Seconds for which a node that starts waits for another program's lock; once it runs, it waits for none."""
+
+_GONE = "CREATE TABLE IF NOT EXISTS gone (entries INTEGER NOT NULL)"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, node TEXT NOT NULL, detector TEXT NOT NULL,
+    reason TEXT NOT NULL, change TEXT NOT NULL, type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL,
+    ts INTEGER NOT NULL, clk INTEGER, k INTEGER, bound INTEGER NOT NULL, record BLOB NOT NULL, digest BLOB NOT NULL,
+    told TEXT NOT NULL DEFAULT '',
+    UNIQUE (detector, change, type, source, id, ts, reason, digest) ON CONFLICT IGNORE
+)
+"""
+
+_FIELDS = "number, at, node, detector, reason, change, type, source, id, ts, clk, k, bound, record"
+_INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}, digest, told) VALUES ({', '.join('?' * 15)})"
+_MOST_TOLD = 4_096
+_log = structlog.get_logger()
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An event that was not taken into account.
+
+    ``number``
+        in this ledger, from 1.
+    ``at``
+        when it was listed, Unix time (ns).
+    ``detector``
+        which detector did without it; "" if it was turned away where it came in, so that none got it.
+    ``reason``
+        "late": a detector's result had become final by the clock, or the node had promised that nothing as old would come;
+        "ahead": too far ahead of all other publishers, or of the wall clock; "clash": another event came first with its
+        source and id; "failed": the detector raised at it.
+    ``clk``, ``k``
+        the detector's clock and slack at that moment (ns); None where no detector was concerned.
+    ``bound``
+        what was final, or promised, or (ahead) the largest time that would have been taken; of a clash, the time of what
+        came first.
+    ``record``
+        the event as msgpack.
+    ``told``
+        of what failed, the end of the traceback; of a clash, what came first.
+    """
+
+    number: int
+    at: int
+    node: str
+    detector: str
+    reason: str
+    change: str
+    type: str
+    source: str
+    id: int
+    ts: int
+    clk: int | None
+    k: int | None
+    bound: int
+    record: bytes
+    told: str = ""
+
+    @property
+    def lateness(self) -> int:
+        """By how much (ns) it came too late for what was final or promised; for "ahead", by how much it was too early."""
+        return self.ts - self.bound if self.reason == "ahead" else self.bound - self.ts
+
+
+Row = tuple[int, str, str, str, str, str, str, int, int, int | None, int | None, int, bytes, bytes, str]
+"""What ``_INSERT`` takes."""
+
+_DECODER = msgspec.json.Decoder(Row)
+
+
+class Ledger:
+    """The ledger of one node. ``folder``: its state folder; None: memory only, and only the counts are kept.
+
+    ``listed``: entries so far, in this life. ``lost``: entries that have gone in this life, because they found no room in
+    memory, or were the oldest of more than MOST_KEPT; the file has the count of all lives (``gone_from``). Raises LedgerError.
+    """
+
+    def __init__(self, node: str, folder: Path | None = None) -> None:
+        self.node = node
+        self.listed = self.lost = 0
+        self._waiting: list[Row] = []
+        self._spilled = 0
+        self._unrecorded = 0
+        self._refused_at: float | None = None
+        self._database: sqlite3.Connection | None = None
+        if folder is not None:
+            self._spill = Spill(folder / SPILL, _DECODER, MOST_WAITING)
+            self._database = _opened(folder / FILE, self._spill)
+            self._kept = int(self._database.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+
+    def list_late(self, detector: str, entries: Iterable[Late]) -> None:
+        """Enter what a detector's unit lists as late."""
+        now = time.time_ns()
+        for late in entries:
+            event = late.event
+            about = type_name(event.__class__), event.source, event.id, event.ts
+            seen = late.clk, late.k, late.final
+            record = encode(event)
+            self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, record, _digest(record), ""))
+
+    def list_failed(self, detector: str, failures: Iterable[Published]) -> None:
+        """Enter the events at which a detector raised; they are left out for it, and final."""
+        now = time.time_ns()
+        for cause, _, failure in failures:
+            about = type_name(cause.__class__), cause.source, cause.id, cause.ts
+            record, told = encode(cause), (failure or "")[-_MOST_TOLD:].encode(errors="replace").decode()
+            what = None, None, cause.ts, record, _digest(record), told
+            self._waiting.append((now, self.node, detector, "failed", "insert", *about, *what))
+
+    def list_turned(self, entries: Iterable[Turned]) -> None:
+        """Enter what was turned away where it came in."""
+        now = time.time_ns()
+        for each in entries:
+            about = each.type, each.source, each.id, each.ts
+            what = each.bound, each.record, _digest(each.record), each.told[:_MOST_TOLD]
+            self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
+
+    def commit(self) -> bool:
+        """Bring what was entered to the disk, in one transaction. O(entries); nothing to do costs nothing.
+
+        False if the disk takes it neither into the database nor beside it: it then waits in memory for the next time.
+        """
+        if not self._waiting:
+            return True
+        if self._database is None:
+            self.listed += len(self._waiting)
+            self._waiting.clear()
+            return True
+        is_due = self._refused_at is None or time.monotonic() - self._refused_at >= _RETRY
+        if is_due and self._is_written(self._database):
+            return True
+        self._shed()
+        if self._spilled < len(self._waiting) and self._spill.add(self._waiting[self._spilled :]):
+            self._spilled = len(self._waiting)
+        return self._spilled == len(self._waiting)
+
+    def _is_written(self, database: sqlite3.Connection) -> bool:
+        try:
+            with database as transaction:
+                inserted = transaction.executemany(_INSERT, self._waiting).rowcount
+                surplus = self._kept + inserted - MOST_KEPT
+                trimmed = _trim(transaction, surplus) if surplus >= _TRIM_EVERY else 0
+                if self._unrecorded + trimmed:
+                    transaction.execute("INSERT INTO gone VALUES (?)", (self._unrecorded + trimmed,))
+        except sqlite3.Error as error:
+            if self._refused_at is None:
+                _log.warning("the late ledger cannot be written; its entries wait beside it", node=self.node, why=str(error))
+            self._refused_at = time.monotonic()
+            return False
+        self._kept += inserted - trimmed
+        self.lost += trimmed
+        self.listed += len(self._waiting)
+        self._waiting.clear()
+        if self._spilled:
+            self._spill.clear()
+        self._spilled = self._unrecorded = 0
+        self._refused_at = None
+        return True
+
+    def _shed(self) -> None:
+        """Keep what waits within bounds; what goes is counted."""
+        if (surplus := len(self._waiting) - MOST_WAITING) > 0:
+            del self._waiting[:surplus]
+            self._spilled = max(0, self._spilled - surplus)
+            self._unrecorded += surplus
+            self.listed += surplus
+            self.lost += surplus
+
+    def close(self) -> None:
+        """Write what waits, if that is possible, and close the file."""
+        self._refused_at = None
+        if not self.commit():
+            _log.error("the late ledger cannot be written; entries are lost", node=self.node, entries=len(self._waiting))
+        if self._database is not None:
+            self._spill.close()
+            self._database.close()
+
+
+def _trim(transaction: sqlite3.Connection, surplus: int) -> int:
+    """Remove the oldest entries, so many; returns how many those were."""
+    last = "SELECT number FROM entries ORDER BY number LIMIT 1 OFFSET ?"
+    return transaction.execute(f"DELETE FROM entries WHERE number <= ({last})", (surplus - 1,)).rowcount
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Which entries: those that agree with all that is given. ``since``: listed at or after this Unix time (ns)."""
+
+    detector: str | None = None
+    reason: str | None = None
+    type: str | None = None
+    source: str | None = None
+    since: int | None = None
+
+    def where(self) -> tuple[str, list[object]]:
+        given = [(name, getattr(self, name)) for name in ("detector", "reason", "type", "source")]
+        terms = [(f"{name} = ?", value) for name, value in given if value is not None]
+        if self.since is not None:
+            terms.append(("at >= ?", self.since))
+        return " AND ".join(term for term, _ in terms) or "1", [value for _, value in terms]
+
+
+def read_ledger(path: Path, query: Query | None = None, limit: int | None = None) -> list[Entry]:
+    """Entries of a ledger, the file or its folder, oldest first; ``limit``: the last so many. Raises LedgerError.
+
+    The node may go on writing meanwhile.
+    """
+    where, values = (query if query is not None else Query()).where()
+    behind = f"FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
+    with _reader(path) as rows:
+        text = f"SELECT {_fields_of(rows)} {behind}"
+        found = [Entry(*row) for row in rows.execute(text, [*values, *([limit] if limit is not None else [])])]
+    return found[::-1]
+
+
+def read_entry(path: Path, number: int) -> Entry:
+    """One entry. Raises LedgerError if there is none of this number."""
+    with _reader(path) as rows:
+        row = rows.execute(f"SELECT {_fields_of(rows)} FROM entries WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        raise LedgerError(f"{path} has no entry {number}: 'slackline late list {path}' shows those that it has")
+    return Entry(*row)
+
+
+def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str, int, int]]:
+    """By detector, reason and type: how many entries, and the largest lateness (ns)."""
+    where, values = (query if query is not None else Query()).where()
+    worst = "MAX(CASE reason WHEN 'ahead' THEN ts - bound ELSE bound - ts END)"
+    text = (
+        f"SELECT detector, reason, type, COUNT(*), {worst} FROM entries WHERE {where} GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"
+    )
+    with _reader(path) as rows:
+        return list(rows.execute(text, values))
+
+
+def gone_from(path: Path) -> int:
+    """How many entries a ledger had once, and has no more: see Ledger. Raises LedgerError."""
+    with _reader(path) as rows:
+        if not rows.execute("SELECT 1 FROM sqlite_master WHERE name = 'gone'").fetchone():
+            return 0  # a ledger of before
+        return int(rows.execute("SELECT coalesce(SUM(entries), 0) FROM gone").fetchone()[0])
+
+
+def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
+    """The ledger's file, made if it is not there, with what waited beside it. Raises LedgerError."""
+    try:
+        private_folder(file.parent)
+        private_database(file)
+        # one thread at a time uses it, not always the same
+        database = sqlite3.connect(file, timeout=_PATIENCE, check_same_thread=False)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        waiting, damaged = spill.rows()
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            _renew(database)
+            database.execute(_SCHEMA)
+            database.execute(_GONE)
+            database.executemany(_INSERT, waiting)
+        database.execute("PRAGMA busy_timeout = 0")
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"cannot open the late ledger {file}: {error}; the state folder must be this node's own") from None
+    if damaged:
+        _log.error("entries that waited beside the late ledger cannot be read", file=str(file), entries=damaged)
+    spill.clear()
+    return database
+
+
+def _renew(database: sqlite3.Connection) -> None:
+    """Bring a ledger of before to today's form: one whose entries were told apart without what is in their events."""
+    columns = _columns(database)
+    if not columns or {"digest", "told"} <= columns:
+        return
+    database.create_function("digest", 1, _digest, deterministic=True)
+    database.execute("ALTER TABLE entries RENAME TO entries_before")
+    database.execute(_SCHEMA)
+    database.execute(f"INSERT INTO entries ({_FIELDS}, digest) SELECT {_FIELDS}, digest(record) FROM entries_before")
+    database.execute("DROP TABLE entries_before")
+
+
+def _columns(database: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in database.execute("PRAGMA table_info (entries)")}
+
+
+def _fields_of(database: sqlite3.Connection) -> str:
+    """The fields of an entry, of a ledger of before, too."""
+    return f"{_FIELDS}, {'told' if 'told' in _columns(database) else repr('')}"
+
+
+def _digest(record: bytes) -> bytes:
+    """By which two late revisions of one event are two entries, and one that is listed again is one."""
+    return xxhash.xxh3_64_digest(record)
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[sqlite3.Connection]:
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise LedgerError(f"there is no late ledger at {path}: give a node's state folder, or the file {FILE} in it")
+    try:
+        database = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            yield database
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise LedgerError(f"{file} is no late ledger: {error}") from None

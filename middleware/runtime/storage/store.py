@@ -1,0 +1,470 @@
+"""The store of a node: its log and its last checkpoint in one SQLite file, written by a thread of its own.
+
+Each transaction holds what was queued when it began (group commit) and is on the disk when it counts as stored: journal
+mode WAL, synchronous=FULL. What a power cut tears is as if it had never begun; SQLite's checksums see to that. What damage does
+to the file is found: records are chained by checksums, and a witness beside it knows how far they reached (decision 026).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import structlog
+
+from middleware.broker.log import Record, decode_record, encode_record
+from middleware.durability.checkpoint import Piece
+from middleware.durability.durable_node import Write
+from middleware.model.errors import StateError
+from middleware.model.time import SECOND
+from middleware.runtime.storage import checkpoints
+from middleware.runtime.storage.chain import Link, Place, checksum
+from middleware.runtime.storage.checkpoints import Pieces, rows_of
+from middleware.runtime.storage.folding import Folding
+from middleware.runtime.storage.integrity import (
+    ADVICE,
+    COLUMNS,
+    UNCHAINED,
+    Examination,
+    check_identity,
+    identity,
+    links,
+    upgrade,
+)
+from middleware.runtime.storage.trust import open_private, private_database, private_folder
+from middleware.runtime.storage.witness import Seen, Witness
+
+FORMAT = 3
+"""Of the file; the one before it is brought to this, another one is refused."""
+
+_RETRY = 1.0
+_TRANSIENT = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM}
+)
+"""What a machine may get over (no room, memory or file descriptors): tried again. Anything else would come back for ever."""
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})
+"""The same, for files that are not SQLite's."""
+
+_TRIMMED = 32
+"""Records that are forgotten in one transaction at the most."""
+
+_running = time.monotonic_ns
+_META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
+    size INTEGER NOT NULL, data BLOB NOT NULL, before INTEGER, sum INTEGER);
+CREATE INDEX IF NOT EXISTS log_last ON log (last);
+CREATE TABLE IF NOT EXISTS log_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS log_rest_number ON log_rest (number);
+"""
+
+_ADVICE_FOR_NOW = (
+    "see that the file may be opened, and that there is room, memory and a file descriptor to spare, and start the node again: "
+    "it goes on where it was"
+)
+
+_log = structlog.get_logger()
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How much of the log is kept below the last checkpoint, for those who come late: so long (ns), and so many bytes.
+
+    What a reader has not passed yet is kept four times as long; after that it has a gap, and is told. Only the time counts
+    for which the node was running: the wall clock may leap, by decades when a machine without a battery finds its time.
+    """
+
+    age: int = 24 * 3600 * SECOND
+    size: int = 2**30
+
+
+class Store:
+    """The stored state of the node ``name`` in a ``folder`` of its own, for one process at a time. Raises StateError.
+
+    ``line``
+        identity of the log. ``epoch``: of this life; it grows from life to life, whatever the clock does.
+    ``is_new``
+        whether there was no log before.
+    ``lacks``
+        what was stored is not all here: "end", what is here is how it began; "all", it is not the same log at all.
+    """
+
+    def __init__(self, folder: Path, name: str, retention: Retention | None = None) -> None:
+        self.file = folder / "log.sqlite"
+        self._retention = retention if retention is not None else Retention()
+        self._lock = _locked(self.file)
+        with ExitStack() as undo:
+            undo.callback(self._lock.close)
+            while not self._is_open(name):
+                time.sleep(_RETRY)
+            undo.callback(self._read.close)
+            undo.callback(self._witness.close)
+            undo.pop_all()
+        self._failure: StateError | None = None
+        self._queue: deque[Write | Piece] = deque()
+        self._pieces = Pieces()
+        self._needed, self._trimming = 0, False
+        self._done: deque[int] = deque()
+        self._work = threading.Condition()
+        self._closing = False
+        self._wake, self.wakes = os.pipe2(os.O_NONBLOCK)[::-1]
+        self._writer = threading.Thread(target=self._write_all, name=f"store of {name}", daemon=True)
+        self._writer.start()
+
+    def _is_open(self, name: str) -> bool:
+        """Open the file, if the disk will have that now."""
+        with ExitStack() as undo:
+            try:
+                private_database(self.file)
+                self._witness = undo.enter_context(closing(Witness(self.file.with_suffix(".witness"))))
+                self._read = undo.enter_context(closing(self._connect()))
+                self._open(name)
+            except (sqlite3.Error, OSError) as error:
+                if not _may_pass(error) or _code(error) == sqlite3.SQLITE_CANTOPEN:  # which may be so for ever: no permission
+                    raise StateError(f"{self.file} cannot be used: {error}; {_advice(error)}") from None
+                _log.error("cannot start on this disk, the node waits", file=str(self.file), why=str(error))
+                return False
+            undo.pop_all()
+        return True
+
+    def _open(self, name: str) -> None:
+        self._read.execute(_META)
+        check_identity(self._read, self.file)
+        if (found := self._meta("format", lambda before: before or FORMAT)) not in (FORMAT, UNCHAINED):
+            raise StateError(
+                f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it, or another state folder"
+            )
+        if found == UNCHAINED:
+            upgrade(self._read, FORMAT)
+        self._read.executescript(_SCHEMA + checkpoints.SCHEMA)
+        self._claim(name)
+        self._unchained = self._meta("unchained", lambda before: before)
+        self.is_new = not self._meta("line", lambda before: before)
+        self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
+        self._meta("identity", lambda _: identity(self._read))
+        self.lacks, self._end = Examination(self.file, self._read, self._witness, self.line, self._unchained).result(
+            is_new=self.is_new, is_chained=found == FORMAT
+        )
+        self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
+        self._bytes = self._meta("bytes", lambda before: before)
+        self._oldest = self._total("SELECT coalesce((SELECT first FROM log ORDER BY number LIMIT 1), 0)")
+        last = "SELECT at FROM {} ORDER BY number DESC LIMIT 1"
+        last_age = f"SELECT coalesce(({last.format('log')}), ({last.format('checkpoint')}), 0)"
+        self._aged = self._total(last_age) - _running()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def oldest(self) -> int:
+        """The position behind which the log begins."""
+        return self._oldest
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing has been cut off the log: it begins with the first record of all."""
+        first = "SELECT coalesce((SELECT min(number) FROM log), (SELECT max(number) + 1 FROM checkpoint), 1)"
+        return all(number == 1 for (number,) in self._rows(first))
+
+    def checkpoint(self, is_needed: bool = True) -> Iterator[bytes] | None:
+        """The pieces of the last checkpoint that is complete, in order. If it is damaged and not needed, None."""
+        with self._reading():
+            found = checkpoints.last(self._read)
+            if found is not None and not is_needed and checkpoints.is_damaged(self._read):
+                return None
+        return self._read_on(found) if found is not None else None
+
+    def _read_on(self, rows: Iterator[bytes]) -> Iterator[bytes]:
+        with self._reading():
+            yield from rows
+
+    def behind_checkpoint(self) -> Iterator[Record]:
+        """The records behind it, in order."""
+        return self._all("number > coalesce((SELECT max(number) FROM checkpoint), ?)")
+
+    def everything(self) -> Iterator[Record]:
+        """All the records there are, in order."""
+        return self._all("number > ?")
+
+    def _all(self, which: str) -> Iterator[Record]:
+        """Records, in order. Raises StateError where one is damaged or missing."""
+        number = None
+        for link in self._stored(which, 0):
+            if number not in (None, link.place.number - 1) or not link.is_intact(self._unchained):
+                raise StateError(f"{self.file} is damaged: record {(number or 0) + 1} is missing or has changed; {ADVICE}")
+            number = link.place.number
+            yield self._decoded(link.data)
+
+    def read(self, position: int, size: int) -> Iterator[Record]:
+        """Stored records with blocks behind a position, in order, about so many bytes.
+
+        What is damaged is left out, and none behind it comes with those before it: so a reader sees from the first position
+        that it is given that there is a gap.
+        """
+        number, is_begun = 0, False
+        for link in self._stored("last > ?", position):
+            is_intact = link.is_intact(self._unchained) and link.place.last > position
+            if not is_intact:
+                _log.error("a stored record is damaged: readers get a gap", file=str(self.file), record=link.place.number)
+            if is_begun and (not is_intact or link.place.number != number + 1):
+                return
+            if is_intact:
+                yield self._decoded(link.data)
+                number, is_begun, size = link.place.number, True, size - link.place.size
+                if size <= 0:
+                    return
+
+    def _stored(self, which: str, bound: int) -> Iterator[Link]:
+        """Records as they are found, in order."""
+        with self._reading():
+            yield from links(self._read, which, bound)
+
+    def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
+        with self._reading():
+            yield from iter(self._read.execute(query, values).fetchone, None)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StateError(f"{self.file} cannot be read: {error}; {_advice(error)}") from None
+
+    def _decoded(self, data: bytes) -> Record:
+        try:
+            return decode_record(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"{self.file} holds a record that is none: {error}; {ADVICE}") from None
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, item: Write | Piece) -> None:
+        """Begin to store. Raises StateError if nothing can be stored any more."""
+        self._check_writer()
+        with self._work:
+            self._queue.append(item)
+            self._work.notify()
+
+    def stored(self) -> int | None:
+        """The number of the last record stored, if that has changed since the last time.
+
+        Raises StateError if nothing can be stored any more, and trying again would not help.
+        """
+        with suppress(BlockingIOError):  # first: what is written to the pipe behind this is about something not told yet
+            os.read(self.wakes, 4096)
+        self._check_writer()
+        number = None
+        while self._done:
+            number = self._done.popleft()
+        return number
+
+    def _check_writer(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything has been stored, and told."""
+        return not self._queue and not self._done
+
+    def close(self) -> None:
+        """Store what is queued, unless the disk will not have it, and let go of the file."""
+        with self._work:
+            self._closing = True
+            self._work.notify()
+        self._writer.join()
+        self._read.close()
+        self._witness.close()
+        os.close(self._wake)
+        os.close(self.wakes)
+        self._lock.close()
+
+    # -- the writer's thread ------------------------------------------------------------------------------------------
+
+    def _write_all(self) -> None:
+        """The thread. However it ends, the node's own thread learns of it."""
+        try:
+            with closing(self._connect()) as connection, closing(Folding(self._connect)) as folding:
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
+                while batch := self._next_batch():
+                    if not self._is_stored(connection, batch):
+                        break
+                    folding.written(connection, sum(item.size for item in batch))
+                    self._tidy(connection)
+        except BaseException as error:
+            self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error)}")
+            self._tell()
+
+    def _next_batch(self) -> list[Write | Piece]:
+        """What is to be stored next; nothing if the store is closed."""
+        while True:
+            with self._work:
+                self._work.wait_for(lambda: self._queue or self._closing, self._witness.due)
+                batch, is_over = list(self._queue), self._closing
+            if self._witness.due == 0:
+                self._witness.sync()
+            if batch or is_over:
+                return batch
+
+    def _tidy(self, connection: sqlite3.Connection) -> None:
+        """While nothing waits, forget what has served, a little at a time."""
+        try:
+            while (self._trimming or self._pieces.stale) and not self._queue and not self._closing:
+                self._commit(connection, [])
+        except sqlite3.Error:  # the next record will meet it, too, and say so
+            with suppress(sqlite3.Error):
+                connection.rollback()
+
+    def _is_stored(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> bool:
+        """Store a batch, however long the disk will not have it; False if the store is closed meanwhile."""
+        is_committed = False
+        while True:
+            try:
+                if not is_committed:
+                    self._commit(connection, batch)
+                is_committed = True
+                self._witness.write(self._end)
+                break
+            except (sqlite3.Error, OSError) as error:
+                if not _may_pass(error):
+                    raise
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                _log.error("cannot store, the node waits", file=str(self.file), why=str(error))
+                with self._work:
+                    if self._closing or self._work.wait_for(lambda: self._closing, _RETRY):
+                        return False
+        with self._work:
+            for _ in batch:
+                self._queue.popleft()
+            self._done += [item.record.number for item in batch if isinstance(item, Write)][-1:]
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
+        """Wake the node's thread."""
+        with suppress(BlockingIOError):  # full: it has not heeded what was told before
+            os.write(self._wake, b"!")
+
+    def _commit(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> None:
+        now = self._aged + _running()
+        writes = [item for item in batch if isinstance(item, Write)]
+        rows: list[tuple[Any, ...]] = []
+        rest: list[tuple[int, memoryview]] = []
+        total = self._end.sum
+        for record in (write.record for write in writes):
+            data = encode_record(record)
+            first, *parts = rows_of(data)
+            place = Place(record.number, record.first, record.first + sum(1 for _ in record.blocks()), now, len(data))
+            before, total = total, checksum(total, place, data)
+            rows.append((*place, before, total, first))
+            rest += [(record.number, part) for part in parts]
+        came = [piece for item in batch for piece in (item.pieces if isinstance(item, Write) else (item,))]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(f"INSERT INTO log ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO log_rest (number, data) VALUES (?, ?)", rest)
+        if writes:
+            self._needed = writes[-1].needed
+        self._trimming |= self._pieces.keep(connection, came, now)
+        self._pieces.forget_some(connection)
+        held = self._bytes + sum(row[4] for row in rows)
+        oldest = 0
+        if self._trimming:
+            held, oldest = self._trim(connection, now, held)
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'bytes'", (held,))
+        connection.execute("COMMIT")
+        self._bytes = held
+        if rows:
+            self._end = Seen(self.line, rows[-1][0], total)
+        self._oldest = max(self._oldest, oldest)
+
+    def _trim(self, connection: sqlite3.Connection, now: int, held: int) -> tuple[int, int]:
+        """Forget some of what lies below the checkpoint and has been kept long enough; the bytes left, and where the log
+        begins."""
+        oldest, at_least, keep = 0, 0, self._retention
+        below = "number < (SELECT max(number) FROM checkpoint)"
+        rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number LIMIT ?", (_TRIMMED,))
+        found = rows.fetchall()
+        self._trimming = len(found) == _TRIMMED
+        for number, last, at, size in found:
+            patience = 1 if last <= self._needed else 4
+            if now - at <= keep.age * patience and held <= keep.size * patience:
+                self._trimming = False
+                break
+            at_least, held, oldest = number, held - size, last
+        if at_least:
+            connection.execute("DELETE FROM log WHERE number <= ?", (at_least,))
+            connection.execute("DELETE FROM log_rest WHERE number <= ?", (at_least,))
+        return held, oldest
+
+    # -- the file -----------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _meta(self, key: str, change: Callable[[int], int]) -> int:
+        """Read a number, and write what it is to be from now on."""
+        row = self._read.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        value = change(row[0] if row is not None else 0)
+        self._read.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        return value
+
+    def _claim(self, name: str) -> None:
+        """Refuse what another node has stored: its peers would be served from it as if it were this node's."""
+        for (owner,) in self._read.execute("SELECT name FROM owner"):
+            if owner != name:
+                raise StateError(
+                    f"{self.file} is the log of node {owner!r}, and this is {name!r}: give each node a state folder of its own"
+                )
+            return
+        self._read.execute("INSERT INTO owner VALUES (?)", (name,))
+
+    def _total(self, query: str) -> int:
+        return int(self._read.execute(query).fetchone()[0] or 0)
+
+
+def _code(error: BaseException) -> int:
+    """What has gone wrong with SQLite, without the details."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether a machine may get over it."""
+    return error.errno in _PASSING if isinstance(error, OSError) else _code(error) in _TRANSIENT
+
+
+def _advice(error: BaseException) -> str:
+    return _ADVICE_FOR_NOW if _may_pass(error) or isinstance(error, OSError) else ADVICE
+
+
+def _locked(file: Path) -> IO[bytes]:
+    """Keep other processes away from the file, for as long as the one returned is open. Raises StateError."""
+    try:
+        private_folder(file.parent)
+        lock = os.fdopen(open_private(file.with_suffix(".lock"), os.O_WRONLY), "wb")
+    except OSError as error:
+        raise StateError(f"the state folder {file.parent} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise StateError(f"{file} is in use: another process runs this node") from None
+    return lock

@@ -1,0 +1,193 @@
+"""CURVE keys: files, the allow-list, and what a socket needs of them.
+
+A key file belongs to one node or client and holds its pair; only its owner can read it. The allow-list has one line for
+each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` that begins a line or a word begins a comment. The only mark is
+``deploy``. It is reserved for keys from which code may come; as yet nobody can send code, so it has no effect.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from itertools import takewhile
+from pathlib import Path
+
+import msgspec
+import zmq
+from zmq.utils import z85
+
+from middleware.model.errors import KeyFileError
+
+DEPLOY = "deploy"
+"""The mark of keys from which code will be accepted: reserved, without effect as yet."""
+
+_MARKS = frozenset({DEPLOY})
+
+DOMAIN = "slackline"
+"""Of ZeroMQ's authentication: one for all."""
+
+
+class KeyPair(msgspec.Struct, frozen=True):
+    """A named CURVE pair, in Z85 (40 characters each)."""
+
+    name: str
+    public: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"KeyPair(name={self.name!r}, public={self.public!r})"  # the secret stays out of logs
+
+
+class Allowed(msgspec.Struct, frozen=True):
+    """One line of an allow-list."""
+
+    key: str
+    name: str
+    marks: frozenset[str] = frozenset()
+
+
+def new_keys(name: str, path: Path) -> KeyPair:
+    """Make a pair and write it to a file that only its owner can read. Raises KeyFileError rather than overwrite one."""
+    if not name or name.split() != [name] or name.startswith("#"):
+        raise KeyFileError(f"{name!r} cannot be the name of a key: use one word")
+    public, secret = zmq.curve_keypair()
+    pair = KeyPair(name, public.decode(), secret.decode())
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"# Slackline key of {name}: keep it secret\nname {name}\npublic {pair.public}\nsecret {pair.secret}\n")
+    except FileExistsError:
+        raise KeyFileError(f"{path} exists: remove it first if that key is to be given up") from None
+    except OSError as error:
+        raise KeyFileError(f"cannot write {path}: {error.strerror}") from None
+    return pair
+
+
+def load_keys(path: Path) -> KeyPair:
+    """The pair in a key file. Raises KeyFileError if it is not one, or if others can read it."""
+    try:
+        mode, text = path.stat().st_mode, path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise KeyFileError(f"cannot read key file {path}: {error}; create one with 'slackline keys new NAME'") from None
+    if mode & 0o077:
+        raise KeyFileError(f"{path} can be read by others: 'chmod 600 {path}', and make a new pair if anyone may have seen it")
+    values = dict(
+        line.split(None, 1) for line in text.splitlines() if line.strip() and not line.startswith("#") and " " in line
+    )
+    try:
+        pair = KeyPair(values["name"].strip(), values["public"].strip(), values["secret"].strip())
+        if zmq.curve_public(pair.secret.encode()).decode() != _checked(pair.public):
+            raise ValueError("public and secret key do not belong together")
+    except (KeyError, ValueError, zmq.ZMQError) as error:
+        raise KeyFileError(f"{path} is no key file: {error}") from None
+    return pair
+
+
+def load_allowed(path: Path) -> list[Allowed]:
+    """The lines of an allow-list. Raises KeyFileError with the number of a line that is wrong, or if others can change it."""
+    try:
+        status, lines = path.stat(), path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise KeyFileError(f"cannot read allow-list {path}: {error}") from None
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        raise KeyFileError(
+            f"allow-list {path} can be changed by others, who could let themselves in: own it yourself, and 'chmod go-w {path}'"
+        )
+    allowed: list[Allowed] = []
+    for number, line in enumerate(lines, 1):
+        words = _without_comment(line.split())
+        if not words:
+            continue
+        try:
+            key, name, *marks = words
+            allowed.append(Allowed(_checked(key), name, frozenset(marks)))
+        except ValueError:
+            raise KeyFileError(f"{path}:{number}: expected 'KEY NAME [MARK ...]' with a key of 40 characters") from None
+        if unknown := allowed[-1].marks - _MARKS:
+            told = ", ".join(sorted(map(repr, unknown)))
+            raise KeyFileError(
+                f"{path}:{number}: {told} is no mark: {', '.join(sorted(_MARKS))} is all there is; '#' begins a comment"
+            )
+    return allowed
+
+
+def _without_comment(words: list[str]) -> list[str]:
+    """The words before one that begins with '#'. No key does: '#' is Z85's digit 84, and 84 * 85^4 is beyond 32 bits."""
+    return list(takewhile(lambda word: not word.startswith("#"), words))
+
+
+def _checked(key: str) -> str:
+    try:
+        if len(z85.decode(key)) == 32:
+            return key
+    except (KeyError, struct.error):  # what z85 makes of a character, or of a group of five, that stands for nothing
+        pass
+    raise ValueError("a key is 40 characters of Z85")
+
+
+class Keys:
+    """What one process needs for CURVE: its own pair, and the public keys of those it lets in and dials."""
+
+    def __init__(self, own: KeyPair, allowed: list[Allowed], allow_list: Path | None = None) -> None:
+        self.own = own
+        self._allow_list = allow_list
+        self._list(allowed)
+
+    def _list(self, allowed: list[Allowed]) -> None:
+        self._by_key = {entry.key: entry for entry in allowed}
+        self._by_name = {entry.name: entry for entry in allowed}
+
+    @classmethod
+    def load(cls, key_file: Path | str, allow_list: Path | str) -> Keys:
+        """From a key file and an allow-list."""
+        return cls(load_keys(Path(key_file)), load_allowed(Path(allow_list)), Path(allow_list))
+
+    def reload(self) -> None:
+        """Read the allow-list again, if these keys came from files. Raises KeyFileError; then what was listed still is."""
+        if self._allow_list is not None:
+            self._list(load_allowed(self._allow_list))
+
+    @classmethod
+    def given(cls, key_file: Path | None, allow_list: Path | None) -> Keys | None:
+        """As ``load``; None if neither is given. Raises KeyFileError if only one is."""
+        if key_file is not None and allow_list is not None:
+            return cls.load(key_file, allow_list)
+        if key_file is None and allow_list is None:
+            return None
+        raise KeyFileError("--keys and --allow-list go together: one's own key, and those of the others")
+
+    def entry(self, key: str) -> Allowed | None:
+        """The line of a public key, or None if it is not let in."""
+        return self._by_key.get(key)
+
+    def key_of(self, name: str | None) -> str:
+        """The public key listed for a name; without a name, the only one listed. Raises KeyFileError."""
+        if name is None and len(self._by_key) == 1:
+            return next(iter(self._by_key))
+        if name is None:
+            raise KeyFileError("several keys are listed: say which node's it is to be (node=...)")
+        try:
+            return self._by_name[name].key
+        except KeyError:
+            raise KeyFileError(f"the allow-list has no key of node {name!r}: add a line 'KEY {name}'") from None
+
+    def listed(self, name: str | None) -> str | None:
+        """As ``key_of``, or None if there is none."""
+        try:
+            return self.key_of(name)
+        except KeyFileError:
+            return None
+
+    def secure_server(self, socket: zmq.Socket[bytes]) -> None:
+        """Let only listed keys attach; a Gatekeeper must be there."""
+        self._own(socket)
+        socket.setsockopt(zmq.CURVE_SERVER, 1)
+        socket.setsockopt_string(zmq.ZAP_DOMAIN, DOMAIN)
+
+    def secure_client(self, socket: zmq.Socket[bytes], node: str | None) -> None:
+        """Talk to none but the holder of that node's key."""
+        self._own(socket)
+        socket.setsockopt(zmq.CURVE_SERVERKEY, self.key_of(node).encode())
+
+    def _own(self, socket: zmq.Socket[bytes]) -> None:
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, self.own.public.encode())
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self.own.secret.encode())

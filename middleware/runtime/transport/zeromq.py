@@ -1,0 +1,283 @@
+"""Sockets: a ROUTER where others attach, a DEALER for each node that is dialled. Nothing here knows the link protocol."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from socket import AF_INET6, getaddrinfo
+from urllib.parse import urlsplit
+
+import zmq
+
+from middleware.model.errors import NetworkError
+from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
+from middleware.runtime.transport.keys import Allowed, Keys
+from middleware.runtime.transport.pieces import PIECE, cut, joined
+
+_MOST_AT_ONCE = 1_000
+_MOST_UNSENT = 16_384
+"""Messages that may wait in the pipe of one connection: far beyond what credit allows, so it only stops what nobody reads.
+What does not fit is lost, as if the channel had broken, and the link protocol sends it again."""
+
+_HEARTBEAT, _DEAD_AFTER = 1_000, 3_000
+"""Each connection is tried every so often, and is given up and dialled anew when nothing came back for so long (ms): well
+before the link protocol gives up the peer, so that a link that works again is found while the peer still counts as there."""
+
+_DIAL_FOR, _DIAL_AGAIN_FIRST, _DIAL_AGAIN = 1_000, 50, 500
+"""How long one attempt to connect may take, and the shortest and the longest pause before the next one (ms)."""
+
+_MOST_OWNERS = 10_000
+
+# Plain integers: combining the flags as enum members, for every part of every message, costs more than the rest of a send.
+_NOBLOCK = int(zmq.NOBLOCK)
+_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+
+
+def is_private(address: str) -> bool:
+    """Whether what is sent to an address stays on this machine."""
+    parts = urlsplit(address)
+    if parts.scheme in ("ipc", "inproc"):
+        return True
+    host = parts.hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_address(address: str, keys: Keys | None, *, binds: bool = False) -> None:
+    """Raises NetworkError for an address that is none, or that lies beyond this machine and no keys were given.
+
+    ``binds``: it is to be bound, so that its port may be left open (``*`` or 0).
+    """
+    if (why := _fault(address, binds)) is not None:
+        raise NetworkError(f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
+    if keys is None and not is_private(address):
+        raise NetworkError(
+            f"{address} can be reached from other machines, so it needs keys: create a pair on each side with "
+            "'slackline keys new NAME', list the public keys in the allow-list, and name both files in the configuration"
+        )
+
+
+def _fault(address: str, binds: bool) -> str | None:
+    """What is wrong with the form of an address."""
+    try:
+        parts = urlsplit(address)
+        if parts.scheme == "ipc":
+            return None if parts.netloc or parts.path else "it has no path"
+        if parts.scheme != "tcp":
+            return "it begins with neither tcp:// nor ipc://"
+        if not parts.hostname:
+            return "it has no host"
+    except ValueError as error:  # such as brackets that are not closed
+        return str(error)
+    host, _, port = parts.netloc.rpartition(":")
+    if parts.path or parts.query or parts.fragment or not host or port.endswith("]"):
+        return "it does not end with a port"
+    if binds and port in ("*", "0"):
+        return None
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        return f"{port!r} is no port"
+    return None
+
+
+class Transport:
+    """The sockets of one process. Channels are the names of dialled nodes, and the bytes by which the ROUTER knows a peer.
+
+    One thread at a time may use it.
+    """
+
+    def __init__(self, keys: Keys | None = None) -> None:
+        self._keys = keys
+        self._context = zmq.Context()
+        self._poller = zmq.Poller()
+        self._router: zmq.Socket[bytes] | None = None
+        self._dealers: dict[str, zmq.Socket[bytes]] = {}
+        self._names: dict[zmq.Socket[bytes], str] = {}
+        self._gatekeeper: Gatekeeper | None = None
+        self._owners: dict[bytes, Allowed | None] = {}
+        self._dialled: dict[str, tuple[str, str | None, str]] = {}
+        """Address, node and its key, by channel."""
+
+    def bind(self, address: str) -> str:
+        """Let others attach at ``address``; the address in full, if it left the port open. Raises NetworkError."""
+        check_address(address, self._keys, binds=True)
+        with self._socket(zmq.ROUTER) as socket:
+            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            if self._keys is not None:
+                self._gatekeeper = Gatekeeper(self._context, self._keys, socket)
+                self._keys.secure_server(socket)
+            _speak_ip(socket, address)
+            try:
+                socket.bind(address)
+            except zmq.ZMQError as error:
+                if self._gatekeeper is not None:
+                    self._gatekeeper.stop()
+                    self._gatekeeper = None
+                raise NetworkError(f"cannot bind {address}: {error}; is another node running there?") from None
+            self._router = socket
+        return socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def dial(self, name: str, address: str, node: str | None = None) -> None:
+        """Connect to a node; its channel is ``name``. ``node``: whose key it must have. Comes back by itself after a break.
+
+        Raises NetworkError, or KeyFileError if no key is listed for the node.
+        """
+        check_address(address, self._keys)
+        with self._socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.IMMEDIATE, 1)
+            socket.setsockopt(zmq.CONNECT_TIMEOUT, _DIAL_FOR)
+            socket.setsockopt(zmq.RECONNECT_IVL, _DIAL_AGAIN_FIRST)
+            socket.setsockopt(zmq.RECONNECT_IVL_MAX, _DIAL_AGAIN)
+            if self._keys is not None:
+                self._keys.secure_client(socket, node)
+                self._dialled[name] = (address, node, self._keys.key_of(node))
+            _speak_ip(socket, address)
+            try:
+                socket.connect(address)
+            except zmq.ZMQError as error:
+                raise NetworkError(f"cannot connect to {address}: {error}") from None
+            self._dealers[name] = socket
+            self._names[socket] = name
+
+    @contextmanager
+    def _socket(self, kind: int) -> Iterator[zmq.Socket[bytes]]:
+        """A socket that is polled from now on, or, if its address or its keys will not do, is closed at once.
+
+        Left open it would hang ``close`` for ever: a context waits for all of its sockets.
+        """
+        socket = self._context.socket(kind)
+        try:
+            socket.setsockopt(zmq.SNDHWM, _MOST_UNSENT)
+            socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT)
+            socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _DEAD_AFTER)
+            socket.setsockopt(zmq.HEARTBEAT_TTL, _DEAD_AFTER)  # the other end's wait, if it dies on this one
+            socket.setsockopt(
+                zmq.TCP_MAXRT, _DEAD_AFTER
+            )  # who takes no bytes for so long has its connection, and what waits in it, dropped
+            socket.setsockopt(zmq.LINGER, 200)
+            socket.setsockopt(zmq.MAXMSGSIZE, PIECE + 1_024)
+            socket.setsockopt(zmq.HANDSHAKE_IVL, round(HANDSHAKE * 1_000))
+            yield socket
+        except BaseException:
+            socket.close(linger=0)
+            raise
+        self._poller.register(socket, zmq.POLLIN)
+
+    def wake_by(self, descriptor: int) -> None:
+        """Let ``poll`` end, too, when there is something to read from this file descriptor."""
+        self._poller.register(descriptor, zmq.POLLIN)
+
+    def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
+        """Wait up to ``timeout`` seconds for messages; the sockets that have some."""
+        ready = self._poller.poll(max(0, round(timeout * 1_000)))
+        return [socket for socket, _ in ready if not isinstance(socket, int)]
+
+    def messages(self, socket: zmq.Socket[bytes]) -> Iterator[tuple[Hashable, list[bytes]]]:
+        """What has arrived at a socket: (channel, parts), without waiting, and not without end."""
+        receive, name = socket.recv, self._names.get(socket)
+        is_checked = name is None and self._gatekeeper is not None
+        try:
+            for _ in range(_MOST_AT_ONCE):
+                frame = receive(_NOBLOCK, copy=False)  # a frame knows by itself whether it is the last
+                if is_checked:
+                    self._note_owner(frame)
+                parts = [frame.bytes]
+                while frame.more:
+                    frame = receive(_NOBLOCK, copy=False)
+                    parts.append(frame.bytes)
+                if name is not None:
+                    yield name, joined(parts)
+                elif not is_checked or self._owners.get(parts[0]) is not None:
+                    yield parts[0], joined(parts[1:])
+        except zmq.Again:
+            return
+
+    def owner(self, channel: Hashable) -> str | None:
+        """The name that the allow-list has for who is behind a channel of the ROUTER; None without keys."""
+        entry = self._owners.get(channel) if isinstance(channel, bytes) else None
+        return entry.name if entry is not None else None
+
+    def relist(self) -> list[Hashable]:
+        """Read the allow-list again: the channels of those whose key is not listed as it was, who are heard no more.
+
+        Nodes whose key has changed are dialled anew. Raises KeyFileError; then all is as before.
+        """
+        if self._keys is None:
+            return []
+        self._keys.reload()
+        entry = self._keys.entry
+        gone: list[Hashable] = [
+            channel for channel, owner in self._owners.items() if owner is not None and entry(owner.key) != owner
+        ]
+        self._owners.update(dict.fromkeys([channel for channel in gone if isinstance(channel, bytes)], None))
+        for name, (address, node, key) in list(self._dialled.items()):
+            listed = self._keys.listed(node)
+            if listed != key and name in self._dealers:
+                self._hang_up(name)
+                gone.append(name)
+            if listed is not None and name not in self._dealers:
+                self.dial(name, address, node)
+        return gone
+
+    def _hang_up(self, name: str) -> None:
+        socket = self._dealers.pop(name)
+        del self._names[socket]
+        self._poller.unregister(socket)
+        socket.close(linger=0)
+
+    def _note_owner(self, frame: zmq.Frame) -> None:
+        """The first part at a ROUTER with keys, the channel, carries the key that ZeroMQ has checked."""
+        channel = frame.bytes
+        if channel not in self._owners and self._keys is not None:
+            if len(self._owners) >= _MOST_OWNERS:
+                self._owners.clear()  # of channels long gone; the others are looked up again
+            self._owners[channel] = self._keys.entry(str(frame.get("User-Id")))
+
+    def send(self, channel: Hashable, parts: list[bytes]) -> bool:
+        """Send a message without waiting. False if the channel is broken: then it is lost."""
+        if max(map(len, parts)) > PIECE:
+            parts = cut(parts)
+        try:
+            if isinstance(channel, bytes):
+                assert self._router is not None
+                send = self._router.send
+                send(channel, _MORE)
+            else:
+                if (dealer := self._dealers.get(str(channel))) is None:
+                    return False  # its key is not listed any more
+                send = dealer.send
+            for part in parts[:-1]:
+                send(part, _MORE)
+            send(parts[-1], _NOBLOCK)
+        except zmq.ZMQError as error:
+            if error.errno in (zmq.EAGAIN, zmq.EHOSTUNREACH):
+                return False
+            raise
+        return True
+
+    def close(self) -> None:
+        """Close all sockets; what was sent has a moment to leave."""
+        if self._gatekeeper is not None:
+            self._gatekeeper.stop()
+        for socket in [*self._dealers.values(), *([self._router] if self._router is not None else [])]:
+            socket.close()
+        self._context.term()
+
+
+def _speak_ip(socket: zmq.Socket[bytes], address: str) -> None:
+    """Have a socket speak IPv6 where the address wants that: ZeroMQ speaks version 4 alone if not told."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if parts.scheme == "tcp" and (":" in host or _has_only_version_6(host)):
+        socket.setsockopt(zmq.IPV6, 1)
+
+
+def _has_only_version_6(host: str) -> bool:
+    if host == "*" or host.replace(".", "").isdigit():
+        return False
+    try:
+        return {family for family, *_ in getaddrinfo(host, None)} == {AF_INET6}
+    except OSError:
+        return False  # unknown as yet; ZeroMQ looks it up again

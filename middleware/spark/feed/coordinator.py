@@ -1,0 +1,224 @@
+"""The coordinator of a feed: a thread in the driver that takes what partitions have encoded, and puts it in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from queue import SimpleQueue
+from threading import Thread
+
+import msgspec
+import zmq
+
+from middleware.link.codec import BlockHead
+from middleware.model.errors import TraceError
+from middleware.spark.feed.rows import Frame
+from middleware.spark.feed.sequencer import Sequencer
+
+AHEAD = 2 * 2**20
+"""Bytes that a partition may be ahead of what was published: two or three slices, so that none waits for another to encode."""
+
+_FRAME_COSTS = 1_024
+"""Bytes that a frame takes besides its events."""
+
+SIGN_OF_LIFE = 1_000
+SILENCE = 30_000
+"""Milliseconds after which the coordinator says something anyway, and after which a partition gives it up for dead."""
+
+
+class Joined(msgspec.Struct, tag=True, array_like=True):
+    """A partition is ready."""
+
+    partition: int
+
+
+class Piece(msgspec.Struct, tag=True, array_like=True):
+    """A frame of a slice: the heads of its blocks, which follow, and its last arrival. ``ends``: the slice has no more."""
+
+    slice: int
+    position: int
+    last: int
+    heads: list[BlockHead]
+    ends: bool = False
+
+
+class Failed(msgspec.Struct, tag=True, array_like=True):
+    """A partition cannot go on."""
+
+    partition: int
+    reason: str
+
+
+class Go(msgspec.Struct, tag=True, array_like=True):
+    """With which slice to begin (-1: not yet), and up to how many bytes may be sent in all."""
+
+    first: int
+    limit: int
+
+
+class Over(msgspec.Struct, tag=True, array_like=True):
+    """The feed is over for all."""
+
+    reason: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_question = msgspec.msgpack.Decoder(Joined | Piece | Failed).decode
+_decode_answer = msgspec.msgpack.Decoder(Go | Over).decode
+
+_Given = tuple[bytes, Frame]
+"""A frame, and which partition it came from."""
+
+
+class Coordinator:
+    """Serves the partitions of one feed while its context is open; ``frames`` gives what they have encoded, in order."""
+
+    def __init__(self, partitions: int, slices: int) -> None:
+        self.attempts = 1
+        """How often the partitions began: more than once if Spark lost one and tried again."""
+        self.reason = ""
+        """Why the feed was over before its end, if a partition failed."""
+        self._partitions = partitions
+        self._sequencer: Sequencer[_Given] = Sequencer(slices)
+        self._ready: SimpleQueue[_Given | None] = SimpleQueue()
+        self._peers: dict[int, bytes] = {}
+        self._limits: dict[bytes, int] = {}
+        self._told: dict[bytes, int] = {}
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.ROUTER)
+        port = self._socket.bind_to_random_port("tcp://127.0.0.1")
+        self.address = f"tcp://127.0.0.1:{port}"
+        self._taken = self._context.socket(zmq.PAIR)
+        self._taken.bind("inproc://taken")
+        self._thread = Thread(target=self._serve, name="feed-coordinator", daemon=True)
+
+    def __enter__(self) -> Coordinator:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._taken.send(b"the feed was stopped" if error is not None else b"the feed is over")
+        self._thread.join()
+        self._taken.close(0)
+        self._context.term()
+
+    def frames(self) -> Iterator[Frame]:
+        """All frames in arrival order, as they come; fewer if the feed is over before its end. To be read by one thread."""
+        while (given := self._ready.get()) is not None:
+            peer, frame = given
+            yield frame
+            self._taken.send_multipart([peer, _encode(frame.size + _FRAME_COSTS)])
+
+    def is_over(self) -> None:
+        """Nothing more will come of the partitions: let ``frames`` end. May be called from any thread."""
+        self._ready.put(None)
+
+    def _serve(self) -> None:
+        taken = self._context.socket(zmq.PAIR)
+        taken.connect("inproc://taken")
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(taken, zmq.POLLIN)
+        over = ""
+        while not over:
+            is_quiet = not poller.poll(SIGN_OF_LIFE)
+            while self._socket.poll(0):
+                self._take(*self._socket.recv_multipart())
+            while taken.poll(0) and not over:
+                peer, *size = taken.recv_multipart()
+                if not size:
+                    over = peer.decode()
+                elif peer in self._limits:
+                    self._limits[peer] += msgspec.msgpack.decode(size[0], type=int)
+            self._answer(self.reason or over, everyone=is_quiet)
+        taken.close(0)
+        self._socket.close(1_000)
+
+    def _take(self, peer: bytes, data: bytes, *blocks: bytes) -> None:
+        try:
+            message = _decode_question(data)
+        except msgspec.MsgspecError:
+            return  # not from one of ours
+        match message:
+            case Joined(partition):
+                self._joined(partition, peer)
+            case Piece(number, position, last, heads, ends) if peer in self._limits and not self.reason:
+                given = None
+                if heads:
+                    events = sum(head.count for head in heads)
+                    given = peer, Frame(list(zip(heads, blocks, strict=True)), events, last)
+                self._sequencer.put(number, position, given, ends)
+                for each in self._sequencer.ready():
+                    self._ready.put(each)
+                if self._sequencer.is_over:
+                    self.is_over()
+            case Failed(partition, why):
+                self.reason = self.reason or f"partition {partition} failed: {why}"
+                self.is_over()
+
+    def _joined(self, partition: int, peer: bytes) -> None:
+        if partition in self._peers:  # Spark lost a partition and started all of them anew
+            self.attempts += 1
+            self._sequencer.restart()
+            self._peers.clear()
+            self._limits.clear()
+            self._told.clear()
+        self._peers[partition] = peer
+        self._limits[peer], self._told[peer] = AHEAD, -1
+
+    def _answer(self, over: str, everyone: bool) -> None:
+        """Tell the partitions how much they may send if that is a good deal more, or the reason why all is over."""
+        has_begun = len(self._peers) == self._partitions
+        first = self._sequencer.current if has_begun else -1
+        for peer, limit in self._limits.items():
+            if everyone or over or (has_begun and limit >= self._told[peer] + AHEAD // 8):
+                self._socket.send_multipart([peer, _encode(Over(over) if over else Go(first, limit))])
+                self._told[peer] = limit if has_begun else -1
+
+
+class Place:
+    """A partition's place among the others: hands to the coordinator what it has encoded. Used as a context manager."""
+
+    def __init__(self, address: str, partition: int) -> None:
+        self.waited = 0.0
+        """Seconds spent waiting until it may send more."""
+        self._partition = partition
+        self._go = Go(-1, 0)
+        self._sent = 0
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.connect(address)
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is not None:
+            self._socket.send(_encode(Failed(self._partition, str(error) or type(error).__name__)))
+        self._socket.close(SILENCE if error is None else 1_000)
+        self._context.term()
+
+    def join(self) -> int:
+        """Say that this partition is ready; wait for all others; return the slice with which the feed begins."""
+        self._socket.send(_encode(Joined(self._partition)))
+        while self._go.first < 0:
+            self._receive(SILENCE)
+        return self._go.first
+
+    def send(self, piece: Piece, blocks: list[bytes]) -> None:
+        """Hand over the next frame of a slice; waits while too much of this partition is still to be published."""
+        began = time.monotonic()
+        while self._socket.poll(0) or self._sent >= self._go.limit:
+            self._receive(SILENCE)
+        self.waited += time.monotonic() - began
+        if blocks:
+            self._sent += sum(map(len, blocks)) + _FRAME_COSTS
+        self._socket.send_multipart([_encode(piece), *blocks])
+
+    def _receive(self, timeout: int) -> None:
+        if not self._socket.poll(timeout):
+            raise TraceError(f"partition {self._partition} heard nothing from the driver for {timeout / 1000:g} s: is it dead?")
+        answer = _decode_answer(self._socket.recv())
+        if isinstance(answer, Over):
+            raise TraceError(answer.reason)
+        self._go = answer

@@ -1,0 +1,68 @@
+"""What one executor does in a feed: read its slices of the trace, and hand the events to the driver, encoded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from middleware.spark.feed.coordinator import Piece, Place
+from middleware.spark.feed.rows import Frame, TypeRows, frames
+from middleware.spark.traces import load_trace
+
+
+class PartitionReport(msgspec.Struct):
+    """What one partition read and encoded. ``waited``: seconds spent waiting for its turn, or for the node to take more."""
+
+    partition: int
+    slices: int = 0
+    events: int = 0
+    bytes: int = 0
+    frames: int = 0
+    seconds: float = 0.0
+    waited: float = 0.0
+
+
+@dataclass(frozen=True)
+class FeedPartition:
+    """One partition of a feed; runs on an executor. It has every n-th slice of the trace.
+
+    ``cuts``
+        where slices begin and end (see ``groups.slices``).
+    ``window``
+        what of arrival time (ns) goes out together at most; None: any.
+    """
+
+    trace: str
+    coordinator: str
+    partitions: int
+    cuts: list[int]
+    window: int | None
+
+    def __call__(self, partition: int) -> PartitionReport:
+        path = Path(self.trace)
+        trace = load_trace(path)
+        report = PartitionReport(partition)
+        with Place(self.coordinator, partition) as place:
+            types = [TypeRows(path, trace, name) for name in trace.types]
+            first = place.join()
+            began = time.monotonic()
+            for number in range(partition, len(self.cuts) - 1, self.partitions):
+                if number >= first:
+                    self._send(number, frames(types, self.window, *self.cuts[number : number + 2]), place, report)
+            report.seconds, report.waited = time.monotonic() - began, place.waited
+        return report
+
+    def _send(self, number: int, of_slice: Iterator[Frame], place: Place, report: PartitionReport) -> None:
+        position = 0
+        for position, frame in enumerate(of_slice, 1):
+            report.events += frame.events
+            report.bytes += frame.size
+            heads = [head for head, _ in frame.blocks]
+            place.send(Piece(number, position - 1, frame.last, heads), [block for _, block in frame.blocks])
+        report.slices += 1
+        report.frames += position
+        place.send(Piece(number, position, 0, [], ends=True), [])

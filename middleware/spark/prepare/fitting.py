@@ -1,0 +1,76 @@
+"""Whether a trace fits the detectors that are to read it: found out before anything starts, not after minutes of silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from middleware.model.errors import TraceError
+from middleware.model.event import EventTypes, type_name
+from middleware.spark.readers.mapping import load_mapping
+from middleware.spark.traces import check_fields, columns, load_trace, values, wire_columns
+
+if TYPE_CHECKING:
+    from middleware.runtime.scenario import Scenario
+
+
+def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[str]:
+    """Raise TraceError unless the trace at ``folder`` holds types that are ``read`` (names), with the fields of their classes.
+
+    Of each type one event is looked at. Returns the types that are read and of which the trace has nothing, sorted.
+    """
+    trace = load_trace(folder)
+    for name in trace.types:
+        if name not in read:
+            raise TraceError(
+                f"{folder} holds {name}, which no detector reads; they read {_listed(read)}{_meant(name, read)}: "
+                "the recording's type must be called as the detectors' event class is, with its namespace"
+            )
+        check_fields(folder, name, trace.types[name].fields, types[name])
+        first = next(columns(folder, trace, name, wire_columns(trace, name), rows=1))
+        try:
+            msgspec.convert(tuple(values(column)[0] for column in first.columns), types[name])
+        except msgspec.ValidationError as error:
+            raise TraceError(
+                f"{folder}: an event of {name} does not fit its class: {_named(error, trace.types[name].fields)}"
+            ) from None
+    return sorted(set(read) - trace.types.keys())
+
+
+def check_mapping(file: Path, plan: Scenario) -> None:
+    """Raise TraceError unless what a mapping makes is what detectors read: known before anything is read."""
+    mapping, read = load_mapping(file), read_types(plan)
+    if mapping.type not in read:
+        raise TraceError(
+            f"the mapping {file}: type: no detector reads {mapping.type}; they read {_listed(read)}{_meant(mapping.type, read)}"
+        )
+    check_fields(f"the mapping {file}", mapping.type, mapping.fields, plan.types[mapping.type])
+
+
+def read_types(plan: Scenario) -> set[str]:
+    """The names of all types that detectors read."""
+    return {type_name(each) for detector in plan.detectors.values() for each in detector.subscribes}
+
+
+def _named(error: msgspec.ValidationError, fields: Iterable[str]) -> str:
+    """The error with the name of the field, which msgspec knows by its number alone."""
+    what, at, number = str(error).partition(" - at `$[")
+    names = [*fields, "ts", "id", "source"]
+    position = number.removesuffix("]`")
+    return f"{names[int(position)]}: {what}" if at and position.isdigit() else str(error)
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """A question, if one of the known names looks much like this one, with or without namespace and in any case."""
+    by_look = {key: each for each in known for key in (each.rpartition(".")[2].lower(), each.lower())}
+    near = get_close_matches(name.lower(), by_look, 1) or get_close_matches(name.rpartition(".")[2].lower(), by_look, 1)
+    return f" (did you mean {by_look[near[0]]}?)" if near else ""
+
+
+def _listed(names: Collection[str]) -> str:
+    ordered = sorted(names)
+    return (", ".join(ordered[:12]) or "nothing") + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "")

@@ -1,0 +1,205 @@
+"""Preparing a trace: Spark reads a recording, gives each event its id and arrival time, sorts by arrival, writes Parquet.
+
+Three passes: executors read and normalise (``staging``); Spark numbers, delays and sorts; executors write the sorted
+partitions. All of it happens in a folder beside the trace's own, which takes its name only when the trace is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from middleware.model.errors import TraceError
+from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
+from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
+from middleware.spark.prepare.describe import describe
+from middleware.spark.prepare.staging import Staged, stage
+from middleware.spark.readers.recording import Recording
+from middleware.spark.session import FailedRunError, interruptible, literal_path, reason, spark_session
+from middleware.spark.traces import BASE_COLUMNS, DESCRIPTION, Trace, TypeTrace, type_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_FILE = 2_000_000
+ROWS_PER_GROUP = 65_536
+DRAWN_ORDER = ("arrival", "ts", "source", "id")
+MEASURED_ORDER = ("arrival", "_position")
+"""What arrived at the same nanosecond stays as the recording has it, where that is in arrival order."""
+
+Progress = Callable[[str], None]
+
+
+def prepare(
+    recording: Recording,
+    folder: str | Path,
+    delays: Delays | None = None,
+    *,
+    force: bool = False,
+    cores: int = 2,
+    progress: Progress = lambda step: None,
+) -> Trace:
+    """Write ``recording`` as a trace to ``folder`` and return its description.
+
+    ``delays``
+        where arrival times come from. None: the measured ones, or ts itself for a recording that has none.
+    ``force``
+        replace a trace that is there.
+    ``progress``
+        is told the name of each step as it begins.
+
+    Raises TraceError, and then leaves what was at ``folder`` as it was. O(n log n), on disk where memory is short.
+    """
+    target = Path(folder).expanduser().resolve()
+    if target.exists() and not force:
+        raise TraceError(f"{target} is there already: name another folder, or say --force to replace it")
+    if target.exists() and not (target / DESCRIPTION).exists() and (not target.is_dir() or any(target.iterdir())):
+        raise TraceError(f"{target} is there and is no trace: it will not be replaced")
+    samples = (
+        {model.path: measured_delays(model.path) for model in delays.models if isinstance(model, Empirical)} if delays else {}
+    )
+    work = _work_folder(target)
+    try:
+        progress("starting Spark")
+        with spark_session(cores, work=work) as spark:
+            trace = interruptible(_Preparation(spark, recording, work, delays, samples, progress).run)
+        (work / "trace" / DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(trace), indent=2) + b"\n")
+        _replace(target, work)
+    except TraceError:
+        raise
+    except OSError as error:
+        raise FailedRunError(f"the trace {target} cannot be written: {error}; nothing of it is kept") from error
+    except Exception as error:
+        if type(error).__module__.startswith(("py4j", "pyspark")):
+            raise FailedRunError(f"the trace {target} cannot be written: {reason(error)}; nothing of it is kept") from error
+        raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return trace
+
+
+def _work_folder(target: Path) -> Path:
+    """A new folder on the same disk as the trace, so that renaming it is one step."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    except OSError as error:
+        raise TraceError(f"nothing can be written in {target.parent}: {error.strerror}") from None
+
+
+def _replace(target: Path, work: Path) -> None:
+    if target.exists():
+        os.rename(target, work / "old")
+    os.rename(work / "trace", target)
+
+
+@dataclass(frozen=True)
+class _Preparation:
+    """One trace on its way through Spark."""
+
+    spark: SparkSession
+    recording: Recording
+    work: Path
+    delays: Delays | None
+    samples: Samples
+    progress: Progress
+
+    def run(self) -> Trace:
+        """Read, sort, write and describe."""
+        self.progress("reading")
+        # Where ids are known already the arrival times are drawn while reading, which spares a way through Java.
+        early = self.delays is not None and self.recording.number is None
+        recording = self.recording
+        if self.delays is not None and early:
+            recording = replace(recording, read=ReadDrawn(recording.read, DrawArrivals(self.delays, self.samples)))
+        staged = stage(self.spark, recording, self.work / "staged")
+        frames = {name: self._numbered(name) for name in staged.fields}
+        offset = 0
+        if self.recording.align and self.delays is None:
+            offset = max(map(_offset, frames.values()))
+        types = {}
+        for name, fields in staged.fields.items():
+            self.progress(f"sorting {name}")
+            self._write(self._arrived(frames[name], early, offset), name, fields, staged.rows[name])
+            self.progress(f"describing {name}")
+            types[name] = describe(self.work / "trace", name, fields)
+        return self._description(staged, types, offset)
+
+    def _numbered(self, name: str) -> DataFrame:
+        """One type's events as staged, with their ids."""
+        frame = self.spark.read.parquet(literal_path(type_folder(self.work / "staged", name)))
+        return self.recording.number(frame) if self.recording.number else frame
+
+    def _arrived(self, frame: DataFrame, drawn: bool, offset: int) -> DataFrame:
+        """One type's events with their arrival times."""
+        if self.delays is None:
+            return measured(frame, self.recording.measured, offset)
+        if not drawn:
+            frame = draw(frame, DrawArrivals(self.delays, self.samples))
+        return queued(frame) if any(model.fifo for model in self.delays.models) else frame
+
+    def _write(self, frame: DataFrame, name: str, fields: Mapping[str, str], rows: int) -> None:
+        """Write one type's events sorted by arrival, in as many files as their number asks for."""
+        order = MEASURED_ORDER if self.recording.measured and self.delays is None else DRAWN_ORDER
+        parts = -(-rows // ROWS_PER_FILE)
+        spread = frame.repartitionByRange(parts, *order) if parts > 1 else frame.coalesce(1)
+        wanted = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
+        folder = type_folder(self.work / "trace", name)
+        folder.mkdir(parents=True)
+        wanted.mapInArrow(WritePart(str(folder)), "file string, rows bigint").collect()
+
+    def _description(self, staged: Staged, types: dict[str, TypeTrace], offset: int) -> Trace:
+        return Trace(
+            reader=self.recording.reader,
+            origin=list(self.recording.origin),
+            types=types,
+            delays=self.delays.describe() if self.delays else None if self.recording.measured else "constant(delay=0ns)",
+            seed=self.delays.seed if self.delays else None,
+            clock_offset=offset,
+            bad_lines=staged.bad,
+        )
+
+
+def _offset(frame: DataFrame) -> int:
+    """What to add to measured arrivals so that the shortest delay is 0."""
+    from pyspark.sql import functions as sql
+
+    row = frame.agg(sql.min(sql.col("arrival") - sql.col("ts"))).first()
+    return -int(row[0]) if row is not None else 0
+
+
+class WritePart:
+    """Writes one sorted partition as one Parquet file, on an executor."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        file = Path(self._folder, f"part-{context.partitionId() if context else 0:05d}.parquet")
+        part = file.with_name(f".{file.name}.{os.getpid()}")
+        writer = None
+        rows = 0
+        try:
+            for batch in batches:
+                if writer is None:
+                    writer = pq.ParquetWriter(part, batch.schema, compression="zstd")
+                writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)
+                rows += batch.num_rows
+            if writer is not None:
+                writer.close()
+                part.rename(file)
+        except OSError as error:
+            raise TraceError(f"{file.parent} cannot be written: {error}") from None
+        yield pa.RecordBatch.from_pydict({"file": [file.name], "rows": pa.array([rows], pa.int64())})

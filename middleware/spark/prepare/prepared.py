@@ -1,0 +1,90 @@
+"""The trace of a scenario: the one prepared before, as long as nothing that goes into it has changed, or a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from middleware.model.errors import ScenarioError, TraceError
+from middleware.model.event import stable_hash
+from middleware.runtime.scenario import load_scenario
+from middleware.spark.prepare.delays import Delays, Empirical, parse_delays
+from middleware.spark.prepare.fitting import check_mapping
+from middleware.spark.prepare.prepare import prepare
+from middleware.spark.readers import Recording, open_recording
+from middleware.spark.traces import DESCRIPTION
+
+if TYPE_CHECKING:
+    from middleware.runtime.scenario import Scenario
+
+_READING = 2
+"""Goes up when the same recording would be read in another way than before, so that no older trace is taken for it."""
+
+Progress = Callable[[str], None]
+
+
+def opened(plan: Scenario) -> Recording:
+    """The recording of a scenario, not read yet. Raises ScenarioError if it has none, TraceError if it cannot be right."""
+    recording = plan.plan.recording
+    if not plan.is_recorded:
+        raise ScenarioError(
+            f"{plan.file} has no [recording], so there is nothing to run: start its nodes with 'slackline node', and feed them "
+            "with 'slackline pub', or a Publisher"
+        )
+    mapping = _mapping(plan)
+    if mapping is not None:
+        check_mapping(mapping, plan)
+    return open_recording(
+        plan.files(),
+        reader=recording.reader,
+        mapping=mapping,
+        generate=recording.generate,
+        seed=recording.seed,
+        seconds=recording.seconds,
+    )
+
+
+def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: None) -> Path:
+    """The folder of the scenario's trace, under ``out``; Spark prepares it unless it is there already.
+
+    It is there if it was made of the same recording with the same settings: files count by path, size and time of change,
+    a mapping and the code of a generator by what they hold. ``progress`` is told the steps of a preparation. Raises
+    TraceError if the recording cannot be read.
+    """
+    recording, read = plan.plan.recording, opened(plan)
+    model = recording.delay
+    if recording.delay_like is not None:
+        model = f"empirical({prepared_trace(load_scenario(recording.delay_like), out, progress)})"
+    delays = None
+    if model or recording.delay_for or recording.duplicates:
+        delays = parse_delays(model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
+    folder = out / plan.plan.name / f"trace-{trace_version(plan, delays):016x}"
+    if not (folder / DESCRIPTION).exists():
+        prepare(read, folder, delays, force=True, progress=progress)
+    return folder
+
+
+def trace_version(plan: Scenario, delays: Delays | None) -> int:
+    """A number that is another one as soon as the scenario's trace would be another one. Raises TraceError."""
+    files = [(str(file), (at := file.stat()).st_size, at.st_mtime_ns) for file in plan.files()]
+    mapping = _mapping(plan)
+    try:
+        mapped = mapping.read_bytes() if mapping else b""
+        sampled = [Path(model.path, DESCRIPTION).read_bytes() for model in _sampled(delays)]
+    except OSError as error:
+        raise TraceError(f"{error.filename} cannot be read: {error.strerror}") from None
+    recording = replace(plan.plan.recording, speed="", to=None)  # how it is fed says nothing of what it holds
+    parts = (_READING, recording, delays and delays.describe(), files, mapped, plan.source_version(), sampled)
+    return stable_hash(repr(parts))
+
+
+def _mapping(plan: Scenario) -> Path | None:
+    mapping = plan.plan.recording.mapping
+    return plan.folder / mapping if mapping else None
+
+
+def _sampled(delays: Delays | None) -> list[Empirical]:
+    return [model for model in delays.models if isinstance(model, Empirical)] if delays else []

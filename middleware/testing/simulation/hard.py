@@ -1,0 +1,179 @@
+"""What only some worlds have: each of these makes a plan hard in one way, and counts on it that nothing is lost for good.
+
+Drawn by dice of their own, so that all else stays as it was drawn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import cast
+
+from msgspec.structs import replace
+
+from middleware.model.change import Insert
+from middleware.model.operator import Operator
+from middleware.model.time import MILLISECOND, SECOND
+from middleware.ordering.kslack import Horizon, MaxSlack
+from middleware.ordering.retraction import Retraction
+from middleware.ordering.unit import Policies
+from middleware.testing.simulation.applications import Reading
+from middleware.testing.simulation.fragile import Fragile, breaking
+from middleware.testing.simulation.plan import Incident, WorldPlan
+from middleware.testing.simulation.policies import a_policy
+from middleware.testing.simulation.said import Said
+from middleware.testing.simulation.sources import SourcePlan
+
+HOUR = 3600 * SECOND
+
+
+def made_hard(plan: WorldPlan, is_mixed: bool, by_clock: bool) -> None:
+    """Make a plan hard, or leave it as it is. ``is_mixed``: some detector reads raw and derived events; ``by_clock``: what is
+    final goes by clocks.
+    """
+    rng = random.Random(plan.seed + 2**32)
+    if is_mixed and by_clock and rng.random() < 0.7:
+        _let_watermarks_shift(plan, rng)
+    elif (share := rng.random()) < 0.08:
+        _let_nodes_stand_in(plan, rng)
+    elif share < 0.25:
+        _let_readers_die(plan, rng)
+    rng = random.Random(plan.seed + 2**33)
+    for name, (chance, happen) in RARE.items():
+        if rng.random() < chance and happen(plan, rng):
+            plan.rare.append(name)
+
+
+# -- hard in all that happens -----------------------------------------------------------------------------------------
+
+
+def _let_watermarks_shift(plan: WorldPlan, rng: random.Random) -> None:
+    """What is final goes by the largest delays, also of results that came early by an alpha that no log has; then nodes crash.
+
+    Whoever takes their steps again and works out anew what was final comes to something else; more so as they come back with
+    other horizons.
+    """
+    derived = {kind for detector in plan.detectors.values() for kind in detector.publishes}
+    factors = {name: 3 if derived & {*detector.subscribes} else 1 for name, detector in plan.detectors.items()}
+    plan.policies = {name: _shifting(rng, factor) for name, factor in factors.items()}
+    plan.later = {name: _shifting(rng, 4 - factor) for name, factor in factors.items()}
+    for source in plan.sources:
+        source.promises, source.pauses, source.dies = False, 0, 0
+    plan.latency, plan.checkpoint_every, plan.idle = rng.choice([0, 5]) * MILLISECOND, 10_000, 10 * SECOND
+    plan.incidents = crashes_of(rng, plan.nodes, 1_500)
+
+
+def _shifting(rng: random.Random, factor: float) -> Policies:
+    alpha, retraction = rng.choice([0.0, 1.0]), rng.choice(list(Retraction))
+    return Policies(alpha=alpha, slack=MaxSlack, horizon=Horizon(factor, 0), retraction=retraction)
+
+
+def _let_nodes_stand_in(plan: WorldPlan, rng: random.Random) -> None:
+    """Sources fall silent and go on too late, while nodes with slow disks crash: much is turned away, and not listed yet."""
+    for source in plan.sources:
+        source.promises = source.offers = True
+        source.start = source.dies = 0
+        source.pauses, source.silent = rng.randint(1, max(1, len(source.says))), rng.choice([300, 500]) * MILLISECOND
+    plan.latency, plan.checkpoint_every, plan.idle = 200 * MILLISECOND, rng.choice([10, 10_000]), 100 * MILLISECOND
+    plan.incidents = crashes_of(rng, plan.nodes, 2_500)
+
+
+def _let_readers_die(plan: WorldPlan, rng: random.Random) -> None:
+    """Named readers are killed again and again while results come singly, some with less than they had said they have."""
+    for sink in plan.sinks:
+        sink.resumes, sink.marks, sink.dies = True, rng.random() < 0.2, 0
+    plan.pace, plan.burst = 0.5, 1
+    times = sorted(rng.randrange(6_000) * MILLISECOND for _ in range(9))
+    names, aways = [f"sink{number}" for number in range(len(plan.sinks))], [0, 20 * MILLISECOND]
+    plan.incidents = [
+        Incident(at, "kill sink", rng.choice(names), rng.choice(aways), copy=rng.choice([1, 0.9, 0.3])) for at in times
+    ]
+
+
+def crashes_of(rng: random.Random, nodes: list[str], when: int) -> list[Incident]:
+    """Eight of them within ``when`` ms."""
+    times = sorted(rng.randrange(when) * MILLISECOND for _ in range(8))
+    return [Incident(at, "crash", rng.choice(nodes), rng.choice([0, 0, 20]) * MILLISECOND) for at in times]
+
+
+# -- one thing that is rare -------------------------------------------------------------------------------------------
+
+
+def _let_an_operator_stop(plan: WorldPlan, rng: random.Random) -> bool:
+    """A function that someone gave to it raises."""
+    operators = [name for name, each in plan.detectors.items() if isinstance(each, Operator)]
+    if operators and not any(isinstance(each, Fragile) for each in plan.detectors.values()):
+        name = rng.choice(operators)
+        operator = plan.detectors[name]
+        assert isinstance(operator, Operator)
+        plan.detectors = plan.detectors | {name: breaking(operator, rng.choice([0, 3, 10, 20]), rng.random() < 0.5)}
+    return bool(operators)
+
+
+def _let_policies_change(plan: WorldPlan, rng: random.Random) -> bool:
+    """Nodes come back with other policies than those they had."""
+    if not plan.later:
+        plan.later = {name: a_policy(rng, rng.random() < 0.5) for name in plan.detectors}
+    return True
+
+
+def _let_copies_clash(plan: WorldPlan, rng: random.Random) -> bool:
+    """A publisher says some of its events again with other content; or there are two copies of it that do not agree."""
+    source = rng.choice(plan.sources)
+    changed = {each.event.id for each in source.says if type(each) is not Insert}
+    places = [place for place, each in enumerate(source.says) if type(each) is Insert and each.event.id not in changed]
+    chosen = rng.sample(places, min(len(places), rng.choice([1, 3, 6])))
+    if rng.random() < 0.4 and not changed:
+        says = [_another(each, source, rng) if place in chosen else each for place, each in enumerate(source.says)]
+        plan.sources.append(replace(source, name=source.name + "bis", says=says, start=source.start))
+        return bool(chosen)
+    said = source.says.copy()
+    for place in sorted(chosen, reverse=True):
+        said.insert(rng.randrange(place + 1, min(len(said), place + 40) + 1), _another(said[place], source, rng))
+    source.says = said
+    return bool(chosen)
+
+
+def _another(said: Said, source: SourcePlan, rng: random.Random) -> Insert:
+    """Another event of the same source and id."""
+    was = cast(Reading, said.event)
+    value, ts = (was.value + rng.randint(1, 9)) % 10, max(was.ts + rng.choice([0, 0, 1, 7, -4]), 0)
+    return Insert(_a_kind(source, rng)(was.sensor, value, ts=ts, id=was.id, source=was.source))
+
+
+def _a_kind(source: SourcePlan, rng: random.Random) -> type[Reading]:
+    return cast(type[Reading], rng.choice(source.kinds))  # Probes have the same fields
+
+
+def _let_a_clock_be_wrong(plan: WorldPlan, rng: random.Random) -> bool:
+    """The clock of a node is wrong by hours, and those of all others, two at least, agree."""
+    attached = {node: len(plan.nodes) - 1 + sum(source.node == node for source in plan.sources) for node in plan.nodes}
+    nodes = [node for node, others in attached.items() if others >= 2]
+    if nodes:
+        plan.walls = dict.fromkeys(plan.nodes, 0) | {rng.choice(nodes): rng.choice([-2, -5, -48, 3]) * HOUR}
+    return bool(nodes)
+
+
+def _let_one_lag(plan: WorldPlan, rng: random.Random) -> bool:
+    """Some events of one source are hours old: a single one, or a flood of them."""
+    sources = [source for source in plan.sources if source.says]
+    source = rng.choice(sources)
+    source.promises = False
+    said, number = source.says.copy(), max(each.event.id for each in source.says)
+    for _ in range(rng.choice([1, 1, 20, 60])):
+        number += 1
+        ts = -rng.randint(1, 3) * HOUR - rng.randrange(100)
+        event = _a_kind(source, rng)(rng.randrange(4), rng.randrange(10), ts=ts, id=number, source=source.name)
+        said.insert(rng.randint(len(said) // 3, len(said)), Insert(event))
+    source.says = said
+    return True
+
+
+RARE: dict[str, tuple[float, Callable[[WorldPlan, random.Random], bool]]] = {
+    "operator that stops": (0.09, _let_an_operator_stop),
+    "other policies later": (0.06, _let_policies_change),
+    "copies that clash": (0.08, _let_copies_clash),
+    "clock wrong by hours": (0.07, _let_a_clock_be_wrong),
+    "outliers": (0.08, _let_one_lag),
+}
+"""By what it is: the share of the worlds that are to have it, and what makes a world so, if it can be."""

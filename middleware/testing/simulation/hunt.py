@@ -1,0 +1,77 @@
+"""The hunt for seeds that fail, and the smallest set of incidents and events with which one still does."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from middleware.testing.shrink import smallest
+from middleware.testing.simulation.applications import an_application
+from middleware.testing.simulation.drawing import Application, draw
+from middleware.testing.simulation.plan import WorldPlan
+from middleware.testing.simulation.said import Said, sound
+from middleware.testing.simulation.world import World
+
+
+class Outcome(msgspec.Struct):
+    """What became of one world. ``failure``: None, or what promise was broken. ``troubles``: what happened in it, counted."""
+
+    seed: int
+    failure: str | None
+    troubles: Counter[str]
+
+
+def play(plan: WorldPlan) -> Outcome:
+    """Run a world and check it. Whatever it raises is a failure: simulated worlds have no excuse."""
+    world = None
+    try:
+        world = World(plan)
+        world.run()
+        world.check()
+    except Exception as error:
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        return Outcome(plan.seed, f"{kind}{error}", world.troubles if world is not None else Counter())
+    return Outcome(plan.seed, None, world.troubles)
+
+
+def hunt(first: int, count: int, processes: int = 1, application: Application = an_application) -> Iterator[Outcome]:
+    """The outcomes of the worlds of ``count`` seeds from ``first`` on, in that order, played in so many processes."""
+    seeds, outcome = range(first, first + count), partial(_outcome, application)
+    if processes <= 1 or count < 2 * processes:
+        yield from map(outcome, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, _leave_interrupts_to_the_parent) as pool:
+        yield from pool.imap(outcome, seeds, chunksize=min(10, count // processes))
+
+
+def _outcome(application: Application, seed: int) -> Outcome:
+    return play(draw(seed, application=application))
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def shrunk(plan: WorldPlan, attempts: int = 150) -> WorldPlan:
+    """A smaller plan that still fails: first with fewer incidents, then with fewer events. At most ``attempts`` replays."""
+
+    def with_events(chosen: list[tuple[int, Said]]) -> WorldPlan:
+        kept: dict[int, list[Said]] = {}
+        for number, said in chosen:
+            kept.setdefault(number, []).append(said)
+        sources = [replace(source, says=sound(kept.get(number, []))) for number, source in enumerate(plan.sources)]
+        return replace(plan, sources=sources)
+
+    incidents = smallest(
+        plan.incidents, lambda part: play(replace(plan, incidents=part)).failure is not None, attempts=attempts // 3
+    )
+    plan = replace(plan, incidents=incidents)
+    everything = [(number, said) for number, source in enumerate(plan.sources) for said in source.says]
+    events = smallest(everything, lambda part: play(with_events(part)).failure is not None, attempts=attempts * 2 // 3)
+    return with_events(events)

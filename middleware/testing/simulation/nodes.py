@@ -1,0 +1,279 @@
+"""Simulated nodes with detectors: one that keeps a log on a simulated disk and comes back from it, and one that keeps none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Hashable, Iterable
+from typing import TypeVar, cast
+
+from middleware.broker.broker import Broker
+from middleware.broker.durable import LastingBroker
+from middleware.broker.effects import Closed, Effects
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.sources import SourcePolicy
+from middleware.broker.log import Journal, Made, Record, StoodIn, Taken
+from middleware.durability.durable_node import Core, Doings
+from middleware.durability.recovery import Recovered, recover
+from middleware.link.codec import BlockHead, Drops, EventCodec
+from middleware.link.frames import Parts
+from middleware.model.change import Batch
+from middleware.model.event import IDENTITY, EventTypes
+from middleware.model.time import SECOND
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.testing.simulation.disk import Disk
+from middleware.testing.simulation.network import Simulation
+from middleware.testing.simulation.said import Claim, Said, claim_of
+from middleware.testing.simulation.watch import Watch
+
+_B = TypeVar("_B", bound=Broker)
+
+
+class _Running:
+    """One life of a node: its clock, its detectors, and what was seen of it.
+
+    ``watch``
+        sees what it publishes over all its lives. ``rate``: how fast its clock goes, 1 being right. ``wall``: what its wall
+        clock shows when the simulation begins, if it has one.
+    """
+
+    broker: Broker
+    restless = 0.02
+    """Chance of the units' alphas to change in a step."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        types: EventTypes,
+        hierarchy: Hierarchy,
+        watch: Watch,
+        rng: random.Random,
+        rate: float,
+        idle: int,
+        wall: int | None,
+    ) -> None:
+        self.name, self.hierarchy, self.watch = name, hierarchy, watch
+        self._wall = wall
+        self._simulation = simulation
+        self.closed: list[Closed] = []
+        self.turned: list[Turned] = []
+        """Raw changes that it did not let in."""
+        self._codec, self._random = EventCodec(types), rng
+        self._born, self._rate = simulation.now, rate
+        self._sources = SourcePolicy(idle=idle)
+        self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
+        self._calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
+
+    def _started(
+        self, kind: type[_B], epoch: int, types: EventTypes, peers: Collection[str], journal: Journal | None = None
+    ) -> _B:
+        """The broker of this life."""
+        here = self.hierarchy
+        broker = kind(
+            self.name,
+            epoch,
+            self._local(self._born),
+            types=types,
+            subscriptions=here.subscriptions,
+            publications=here.publications,
+            derivations=here.derivations,
+            backdate=here.backdate,
+            peers=peers,
+            journal=journal,
+            sources=self._sources,
+        )
+        self._look_at_clock(broker)
+        return broker
+
+    def _look_at_clock(self, broker: Broker) -> None:
+        if self._wall is not None:
+            broker.wall_is(self._wall + self._simulation.now, self._local(self._simulation.now))
+
+    @property
+    def unlisted(self) -> list[Turned]:
+        """Raw changes that were turned away, and that it may not have listed yet."""
+        return []
+
+    def given(self) -> set[Claim]:
+        """The changes that its detectors were given, in all its lives."""
+        return self._decoded(self.watch.given)
+
+    def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Claim]:
+        deltas = [self._codec.decode(head, block, Drops()) for head, block in blocks if head.raw]
+        return {claim_of(cast(Said, change)) for delta in deltas for change in delta.changes()}
+
+    def _inbox(self) -> list[tuple[BlockHead, bytes]]:
+        """What has come in for its detectors since they last ran."""
+        return [(head, block) for blocks in self.broker._inbox._blocks.values() for head, block, _ in blocks]
+
+    def leap(self, duration: int) -> None:
+        """Its clock steps ahead."""
+        self._clock_at_birth += duration
+
+    def close(self) -> None:
+        """Begin to leave in order."""
+        self.broker.close("stops", self._local(self._simulation.now))
+
+    def receive(self, channel: Hashable, parts: Parts, now: int) -> None:
+        """See Endpoint."""
+        self.broker.receive(channel, parts, self._local(now))
+
+    def _work(self, local: int) -> list[Batch]:
+        """Let the detectors take what has arrived; what they have published."""
+        self._look_at_clock(self.broker)
+        running = [(unit, unit.progress) for unit in self.hierarchy.units if unit.halted is None]
+        inbox = self._inbox()
+        batch = self.broker.take(local)
+        if batch is not None:
+            self._took(inbox)
+            if batch.ground is not None:
+                self.watch.go_on()
+        results = self.hierarchy.process(batch) if batch is not None else []
+        for result in results:
+            self.broker.publish(result, local)
+        self._halted({unit.name: progress for unit, progress in running if unit.halted is not None})
+        if self._random.random() < self.restless:
+            for unit in self.hierarchy.units:
+                unit.alpha = self._random.choice([0.0, 0.5, 1.0])
+        return results
+
+    def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
+        """These were given to the detectors."""
+        self.watch.given += blocks
+
+    def _halted(self, progress: dict[str, int]) -> None:
+        """These units have stopped in this step, and had got there before."""
+
+    def _done(self, doings: Doings | Effects) -> list[tuple[Hashable, Parts]]:
+        self.closed += doings.closed
+        self.turned += doings.turned
+        return doings.sends
+
+    def _local(self, now: int) -> int:
+        return self._clock_at_birth + int((now - self._born) * self._rate)
+
+
+class MemoryNode(_Running):
+    """One life of a node that keeps no log: the next one knows nothing of it."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        peers: Collection[str],
+        types: EventTypes,
+        hierarchy: Hierarchy,
+        watch: Watch,
+        rng: random.Random,
+        *,
+        rate: float = 1.0,
+        idle: int = 10 * SECOND,
+        wall: int | None = None,
+    ) -> None:
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle, wall)
+        self.broker = self._started(Broker, self._calendar, types, peers)
+        simulation.add(self)
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        local = self._local(now)
+        for result in self._work(local):
+            self.watch.take(result.deltas, result.progress)
+        return self._done(self.broker.settle(local))
+
+
+class DurableNode(_Running):
+    """One life of a node with a log; its watch sees what is stored.
+
+    ``checkpoint_every``: records between checkpoints, 2 or more.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        peers: Collection[str],
+        types: EventTypes,
+        hierarchy: Hierarchy,
+        watch: Watch,
+        rng: random.Random,
+        disk: Disk,
+        *,
+        rate: float = 1.0,
+        checkpoint_every: int = 10,
+        idle: int = 10 * SECOND,
+        wall: int | None = None,
+    ) -> None:
+        super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle, wall)
+        self.disk, self._checkpoint_every = disk, checkpoint_every
+        lacks = disk.examine()
+        self.journal = Journal(disk.line, disk.read)
+        self.journal.oldest = disk.oldest
+        disk.epoch = max(disk.epoch + 2**20, self._calendar)
+        self._slices = random.Random(disk.epoch)  # of its own: how checkpoints are cut leaves all else as it was drawn
+        self.broker: LastingBroker = self._started(LastingBroker, disk.epoch, types, peers, self.journal)
+        self.recovered: Recovered
+        self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
+        self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.journal.number]
+        self._stay_stopped()
+        self.core = Core(self.broker, self.journal, hierarchy, types, self.recovered.turned)
+        if lacks:
+            self.broker.lost_log(self.journal.position)
+        self.broker.publish(correction, self._local(simulation.now))
+        simulation.add(self)
+
+    @property
+    def unlisted(self) -> list[Turned]:
+        """See above."""
+        return self.core.unlisted
+
+    def given(self) -> set[Claim]:
+        """See above; also what is not stored yet."""
+        return super().given() | self._decoded(block for _, blocks in self.watch.unstored for block in blocks)
+
+    def _stay_stopped(self) -> None:
+        """What had stopped by the end of the log has stopped for good. In replay a unit may do so sooner; what was final by
+        then stands."""
+        number, halts = self.journal.number, self.watch.halts
+        self.watch.halts = {unit.name: (number, unit.progress) for unit in self.hierarchy.units if unit.halted is not None}
+        stored = {name: halt for name, halt in halts.items() if halt[0] <= number}
+        assert stored.keys() <= self.watch.halts.keys(), f"{self.name}: goes on though it had stopped: {sorted(stored)}"
+        self.watch.halts |= stored
+
+    def _halted(self, progress: dict[str, int]) -> None:
+        self.watch.halts |= {name: (self.journal.number + 1, until) for name, until in progress.items()}
+
+    def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
+        self.watch.unstored.append((self.journal.number + 1, blocks))  # the record that this step is to be
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        local = self._local(now)
+        sends: list[tuple[Hashable, Parts]] = []
+        for record in self.disk.stored(now):
+            self._show(record)
+            sends += self._done(self.core.stored(record.number, self.disk.oldest))
+        self._work(local)
+        is_time = self.journal.number % self._checkpoint_every == self._checkpoint_every - 1
+        self.core.checkpoint_due |= is_time and not self.core.checkpointing
+        doings = self.core.settle(local)
+        for write in doings.writes:
+            self.disk.write(write, now)
+        if self.core.checkpointing and self._slices.random() < 0.5:
+            self.disk.write_piece(self.core.go_on(self._slices.randint(1, 4)), now)
+        return sends + self._done(doings)
+
+    def _show(self, record: Record) -> None:
+        """Let the watch see what a stored record has taken and made."""
+        while self.watch.unstored and self.watch.unstored[0][0] <= record.number:
+            self.watch.given += self.watch.unstored.pop(0)[1]
+        drops = Drops()
+        for entry in record.entries:
+            self.watch.stands_in |= type(entry) is StoodIn and bool(entry.progress)
+            if self.watch.contested and type(entry) is Taken and entry.peer[0] == "publisher":
+                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+                    for event in self._codec.decode(head, block, drops).inserts:
+                        if IDENTITY(event) in self.watch.contested:
+                            self.watch.came_first.setdefault(IDENTITY(event), event)
+            if type(entry) is Made:
+                self.watch.take({entry.head.type: self._codec.decode(entry.head, entry.block, drops)}, {})

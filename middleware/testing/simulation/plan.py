@@ -1,0 +1,132 @@
+"""All that happens in a simulated world, as plain data, known before it begins: to be replayed, looked at, and shrunk."""
+
+from __future__ import annotations
+
+import msgspec
+
+from middleware.model.detector import Detector
+from middleware.model.event import EventTypes, type_name
+from middleware.model.operator import Operator
+from middleware.model.time import SECOND
+from middleware.ordering.unit import Policies
+from middleware.testing.simulation.afterwards import Afterwards
+from middleware.testing.simulation.applications import Probe, Reading
+from middleware.testing.simulation.network import Faults
+from middleware.testing.simulation.sources import SourcePlan
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """Something goes wrong ``at`` (ns after the first event), for a while.
+
+    ``kind``
+        crash, stop (a node with a log leaves in order, and comes back), lose disk (a crash from which the node comes back
+        without its disk), one of ``disk.DAMAGES`` (a crash, and damage to the log), partition, pause (a node stands still),
+        full (disk), slow disk, stop reading (a sink), kill sink (one that has a name comes back under it), clock step (the
+        node's clock leaps ahead by the duration, as that of a machine that slept). ``copy``: a killed sink comes back with so
+        much of what it had (1: all).
+    ``other``
+        the other side of a partition.
+    """
+
+    at: int
+    kind: str
+    target: str
+    duration: int
+    other: str = ""
+    copy: float = 1
+
+    def __str__(self) -> str:
+        between = f" from {self.other}" if self.other else ""
+        copy = f", with {self.copy} of what it had" if self.copy < 1 else ""
+        return f"{self.at / SECOND:.2f} s: {self.kind} {self.target}{between} for {self.duration / SECOND:.2f} s{copy}"
+
+
+class SinkPlan(msgspec.Struct):
+    """A sink at a node. ``resumes``: it has a name to come back under. ``marks``: it also stores the mark of what it has; one
+    that does not may get again what it had taken when it was killed. ``dies``: it is killed once it has so many finals (0:
+    only by incidents), comes back after ``away`` ns, and has so much of them as its ``copy`` has. ``raw``: it reads what
+    publishers send instead of what is derived of it.
+    """
+
+    node: str
+    resumes: bool
+    marks: bool = True
+    dies: int = 0
+    away: int = 0
+    copy: float = 1
+    raw: bool = False
+
+
+class WorldPlan(msgspec.Struct):
+    """All of a world. ``place``: detector -> node. ``rates``: how fast each node's clock goes.
+
+    ``forgetful``
+        nodes that keep no log.
+    ``pace``
+        chance that a source publishes in a tick, ``burst``: at most so many events.
+    ``latency``
+        of the disks, ns. ``checkpoint_every``: records between checkpoints. ``retained``: records kept that nobody needs.
+    ``idle``
+        after so long (ns) nodes promise in the place of publishers that say nothing. ``restless``: chance of a unit's alpha
+        to change in a step; it is as configured again when the node comes back.
+    ``afterwards``
+        who comes after all have ended, if anyone does.
+    ``later``
+        policies with which nodes come back, if they are others.
+    ``walls``
+        by node, how wrong its wall clock is (ns); empty: nobody says what time it is. ``rare``: what is so in few worlds.
+    """
+
+    seed: int
+    detectors: dict[str, Detector]
+    nodes: list[str]
+    forgetful: list[str]
+    place: dict[str, str]
+    policies: dict[str, Policies]
+    network: Faults
+    sources: list[SourcePlan]
+    sinks: list[SinkPlan]
+    rates: dict[str, float]
+    incidents: list[Incident]
+    pace: float
+    burst: int
+    latency: int
+    checkpoint_every: int
+    retained: int
+    idle: int
+    restless: float
+    later: dict[str, Policies] = {}
+    afterwards: Afterwards | None = None
+    walls: dict[str, int] = {}
+    rare: list[str] = []
+
+    @property
+    def types(self) -> EventTypes:
+        """All event types that there are in it."""
+        derived = {kind for detector in self.detectors.values() for kind in (*detector.subscribes, *detector.publishes)}
+        return EventTypes(sorted({Reading, Probe} | derived, key=type_name))
+
+
+def describe(plan: WorldPlan) -> list[str]:
+    """The plan in lines for people."""
+    nodes = [f"{node} (clock x{plan.rates[node]}{', no log' if node in plan.forgetful else ''})" for node in plan.nodes]
+    lines = [f"nodes: {', '.join(nodes)}; idle after {plan.idle / SECOND} s"]
+    lines += [f"{name} on {node}: {plan.policies[name]}" for name, node in plan.place.items()]
+    operators = {name: each for name, each in plan.detectors.items() if isinstance(each, Operator)}
+    lines += [f"{name} is {each.definition}" for name, each in operators.items() if each.definition]
+    lines += [
+        f"source {each.name} at {each.node}: {len(each.says)} changes of {', '.join(map(type_name, each.kinds))}"
+        + (", promises" if each.promises else "")
+        + (", leaves" if each.leaves else "")
+        + (f", silent for {each.silent / SECOND} s after {each.pauses}" if each.pauses else "")
+        + (f", dies after {each.dies} for {each.away / SECOND} s" + ", repeats all" * each.repeats if each.dies else "")
+        for each in plan.sources
+    ]
+    sinks = ", ".join(
+        each.node + " (raw)" * each.raw + (f" (with a name{' and a mark' * each.marks})" if each.resumes else "")
+        for each in plan.sinks
+    )
+    lines += [f"{name} later: {policies}" for name, policies in plan.later.items()]
+    lines += [f"wall clock of {node} wrong by {error // SECOND} s" for node, error in plan.walls.items() if error]
+    lines += [f"rare: {', '.join(plan.rare)}"] if plan.rare else []
+    return [*lines, f"sinks at {sinks}", *map(str, plan.incidents)]

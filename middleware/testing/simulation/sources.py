@@ -1,0 +1,123 @@
+"""Publishers of a simulated world: what they say when, what they promise, and how they fall silent, crash and come back."""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+
+import msgspec
+
+from middleware.model.change import Insert, Revise
+from middleware.model.event import END, Event
+from middleware.testing.simulation.network import SimulatedPublisher, Simulation
+from middleware.testing.simulation.said import Said, claim_of, low
+
+
+class SourcePlan(msgspec.Struct):
+    """A source: where it publishes, what it says in this order, whether it promises progress, whether it just leaves.
+
+    ``kinds``
+        event types that it sends. ``offers``: whether it says so beforehand. ``start``: ns after the world began.
+    ``silent``
+        it says nothing for so long (ns) once it ``pauses`` after so much (0: never).
+    ``dies``
+        it crashes once it has said so much (0: never), comes back after ``away`` ns, and says all again that it does not
+        know to be taken, or, if it ``repeats``, all that it ever said.
+    """
+
+    name: str
+    node: str
+    kinds: list[type[Event]]
+    says: list[Said]
+    promises: bool
+    leaves: bool
+    offers: bool
+    start: int = 0
+    pauses: int = 0
+    silent: int = 0
+    dies: int = 0
+    away: int = 0
+    repeats: bool = False
+
+
+class Source:
+    """A publisher with what it is still to say. ``wall``: what its clock shows when the simulation begins, if it says so."""
+
+    def __init__(self, simulation: Simulation, plan: SourcePlan, wall: int | None = None) -> None:
+        self.plan = plan
+        self._wall = wall
+        self.ended = False
+        self._simulation = simulation
+        self._said = self._taken = self._until = 0
+        self._is_mortal, self._has_paused = bool(plan.dies), not plan.pauses
+        self._back_at: int | None = None
+        self._lows = _lows(plan.says)
+        self._attach()
+
+    def _attach(self) -> None:
+        self.publisher = SimulatedPublisher(
+            self._simulation, self.plan.name, self.plan.node, self.plan.kinds if self.plan.offers else []
+        )
+        self.publisher.link.wall = self._wall
+
+    @property
+    def attached(self) -> bool:
+        """Whether its node knows what it offers."""
+        return self.publisher.link.up and self.publisher.idle
+
+    def step(self, rng: random.Random, most: int) -> None:
+        """Say a little, then promise what is true; leave in the end, or end the stream. A program that is held up waits."""
+        plan, now = self.plan, self._simulation.now
+        if self._back_at is not None:
+            if now < self._back_at:
+                return
+            self._back_at, self._said = None, 0 if plan.repeats else self._taken
+            self._attach()
+        if self.publisher.idle:
+            self._taken = self._said
+        if now < self._until or self.publisher.waiting:
+            return
+        if self._said < len(plan.says):
+            self._say(plan.says[self._said : self._said + rng.randint(1, most)])
+        elif not self.ended and self.publisher.idle:
+            self._end()
+        if plan.promises and not self.ended and self._said < len(plan.says) and (lowest := self._lows[self._said]) != END:
+            for kind in plan.kinds:
+                self.publisher.advance(kind, lowest - 1)
+        if not self._has_paused and self._said >= plan.pauses:
+            self._has_paused, self._until = True, now + plan.silent
+        if self._is_mortal and self._said >= plan.dies:
+            self._is_mortal, self._back_at = False, now + plan.away
+            self._simulation.crash(plan.name)
+
+    def _say(self, says: list[Said]) -> None:
+        self._said += len(says)
+        for is_new, group in groupby(says, lambda each: type(each) is Insert):
+            if is_new:
+                self.publisher.publish([each.event for each in group])
+                continue
+            for each in group:
+                if type(each) is Revise:
+                    self.publisher.revise(each.old, each.event)
+                else:
+                    self.publisher.retract(each.event)
+
+    def _end(self) -> None:
+        self.ended = True
+        if self.plan.leaves:
+            self.publisher.link.bye("has said all")
+            return
+        for kind in self.plan.kinds:
+            self.publisher.advance(kind, END)
+
+
+def _lows(says: list[Said]) -> list[int]:
+    """By place, the least time of what is said for the first time from there on; END if there is nothing."""
+    seen = set()
+    lows = []
+    for each in says:
+        lows.append(END if claim_of(each) in seen else low(each))
+        seen.add(claim_of(each))
+    for place in range(len(lows) - 2, -1, -1):
+        lows[place] = min(lows[place], lows[place + 1])
+    return lows

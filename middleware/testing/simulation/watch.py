@@ -1,0 +1,199 @@
+"""Those who hold a simulated world to its promises: a watch over one producer, and a sink."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Mapping
+
+from middleware.broker.merge import merged
+from middleware.delivery.subscription import Arrived, Interruption
+from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Mark, Passed, decode_payload
+from middleware.link.frames import Parts
+from middleware.model.change import Delta, Insert
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
+from middleware.model.time import MILLISECOND
+from middleware.testing.simulation.applications import Probe, Reading
+from middleware.testing.simulation.network import SimulatedSubscriber, Simulation
+
+_RAW = frozenset(map(type_name, (Reading, Probe)))
+
+WORK = 500 * MILLISECOND
+"""How long a sink without a mark works on what it got."""
+
+
+class PromiseError(AssertionError):
+    """Someone changed what was final, or took back what was never there."""
+
+
+class Watch:
+    """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by identity: one that
+    changes its type is taken back under the one before it comes under the other.
+
+    ``stands_in``
+        whether its node ever promised in the place of publishers that had fallen silent. ``has_lived``: whether it was here.
+    ``is_blind``
+        it was told that changes are missing, and cannot judge those that follow. ``given``: what a node's detectors
+        were given. ``unstored``: the same in steps that are not stored, with the number of their record.
+    ``halts``
+        by unit that has stopped: the number of the record, and how far its results are final and stand.
+    ``contested``
+        identities under which several events are said. ``came_first``: those of them that were let in.
+    """
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.is_blind = self.stands_in = self.has_lived = False
+        self.given: list[tuple[BlockHead, bytes]] = []
+        self.unstored: list[tuple[int, list[tuple[BlockHead, bytes]]]] = []
+        self.halts: dict[str, tuple[int, int]] = {}
+        self.contested: set[Identity] = set()
+        self.came_first: dict[Identity, Event] = {}
+        self.now: dict[Identity, Event] = {}
+        self.progress: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
+        self._untold: set[str] = set()
+
+    def take(self, deltas: Mapping[str, Delta], progress: Mapping[str, int]) -> None:
+        """Take changes, then promises. Raises PromiseError."""
+        if self.is_blind:
+            return
+        for name, delta in deltas.items():
+            for event in delta.retracts:
+                self._remove(name, event)
+        for name, delta in deltas.items():
+            for old, new in delta.revises:
+                self._remove(name, old)
+                self._add(name, new)
+            for event in delta.inserts:
+                self._add(name, event)
+        for name, until in progress.items():
+            before = self.progress.get(name, NEVER)
+            is_open = until == NEVER and name in _RAW  # a raw type may be open again, from there on
+            if until < before and not is_open and name not in self._untold:
+                raise PromiseError(f"{self.who}: progress of {name} went back to {until}")
+            self.progress[name] = max(before, until)
+
+    def go_on(self) -> None:
+        """What had ended goes on, behind all that was final; how far that was need not be said."""
+        self._untold |= {name for name, until in self.progress.items() if until == END}
+        self.progress |= {name: self._newest.get(name, NEVER) for name, until in self.progress.items() if until == END}
+
+    def _remove(self, name: str, event: Event) -> None:
+        if self.now.pop(IDENTITY(event), None) != event:
+            raise PromiseError(f"{self.who}: took back {event}, which does not stand")
+        self._check(name, event)
+
+    def _add(self, name: str, event: Event) -> None:
+        if self.now.setdefault(IDENTITY(event), event) is not event:
+            raise PromiseError(f"{self.who}: {event} stands already")
+        self._check(name, event)
+        self._newest[name] = max(event.ts, self._newest.get(name, NEVER))
+
+    def _check(self, name: str, event: Event) -> None:
+        if event.ts <= self.progress.get(name, NEVER):
+            raise PromiseError(f"{self.who}: change of {event}, final since {self.progress[name]}")
+
+
+class Sink(SimulatedSubscriber):
+    """A final subscription that stores what it gets, and watches the early changes that come by.
+
+    ``history``: all that it was told, as text.
+    ``before``: its former life, if it was killed and goes on under its name: of what that one has stored so much is there as
+    its ``copy`` has (1: all), and nothing else that it knew.
+    ``marks``: it stores the mark together with the finals, and commits at once. One that does not works on them for a while,
+    and commits when it looks again, as who calls ``receive`` does; then ``repeated`` is what it is sent a second time, and
+    ``needless`` how much of that its former lives had committed for certain.
+    ``lacks``: it was told that changes are missing. ``gave_up``: of others than those of a detector that has stopped; so it
+    gave up what it held back. ``incomplete``: some copy had less than was there.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        node: str,
+        names: Collection[str],
+        types: EventTypes,
+        *,
+        resumes: bool = False,
+        marks: bool = True,
+        before: Sink | None = None,
+        copy: float = 1,
+    ) -> None:
+        self.finals: list[Event] = before.finals[: math.ceil(len(before.finals) * copy)] if before is not None else []
+        after = ORDER(self.finals[-1]) if self.finals and marks else None
+        super().__init__(simulation, name, node, names, types, final=True, resumes=resumes, after=after)
+        self.resumes, self.marks, self.before = resumes, marks, before
+        self.repeated: list[Event] = []
+        self.needless = 0
+        self._safe: Mark | None = before.safe if before is not None else None
+        self._sent = self._safe
+        self.lacks: bool = before is not None and before.lacks
+        self.gave_up: bool = before is not None and before.gave_up
+        self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
+        self.watch = Watch(name)
+        self._era = 0
+        self.history: list[str] = []
+        self._codec = EventCodec(types)
+
+    @property
+    def violations(self) -> dict[str, int]:
+        """Changes to what was final."""
+        assert self.subscription.barrier is not None
+        return dict(self.subscription.barrier.violations)
+
+    def _interrupted(self, interruption: Interruption) -> None:
+        super()._interrupted(interruption)
+        self.watch.is_blind = self.lacks = True
+        self.gave_up |= not interruption.stopped
+
+    def _read(self, arrived: Arrived) -> None:
+        for changes, parts in arrived:
+            self._look(changes, parts)
+        self._store([change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)])
+        if self.marks:
+            self._commit()
+
+    def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+        """See Endpoint."""
+        if not self.reading or now < self.busy_until:
+            return super().step(now)
+        self._commit()
+        told = len(self.history)
+        sends = super().step(now)
+        if len(self.history) > told and not self.marks:
+            self.busy_until = now + WORK
+        return sends
+
+    def _store(self, finals: list[Event]) -> None:
+        if not self.marks and self.finals:
+            last = ORDER(self.finals[-1])
+            again = [event for event in finals if ORDER(event) <= last]
+            self.repeated += again
+            self.needless += sum(self._safe is not None and ORDER(event) <= self._safe for event in again)
+            finals = [event for event in finals if ORDER(event) > last]
+        self.finals += finals
+
+    def _commit(self) -> None:
+        if (passed := self.subscription.passed()) is not None:
+            self.link.send(passed)
+            payload = decode_payload(passed)
+            assert isinstance(payload, Passed)
+            self._sent = payload.mark  # of this life: what it has from a former one may not have been committed
+
+    @property
+    def safe(self) -> Mark | None:
+        """The mark up to which the node certainly knows that this has the finals: it has acknowledged it, so it is stored."""
+        return self._sent if self.link.idle else self._safe
+
+    def _look(self, changes: Changes, parts: Parts) -> None:
+        """Watch one payload, as an early reader would see it."""
+        by_type: dict[str, list[Delta]] = {}
+        for head, block in zip(changes.blocks, parts[1:], strict=True):
+            by_type.setdefault(head.type, []).append(self._codec.decode(head, block, Drops()))
+        deltas = {name: merged(same) for name, same in by_type.items()}
+        self.history.append(repr((deltas, changes.progress or {})))
+        if changes.era != self._era:
+            self._era = changes.era
+            self.watch.go_on()
+        self.watch.take(deltas, changes.progress or {})

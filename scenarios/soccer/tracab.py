@@ -1,0 +1,109 @@
+"""Optical tracking (TRACAB, as databallpy stores it): 25 frames a second turned into Positions, and the labels beside them.
+
+Optical tracking sees one point a player and no accelerations, so velocity and acceleration are backward differences of
+one frame (40 ms), zero where there is nothing to take a difference to. Frames without a place give no Position. The ball
+is reported only while the tracking calls it alive: a dead ball falls silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detectors.soccer.events import Position
+from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
+from middleware.model.errors import TraceError
+
+FRAME = 40_000_000
+"""Nanoseconds from one frame to the next."""
+
+Place = tuple[float, float, float]
+_STILL: Place = (0.0, 0.0, 0.0)
+
+
+class LabelledPass(msgspec.Struct, frozen=True):
+    """A pass that a human wrote down: when it was kicked (ns since kick-off), by which team, and whether it arrived."""
+
+    ts: int
+    team: str
+    successful: bool
+
+
+def positions(folder: str | Path) -> Iterator[Position]:
+    """The positions of ``tracking.parquet`` in total order.
+
+    A player's sensor is his shirt's column: ``home_7`` is 7, ``away_7`` 107. Raises TraceError where the file cannot be
+    read or lacks a column. O(frames * players).
+    """
+    frame = _read(Path(folder) / "tracking.parquet")
+    wanted = {"frame", "ball_x", "ball_y", "ball_z", "ball_status"}
+    if missing := sorted(wanted - set(frame)):
+        raise TraceError(f"{folder}/tracking.parquet has no column {', '.join(missing)}: is it TRACAB tracking?")
+    tracks = [(sensor, f"optical-{sensor:03}", list(_motions(places))) for sensor, places in _tracks(frame)]
+    alive = [status == "alive" for status in frame["ball_status"]]
+    for number, playing in enumerate(alive):
+        for sensor, source, motions in tracks:
+            motion = motions[number]
+            if motion is not None and (playing or sensor != TRACAB_BALL):
+                yield Position(sensor, *motion, ts=number * FRAME, id=number, source=source)
+
+
+def passes(folder: str | Path) -> list[LabelledPass]:
+    """The passes of ``passes.parquet`` by the tracking's clock, in order.
+
+    The labels' clock starts at their own event ``start``, the tracking's at kick-off: the two are laid upon each other.
+    """
+    starts = _read(Path(folder) / "events.parquet")
+    begun = [at for at, what in zip(starts["datetime"], starts["original_event"], strict=True) if what == "start"]
+    if not begun:
+        raise TraceError(f"{folder}/events.parquet has no event 'start': its clock cannot be laid upon that of the tracking")
+    table = _read(Path(folder) / "passes.parquet")
+    rows = zip(table["datetime"], table["team_side"], table["outcome_str"], strict=True)
+    return [LabelledPass(int((at - begun[0]).total_seconds() * 1e9), side, how != "unsuccessful") for at, side, how in rows]
+
+
+def _read(path: Path) -> dict[str, list[Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path).to_pydict()  # type: ignore[no-any-return]
+    except (OSError, pa.ArrowException) as error:
+        raise TraceError(f"cannot read {path}: {error}") from None
+
+
+def _tracks(frame: dict[str, list[Any]]) -> Iterator[tuple[int, Iterator[Place]]]:
+    """Each sensor with its places frame by frame, in the order of sensors. Players are on the ground."""
+    for sensor, name in sorted((_sensor(name), name.removesuffix("_x")) for name in frame if name.endswith("_x")):
+        xs = frame[f"{name}_x"]
+        zs = frame["ball_z"] if sensor == TRACAB_BALL else [0.0] * len(xs)
+        yield sensor, zip(xs, frame[f"{name}_y"], zs, strict=True)
+
+
+def _sensor(column: str) -> int:
+    side, _, rest = column.partition("_")
+    if side == "ball":
+        return TRACAB_BALL
+    return int(rest.removesuffix("_x")) + (TRACAB_AWAY if side == "away" else 0)
+
+
+def _motions(places: Iterable[Place]) -> Iterator[tuple[float, ...] | None]:
+    """Position, velocity and acceleration at each frame, or None where there is no place."""
+    rate = 1e9 / FRAME
+    before: Place | None = None
+    was = _STILL
+    for place in places:
+        if None in place:
+            before = None
+            yield None
+            continue
+        now = _STILL if before is None else _difference(place, before, rate)
+        yield (*place, *now, *(_STILL if before is None else _difference(now, was, rate)))
+        before, was = place, now
+
+
+def _difference(now: Place, before: Place, rate: float) -> Place:
+    return (now[0] - before[0]) * rate, (now[1] - before[1]) * rate, (now[2] - before[2]) * rate

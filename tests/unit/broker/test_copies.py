@@ -1,0 +1,78 @@
+"""What came first is found again among the last blocks, whatever they name, and no block costs more than its share."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from middleware.broker.ingress.copies import MOST_READ, Copies
+from middleware.broker.ingress.seen import runs_of
+from middleware.link.codec import BlockHead, encode, encode_delta
+from middleware.model.change import Delta
+from middleware.model.event import Event
+
+
+class Reading(Event, frozen=True):
+    value: int
+    text: str = ""
+
+
+def reading(source: str, number: int, text: str = "") -> Reading:
+    return Reading(number * 7, text, ts=number + 1, id=number, source=source)
+
+
+identities = st.lists(st.tuples(st.sampled_from("ab"), st.integers(-200, 200)), min_size=1, max_size=30, unique=True)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(identities, st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12),
+    st.integers(1_000, 20_000),
+)
+def test_what_came_first_is_found_as_long_as_its_block_is_kept(
+    blocks: list[tuple[list[tuple[str, int]], bool, bool, bool]], most: int
+) -> None:
+    copies, seen = Copies(most), set[tuple[str, int]]()
+    naive: deque[tuple[int, dict[tuple[str, int], bytes]]] = deque()
+    for wanted, names_runs, is_plain, is_asked in blocks:
+        fresh = [identity for identity in wanted if identity not in seen]
+        seen.update(fresh)
+        if fresh:
+            events = [reading(*identity) for identity in fresh]
+            delta = Delta(events, k_plus=None if is_plain else [0] * len(events))
+            ((head, block),) = encode_delta("Reading", delta)
+            copies.keep(head, block, runs_of(fresh, 100) if names_runs else None)
+            naive.append((len(block) + 512, {(each.source, each.id): encode(each) for each in events}))
+            while sum(size for size, _ in naive) > most:
+                naive.popleft()
+        if is_asked:
+            known = {identity: record for _, events in naive for identity, record in events.items()}
+            for identity in [*seen, ("a", 999), ("c", 1)]:
+                copies.begin()
+                found = copies.find(*identity)
+                assert (found[2] if found else None) == known.get(identity)
+        copies._check()
+        assert len(copies) == len(naive)
+
+
+def test_runs_that_cannot_be_right_are_not_believed() -> None:
+    copies = Copies()
+    events = [reading("a", 5), reading("a", 9)]
+    copies.keep(BlockHead("Reading", 2), encode(events), [("a", -(2**62), 2**62)])
+    copies.keep(BlockHead("Reading", 2), b"\x92 no event at all")
+    assert copies.find("a", 9) == ("Reading", 10, encode(events[1]))
+    assert copies.find("a", 7) is None
+
+
+def test_who_hops_among_old_blocks_has_only_so_much_read() -> None:
+    copies = Copies()
+    for first in range(40):
+        event = reading("a", first * 1_000, "x" * 100_000)
+        copies.keep(BlockHead("Reading", 1), encode([event]), [("a", event.id, event.id)])
+    copies.begin()
+    found = [copies.find("a", number * 1_000) is not None for number in range(40)]
+    assert sum(found) == found.index(False) == -(-MOST_READ // 100_540)
+    copies.begin()
+    assert copies.find("a", 39_000) is not None, "the next block is looked up again"

@@ -1,0 +1,252 @@
+"""What has ended goes on: promises, readers and nodes when a new era begins, and no END of a former one is believed."""
+
+from __future__ import annotations
+
+from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.tracker import LOCAL, Books
+from middleware.delivery.barrier import Barrier
+from middleware.delivery.subscription import Subscription
+from middleware.link.codec import Changes, EventCodec, Interest, encode, encode_delta
+from middleware.link.link import Link
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.model.time import MILLISECOND, SECOND
+from middleware.testing.simulation.network import Faults, SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
+
+
+class Ping(Event, frozen=True):
+    value: int = 0
+
+
+class Pong(Event, frozen=True):
+    value: int = 0
+
+
+class Peng(Event, frozen=True):
+    value: int = 0
+
+
+TYPES = EventTypes([Ping, Pong, Peng])
+
+
+def ping(ts: int, number: int | None = None) -> Ping:
+    return Ping(ts=ts, id=ts if number is None else number, source="p")
+
+
+# -- promises ---------------------------------------------------------------------------------------------------------
+
+
+def test_end_falls_to_what_was_promised_before_and_holds_until_it_is_said_again() -> None:
+    promises = Promises()
+    promises.offer("node", ["Ping"], ["Pong"])
+    promises.promise("node", {"Ping": 7, "Pong": 5})
+    promises.promise("node", {"Ping": END, "Pong": END})
+    assert promises.values == {"Ping": END, "Pong": END} and promises.ends == {"Ping", "Pong"}
+    promises.doubt(True)
+    promises.fall(lambda origin: True)
+    assert promises.values == {"Ping": 7, "Pong": 5}, "neither final nor open"
+    assert promises.fallen == {"Ping", "Pong"} and promises.floor("Ping") == END, "nothing may come in yet"
+    promises.promise("node", {"Ping": END, "Pong": 5})
+    assert promises.values == {"Ping": 7, "Pong": 5}, "not believed as long as others may have begun"
+    promises.go_on({"Ping": 20, "Pong": 15})
+    promises.fallen.clear()
+    promises.doubt(False)
+    assert promises.values == {"Ping": END, "Pong": 15}
+    assert promises.floor("Pong") == 15, "and nothing as old comes any more"
+
+
+def test_what_ended_by_the_word_of_those_who_left_is_doubted_too() -> None:
+    promises = Promises()
+    promises.promise("p", {"Ping": END})
+    promises.leave("p")
+    promises.doubt(True)
+    promises.fall(lambda origin: True)
+    assert promises.values == {"Ping": NEVER}
+    promises.offer("q", ["Ping"])
+    promises.doubt(False)
+    assert promises.open == {"Ping"}, "it was begun elsewhere, and nobody was believed meanwhile"
+
+
+def test_promises_outlive_the_process_also_those_of_before_there_were_eras() -> None:
+    promises, again = Promises(), Promises()
+    promises.promise("p", {"Ping": END})
+    again.restore(promises.state())
+    assert again.lasts_ended("Ping") and again.values == {"Ping": END}
+    old = promises.state()
+    del old["fallen"]
+    old["types"]["Ping"] = ({}, END, True, False, set())
+    former = Promises()
+    former.restore(old | {"offers": {}})
+    assert former.lasts_ended("Ping") and former.values == {"Ping": END}
+
+
+def test_a_node_in_a_former_era_ends_nothing() -> None:
+    books, key = Books(["Peng"], backdate=3), ("node", "b")
+    books.offered(key, Interest(1, raw=["Ping"], derived=["Pong"]))
+    books.noted(key, Changes(40, {"Ping": END, "Pong": END}, []))
+    books.promised_here({"Peng": 30})
+    books.promised_here({"Peng": END})
+    assert set(books.everywhere.values.values()) == {END}
+    books.begin_era(1)
+    assert books.eras.reached == 40
+    books.noted(key, Changes(None, {"Ping": END, "Pong": END}, []))  # was under way
+    assert END not in books.everywhere.values.values() and books.here.values == {"Peng": 30}
+    books.promised_here({"Peng": END})
+    assert books.here.values == {"Peng": 30}, "the detectors do not know of the era yet"
+    books.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], era=1, reached=50, backdate=3))
+    assert books.eras.in_doubt, "it has not said what has ended"
+    books.noted(key, Changes(None, {"Ping": END, "Pong": 35}, []))
+    assert not books.eras.in_doubt and books.eras.common() == 50
+    books.go_on(50)
+    books.settle_era()
+    assert books.everywhere.values == {"Ping": END, "Pong": 50, "Peng": 50}
+    assert books.everywhere.floor("Pong") == 50 and LOCAL in books.here.everyone()
+
+
+# -- readers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_barrier_goes_back_from_the_end_only_when_it_is_told_of_an_era() -> None:
+    barrier = Barrier(["Ping"])
+    assert barrier.take(Batch({"Ping": Delta([ping(3), ping(9)])}, {"Ping": END})) == [ping(3), ping(9)]
+    barrier.take(Batch({}, {"Ping": 4}))
+    assert barrier.progress == END, "an old promise is no era"
+    assert barrier.take(Batch({"Ping": Delta([ping(9, 90), ping(12)])}, {"Ping": 10}, ground=NEVER)) == []
+    assert barrier.progress == 10 and barrier.violations == {"event at or below the progress promised": 1}
+    assert barrier.take(Batch({}, {"Ping": END})) == [ping(12)]
+
+
+def test_a_subscription_goes_on_with_the_era_of_its_node() -> None:
+    for final in (False, True):
+        reader = Subscription(["Ping"], EventCodec(TYPES), final=final)
+
+        def told(reader: Subscription, ts: int, until: int, era: int) -> list[str]:
+            head, block = encode_delta("Ping", Delta([ping(ts)]))[0]
+            reader.receive([encode(Changes(None, {"Ping": until}, [head], era=era)), block])
+            return [str(change) for change in reader.changes(reader.take()[0])]
+
+        assert len(told(reader, 5, END, 0)) == 2 and reader.progress == END
+        assert len(told(reader, 8, 6, 1)) == 2 - final and reader.progress == 6
+        assert len(told(reader, 9, END, 1)) == 2 + final and reader.progress == END
+        assert not reader.barrier or not reader.barrier.violations
+
+
+def test_a_link_that_is_shut_takes_nothing_and_gets_all_of_it_later() -> None:
+    sender, receiver = Link("p", "publisher", 1, 0, dials=True), Link("n", "node", 1, 0, dials=False)
+
+    def exchange(now: int) -> list[bytes]:
+        from middleware.link.frames import decode_frame
+
+        taken = []
+        for one, other in ((sender, receiver), (receiver, sender)) * 3:
+            one.tick(now)
+            one.settle(now)
+            for parts in one.outbox:
+                payload = other.receive(decode_frame(parts[0]), parts[1:], now)
+                taken += payload or []
+            one.outbox.clear()
+        receiver.consume()
+        return taken
+
+    exchange(1)
+    receiver.shuts(True, 2)
+    sender.send([b"one"])
+    for second in range(1, 60):
+        assert exchange(second * SECOND) == [], "and the sender does not give it up"
+    sender.send([b"two"])
+    receiver.shuts(False, 60 * SECOND)
+    assert exchange(60 * SECOND) + exchange(61 * SECOND) == [b"one", b"two"]
+    assert sender.closed is None and receiver.closed is None
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class Derives:
+    """Stands for detectors: one result for each event, and progress as it comes; END goes with all that is known."""
+
+    def __init__(self, reads: str, gives: type[Event]) -> None:
+        self.reads, self.gives, self.final, self.newest = reads, gives, NEVER, NEVER
+        self.ends = 0
+
+    def __call__(self, batch: Batch) -> list[Batch]:
+        if batch.ground is not None and self.final == END:
+            self.final = batch.ground
+        events = [
+            self.gives(ts=e.ts, id=e.id, source=self.reads, level=e.level + 1)
+            for e in batch.deltas.get(self.reads, Delta()).inserts
+        ]
+        assert all(event.ts > self.final for event in events), f"{self.gives} late: {self.final}, {events}"
+        self.newest = max([self.newest, *(event.ts for event in events)])
+        self.final = max(self.final, batch.progress.get(self.reads, NEVER))
+        self.ends += self.final == END
+        name = self.gives.__name__
+        reached = self.newest if self.final == END else NEVER
+        return [Batch({name: Delta(events)} if events else {}, {name: self.final}, batch.clock, reached=reached)]
+
+
+def test_in_a_chain_of_nodes_with_slow_links_nothing_ends_that_rests_on_what_goes_on() -> None:
+    """a has the publishers, b makes Pong of Ping, c makes Peng of Pong, and a reads Peng at the end."""
+    for seed in range(12):
+        simulation = Simulation(seed, Faults(delay_least=MILLISECOND, delay_most=150 * MILLISECOND))
+        names, last = ["a", "b", "c"], Derives("Pong", Peng)
+        SimulatedNode(simulation, "a", names, TYPES)
+        SimulatedNode(simulation, "b", names, TYPES, reads=["Ping"], derives=["Pong"], process=Derives("Ping", Pong))
+        SimulatedNode(simulation, "c", names, TYPES, reads=["Pong"], derives=["Peng"], process=last)
+        sink = SimulatedSubscriber(simulation, "s", "a", ["Ping", "Pong", "Peng"], TYPES, final=True)
+        simulation.run(2 * SECOND)
+        for number in range(3):
+            publisher = SimulatedPublisher(simulation, f"p{number}", "abc"[(seed + number) % 3])
+            publisher.publish([ping(ts) for ts in range(number * 10 + 1, number * 10 + 11)])
+            publisher.advance(Ping, END)
+            done = simulation.run_until(lambda sink=sink, last=last: len(sink.events) == (number + 1) * 30, 60 * SECOND)  # noqa: B023
+            assert done, f"seed {seed}: {len(sink.events)} of {(number + 1) * 30} finals"
+            assert simulation.run_until(lambda sink=sink: sink.subscription.progress == END, 60 * SECOND)
+            publisher.link.bye("has said all")
+            simulation.run(SECOND)
+        assert sink.subscription.barrier is not None
+        assert not sink.subscription.barrier.violations
+        assert [event.ts for event in sink.events] == [ts for ts in range(1, 31) for _ in range(3)]
+
+
+def test_an_end_counts_for_the_publisher_that_said_it() -> None:
+    simulation = Simulation(1)
+    node = SimulatedNode(simulation, "a", [], TYPES)
+    one, other = (SimulatedPublisher(simulation, name, "a", [Ping]) for name in ("one", "other"))
+    simulation.run(SECOND)
+    one.publish([ping(1)])
+    one.advance(Ping, END)
+    simulation.run(SECOND)
+    one.publish([ping(5)])
+    other.publish([ping(10)])
+    simulation.run(SECOND)
+    assert node.broker.drops == {"late for what was promised": 1}, "it had said that nothing more would come of it"
+    other.advance(Ping, END)
+    simulation.run(SECOND)
+    assert node.broker._books.everywhere.values == {"Ping": END}
+    third = SimulatedPublisher(simulation, "third", "a", [Ping])
+    third.publish([ping(10, 100), ping(11)])
+    simulation.run(SECOND)
+    assert node.broker.drops == {"late for what was promised": 2}, "what was final stays so"
+    assert node.broker._books.eras.number == 1 and node.broker._books.everywhere.open == {"Ping"}
+
+
+def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None:
+    simulation = Simulation(1)
+    here, there = (SimulatedNode(simulation, name, ["a", "b"], TYPES, reads=["Ping"]) for name in "ab")
+    there.broker._offering.interest.keeps = True
+    first = SimulatedPublisher(simulation, "first", "a", [Ping])
+    simulation.run(SECOND)
+    here.broker._books.lasting.add(("node", "b"))  # as if it had a log
+    first.publish([ping(1)])
+    first.advance(Ping, END)
+    simulation.run(SECOND)
+    simulation.partition("a", "b")
+    simulation.run(15 * SECOND)
+    second = SimulatedPublisher(simulation, "second", "a")
+    second.publish([ping(2)])
+    simulation.run(5 * SECOND)
+    assert here.broker.gathering == ["b"] and not second.idle, "what is final at b is not known"
+    simulation.heal("a", "b")
+    assert simulation.run_until(lambda: second.idle, 60 * SECOND)
+    assert here.broker.gathering == [] and not here.broker.drops["late for what was promised"]

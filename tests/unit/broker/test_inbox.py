@@ -1,0 +1,52 @@
+"""Raw events that reach a node twice, once directly and once by another node, count once for its detectors."""
+
+from collections import Counter
+
+from middleware.broker.inbox import Inbox
+from middleware.broker.ingress.checks import Ingress
+from middleware.broker.watermarks.combining import Promises
+from middleware.link.codec import EventCodec, encode_delta
+from middleware.model.change import Delta
+from middleware.model.event import Event, EventTypes
+
+
+class Reading(Event, frozen=True):
+    value: int
+
+
+def readings(*ids: int) -> list[Event]:
+    return [Reading(n, ts=n, id=n, source="s") for n in ids]
+
+
+def inbox_of(drops: Counter[str]) -> tuple[Inbox, Ingress]:
+    types = EventTypes([Reading])
+    codec = EventCodec(types)
+    ingress = Ingress(types, codec, drops)
+    return Inbox(frozenset({"Reading"}), codec, drops, ingress), ingress
+
+
+def taken(inbox: Inbox) -> list[int]:
+    batch = inbox.take(Promises(), None, ())
+    return [event.id for event in batch.deltas["Reading"].inserts] if batch and batch.deltas else []
+
+
+def test_what_a_publisher_sent_here_before_it_moved_is_not_taken_again():
+    drops = Counter()
+    inbox, ingress = inbox_of(drops)
+    for event in readings(1, 2, 3):
+        ingress.seen.add(event.source, event.id)  # as the ingress does with what comes in here
+    ((head, block),) = encode_delta("Reading", Delta(readings(2, 3, 4)), raw=True)
+    inbox.put(head, block, None)
+    assert taken(inbox) == [4]
+    inbox.put(head, block, None)
+    assert taken(inbox) == []
+    assert drops["duplicate"] == 5
+
+
+def test_derived_events_are_not_looked_up():
+    inbox, _ = inbox_of(Counter())
+    ((head, block),) = encode_delta("Reading", Delta(readings(1)))
+    inbox.put(head, block, None)
+    inbox.put(head, block, Delta(retracts=readings(1)))
+    inbox.put(head, block, None)
+    assert taken(inbox) == [1]

@@ -1,0 +1,302 @@
+"""One link between two ends, message by message: numbers, credit, repeats, gaps, lives, silence, goodbye."""
+
+from __future__ import annotations
+
+from middleware.link.frames import VERSION, Ack, Bye, Data, Hello, Parts, Refusal, decode_frame, payload_size
+from middleware.link.link import HEARTBEAT, LAZY, RETRY, SILENCE, WINDOW, Link
+from middleware.model.time import SECOND
+
+
+class Pair:
+    """A dialling end ``near`` and an accepting end ``far``; messages cross only when told."""
+
+    def __init__(self, lasting: bool = False) -> None:
+        self.now = 0
+        self.near = Link("near", "publisher", 100, 0, dials=True, lasting=lasting)
+        self.far = Link("far", "node", 200, 0, dials=False)
+
+    def cross(self, source: Link, target: Link, keep: slice | None = None) -> list[Parts]:
+        """Carry what ``source`` wants to send (or that part of it) to ``target``; the payloads taken there."""
+        messages, source.outbox = source.outbox, []
+        taken = []
+        for header, *parts in messages if keep is None else messages[keep]:
+            payload = target.receive(decode_frame(header), parts, self.now)
+            if payload is not None:
+                taken.append(payload)
+        return taken
+
+    def both(self) -> tuple[list[Parts], list[Parts]]:
+        """Carry everything to and fro until there is nothing left; the payloads taken at the far and the near end."""
+        there: list[Parts] = []
+        back: list[Parts] = []
+        while self.near.outbox or self.far.outbox:
+            there += self.cross(self.near, self.far)
+            back += self.cross(self.far, self.near)
+        for link in (self.near, self.far):
+            link._check()
+        return there, back
+
+    def opened(self) -> Pair:
+        self.near.tick(self.now)
+        self.both()
+        assert self.near.up
+        assert self.far.up
+        return self
+
+    def later(self, nanoseconds: int) -> None:
+        self.now += nanoseconds
+        for link in (self.near, self.far):
+            link.tick(self.now)
+
+
+def numbered(first: int, count: int) -> list[Parts]:
+    return [[str(number).encode()] for number in range(first, first + count)]
+
+
+def test_payloads_arrive_once_in_order_and_are_acknowledged() -> None:
+    pair = Pair()
+    sent = numbered(0, 20)
+    assert [pair.near.send(parts) for parts in sent[:10]] == list(range(1, 11)), "before the link is even open"
+    pair.opened()
+    for parts in sent[10:]:
+        pair.near.send(parts)
+    pair.far.send([b"back"])
+    there, back = pair.both()
+    assert there == sent[10:]  # the first ten crossed while it opened
+    assert back == [[b"back"]]
+    pair.far.settle(pair.now)
+    assert not pair.far.outbox, "one acknowledgement is to stand for many"
+    pair.later(LAZY)
+    pair.far.settle(pair.now)
+    pair.both()
+    assert pair.near.idle
+    pair.near.send([b"asked about"])
+    pair.near.ask(pair.now)
+    pair.both()
+    pair.far.settle(pair.now)
+    pair.both()
+    assert pair.near.idle
+    assert pair.near.acked == 21
+    assert pair.near.statistics().resent == 0
+
+
+def test_repeats_are_dropped_and_gaps_are_asked_for_again() -> None:
+    pair = Pair().opened()
+    for parts in numbered(0, 5):
+        pair.near.send(parts)
+    messages = list(pair.near.outbox)
+    assert pair.cross(pair.near, pair.far, slice(0, 2)) == numbered(0, 2)
+    pair.near.outbox = messages[:2] + messages[3:]
+    assert pair.cross(pair.near, pair.far) == []
+    assert pair.far.statistics().duplicates == 2
+    assert pair.far.statistics().gaps == 2
+    assert [frame.missing for [header] in pair.far.outbox if isinstance(frame := decode_frame(header), Ack)] == [True]
+    assert pair.both()[0] == numbered(2, 3)
+
+
+def test_the_last_frame_lost_is_found_missing_by_the_heartbeat() -> None:
+    pair = Pair().opened()
+    pair.near.send([b"lost"])
+    pair.near.outbox.clear()
+    pair.later(HEARTBEAT)
+    assert pair.both()[0] == [[b"lost"]]
+
+
+def test_no_more_is_under_way_than_there_is_credit_for() -> None:
+    pair = Pair().opened()
+    payload = [b"x" * (WINDOW // 4)]
+    for _ in range(20):
+        pair.near.send(payload)
+    assert len(pair.both()[0]) == 4
+    assert not pair.near.has_room
+    assert pair.near.queued_bytes == 16 * payload_size(payload)
+    pair.far.consume(2 * payload_size(payload))
+    pair.far.settle(pair.now)
+    assert len(pair.both()[0]) == 2
+    pair.far.held = True
+    pair.far.consume()
+    pair.far.settle(pair.now)
+    assert pair.both()[0] == [], "held"
+    pair.far.held = False
+    pair.far.consume()
+    pair.far.settle(pair.now)
+    assert len(pair.both()[0]) == 4
+
+
+def test_a_held_end_grants_nothing_from_the_start() -> None:
+    pair = Pair()
+    pair.far.held = True
+    pair.opened()
+    pair.near.send([b"x"])
+    assert pair.both()[0] == []
+    pair.far.held = False
+    pair.far.consume()
+    pair.far.settle(pair.now)
+    assert pair.both()[0] == [[b"x"]]
+
+
+def test_what_was_sent_by_the_credit_of_a_former_life_is_let_fall_not_refused() -> None:
+    one, other = Link("p", "publisher", 1, 0, dials=True, lasting=True), Link("a", "node", 9, 0, dials=False)
+    other.held = True
+    one.say_hello(0)
+    other.receive(decode_frame(one.outbox.pop()[0]), [], 0)
+    assert other.receive(Data(1, 1, 0, 0, b"of before"), [], 0) is None
+    assert other.closed is None and other.statistics().frames_in == 0
+
+
+def test_credit_beyond_reason_is_not_used() -> None:
+    pair = Pair().opened()
+    pair.near.receive(Ack(200, 0, 2**62, 0), [], 0)
+    for _ in range(100):
+        pair.near.send([b"x" * (WINDOW // 4)])
+    assert pair.near.statistics().unacked_bytes <= 5 * WINDOW
+
+
+def test_acknowledgements_of_what_was_never_sent_do_no_harm() -> None:
+    pair = Pair().opened()
+    pair.near.receive(Ack(200, 1_000, WINDOW, 0), [], 0)
+    pair.near.send([b"x"])
+    assert pair.both()[0] == [[b"x"]]
+    assert not pair.near.idle
+
+
+def test_frames_of_another_life_are_refused_and_counted() -> None:
+    pair = Pair().opened()
+    assert pair.far.receive(Data(99, 1, 0, 0, b"x"), [], 0) is None
+    pair.far.receive(Ack(99, 5, 0, 0), [], 0)
+    pair.far.receive(Bye(99, 1, 0, 0), [], 0)
+    pair.near.receive(Hello(1, "far", "node", 201, 99, 0, 0), [], 0)
+    assert pair.far.statistics().old_epoch == 3
+    assert pair.near.statistics().old_epoch == 1
+    assert pair.far.closed is None
+
+
+def test_a_break_is_healed_without_loss_or_repeat() -> None:
+    pair = Pair().opened()
+    for parts in numbered(0, 6):
+        pair.near.send(parts)
+    assert pair.cross(pair.near, pair.far, slice(0, 3)) == numbered(0, 3)
+    pair.near.broken()
+    pair.far.broken()
+    pair.near.send([b"6"])
+    pair.later(RETRY)
+    assert pair.both()[0] == numbered(3, 4)
+    assert pair.far.statistics().duplicates == 0
+    pair.later(SILENCE - SECOND)
+    assert pair.far.closed is None
+
+
+def test_a_silent_peer_is_dead_and_a_talking_one_is_not() -> None:
+    pair = Pair().opened()
+    for _ in range(2 * SILENCE // HEARTBEAT):
+        pair.later(HEARTBEAT)
+        pair.both()
+    assert pair.near.closed is None
+    pair.later(SILENCE + 1)
+    assert pair.far.closed is not None
+    assert pair.far.closed.startswith("dead")
+    broken = Pair().opened()
+    broken.far.broken()
+    broken.later(SILENCE - SECOND)
+    assert broken.far.closed is None
+    broken.later(SECOND + 1)
+    assert broken.far.closed is not None
+
+
+def test_a_lasting_link_survives_the_peers_death_and_sends_again_what_was_not_acknowledged() -> None:
+    pair = Pair(lasting=True)
+    pair.near.greeting = [b"greeting"]
+    pair.near.send([b"acknowledged"])
+    pair.opened()
+    pair.near.ask(0)
+    pair.both()
+    pair.far.settle(0)
+    pair.both()
+    pair.near.send([b"under way"])
+    pair.near.outbox.clear()
+    pair.far = Link("far", "node", 300, pair.now, dials=False)
+    pair.later(SILENCE + 1)
+    assert pair.near.closed is None
+    there, _ = pair.both()
+    assert there == [[b"greeting"], [b"under way"]]
+    assert pair.near.restarts == 1
+    assert pair.near.epoch == 101
+
+
+def test_any_other_link_is_closed_when_the_peer_has_restarted() -> None:
+    pair = Pair().opened()
+    pair.near.broken()
+    pair.far = Link("far", "node", 300, 0, dials=False)
+    pair.later(RETRY)
+    pair.both()
+    assert pair.near.closed == "restarted"
+
+
+def test_goodbye_comes_after_all_that_was_sent() -> None:
+    pair = Pair().opened()
+    for parts in numbered(0, 3):
+        pair.near.send(parts)
+    pair.near.bye("done")
+    pair.cross(pair.near, pair.far, slice(0, 1))  # the rest, and the goodbye, are lost
+    assert pair.far.closed is None
+    pair.later(HEARTBEAT)
+    pair.both()
+    assert pair.far.closed == "said goodbye: done"
+    assert pair.near.closed == "done"
+
+
+def test_a_refusal_is_final_or_a_request_for_another_hello() -> None:
+    pair = Pair().opened()
+    pair.near.receive(Refusal("say Hello", False), [], 0)
+    assert [type(decode_frame(header)) for [header] in pair.near.outbox] == [Hello]
+    pair.both()
+    assert pair.near.up
+    pair.far.refuse("too slow")
+    pair.both()
+    assert (pair.near.closed, pair.near.refused) == ("refused: too slow", True)
+
+
+def test_hello_is_repeated_until_it_is_answered() -> None:
+    link = Link("near", "subscriber", 1, 0, dials=True)
+    hellos = 0
+    for step in range(100):
+        link.tick(step * RETRY // 4)
+        hellos += len(link.outbox)
+        link.outbox.clear()
+    assert hellos == 25
+    link.tick(SECOND * 1_000)
+    assert link.closed is None
+
+
+def test_what_is_asked_for_and_never_taken_is_sent_again_ever_more_rarely_and_then_no_more() -> None:
+    pair = Pair().opened()
+    for parts in numbered(0, 100):
+        pair.far.send(parts)
+    pair.far.outbox.clear()  # they never arrive
+    hello = Hello(VERSION, "near", "publisher", 100, 200, 0, 2**40)
+    resends = 0
+    while pair.far.closed is None:
+        pair.now += RETRY // 10
+        pair.far.receive(hello, [], pair.now)
+        resends += sum(type(decode_frame(header)) is Data for header, *_ in pair.far.outbox) >= 100
+        pair.far.outbox.clear()
+        assert pair.now < 10 * SILENCE, "it goes on for ever"
+    assert pair.far.closed == "it asks again and again for what it does not take"
+    assert pair.now > SILENCE, "a peer cut off in one direction is given up as dead, not refused"
+    assert resends < 10
+
+
+def test_a_peer_that_takes_something_is_sent_the_rest_at_once() -> None:
+    pair = Pair().opened()
+    for round_ in range(30):
+        for parts in numbered(0, 3):
+            pair.far.send(parts)
+        pair.cross(pair.far, pair.near, slice(0, 1))  # the others are lost
+        pair.now += RETRY
+        pair.near.receive(Ack(200, 0, 2**40, pair.far._sent), [], pair.now)  # says how much was sent
+        pair.both()
+        pair.now += LAZY
+        pair.near.settle(pair.now)
+        pair.both()
+        assert pair.far.idle, round_
+    assert pair.far.closed is None

@@ -1,0 +1,158 @@
+"""Promises of several origins combined, and the barrier that lets final events go."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from middleware.broker.watermarks.combining import Promises
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, NEVER, ORDER, Event
+
+
+class Hit(Event, frozen=True):
+    text: str = ""
+
+
+def hit(ts: int, number: int | None = None, text: str = "") -> Hit:
+    return Hit(text, ts=ts, id=ts if number is None else number, source="a")
+
+
+def test_the_least_promise_counts_and_none_leaves_a_raw_type_open() -> None:
+    promises = Promises()
+    promises.offer("p1", ["Hit"])
+    assert promises.values == {}
+    assert promises.open == {"Hit"}
+    promises.promise("p1", {"Hit": 10})
+    assert promises.values == {"Hit": 10}
+    promises.offer("p2", ["Hit"])
+    assert promises.values == {}
+    promises.promise("p2", {"Hit": 7})
+    assert promises.values == {"Hit": 10}, "never back"
+    promises.promise("p2", {"Hit": 20})
+    assert promises.values == {"Hit": 10}
+    promises.promise("p1", {"Hit": 15})
+    assert promises.values == {"Hit": 15}
+    promises.leave("p1")
+    assert promises.values == {"Hit": 20}
+    assert not promises.open
+
+
+def test_a_derived_type_is_held_at_never_until_it_is_promised() -> None:
+    promises = Promises()
+    promises.offer("node", [], ["Pass"])
+    assert promises.values == {"Pass": NEVER}
+    promises.promise("node", {"Pass": 5})
+    promises.leave("node")
+    assert promises.values == {"Pass": 5}, "held where it was: the node may come back"
+    promises.offer("node", [], ["Pass"])
+    promises.promise("node", {"Pass": 9})
+    assert promises.values == {"Pass": 9}
+
+
+def test_a_type_has_ended_when_all_its_origins_said_so() -> None:
+    promises = Promises()
+    for origin in ("p1", "p2"):
+        promises.offer(origin, ["Hit"])
+        promises.promise(origin, {"Hit": END})
+    promises.leave("p1")
+    promises.leave("p2")
+    assert promises.values == {"Hit": END}
+    promises.offer("p3", ["Hit"])
+    assert promises.open == {"Hit"}, "a new publisher opens it again"
+    promises.leave("p3")
+    assert promises.values == {"Hit": END}
+
+
+def test_an_origin_that_dies_before_the_end_leaves_a_raw_type_open() -> None:
+    promises = Promises()
+    promises.promise("p1", {"Hit": 5})
+    promises.leave("p1")
+    assert promises.values == {}
+    assert promises.open == {"Hit"}
+    version = promises.version
+    promises.leave("p1")
+    promises.promise("p2", {})
+    assert promises.version == version
+
+
+origins = st.sampled_from("xyz")
+steps = st.lists(st.tuples(origins, st.sampled_from(["offer", "promise", "leave"]), st.integers(0, 20)), max_size=40)
+
+
+@given(steps)
+def test_combined_progress_never_goes_back_and_never_beyond_a_live_origin(moves: list[tuple[str, str, int]]) -> None:
+    promises, told, last = Promises(), dict[str, int | None](), NEVER
+    for origin, what, until in moves:
+        if what == "offer":
+            promises.offer(origin, ["Hit"])
+            told.setdefault(origin, None)
+        elif what == "promise":
+            promises.promise(origin, {"Hit": until})
+            told[origin] = max(until, told.get(origin) or 0)
+        else:
+            promises.leave(origin)
+            told.pop(origin, None)
+        value = promises.values.get("Hit")
+        if any(promise is None for promise in told.values()):
+            assert value is None
+            assert "Hit" in promises.open
+        elif told:
+            least = min(promise for promise in told.values() if promise is not None)
+            assert value == max(last, least)
+        if value is not None:
+            assert value >= last
+            last = value
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["insert", "revise", "retract", "advance"])), max_size=60))
+def test_the_barrier_lets_each_final_event_go_once_in_total_order(moves: list[tuple[int, str]]) -> None:
+    barrier, there, promised, number = Barrier(["Hit"]), dict[int, Hit](), 0, 0
+    released: list[Event] = []
+    for ts, what in moves:
+        batch = Batch({"Hit": Delta()}, {})
+        changeable = [event for event in there.values() if event.ts > promised]
+        if what == "insert" and ts > promised:
+            number += 1
+            there[number] = hit(ts, number)
+            batch.deltas["Hit"].inserts.append(there[number])
+        elif what == "revise" and changeable and ts > promised:
+            new = hit(ts, changeable[0].id, "new")
+            batch.deltas["Hit"].revises.append((changeable[0], new))
+            there[new.id] = new
+        elif what == "retract" and changeable:
+            batch.deltas["Hit"].retracts.append(there.pop(changeable[0].id))
+        elif what == "advance":
+            promised = max(promised, ts)
+            batch.progress["Hit"] = promised
+        released += barrier.take(batch)
+        assert released == sorted((e for e in there.values() if e.ts <= promised), key=ORDER)
+    assert not barrier.violations
+    released += barrier.take(Batch(progress={"Hit": END}))
+    assert released == sorted(there.values(), key=ORDER)
+    assert len(barrier) == 0
+
+
+def test_the_barrier_waits_for_every_type_it_knows() -> None:
+    barrier = Barrier(["Hit", "Pass"])
+    assert barrier.take(Batch({"Hit": Delta([hit(1)])}, {"Hit": 9})) == []
+    assert barrier.take(Batch({}, {"Pass": 0})) == []
+    assert barrier.take(Batch({}, {"Pass": 1})) == [hit(1)]
+    wide = Barrier(["*"])
+    assert wide.take(Batch({"Hit": Delta([hit(1)])}, {"Pass": 9})) == []
+    assert wide.take(Batch({}, {"Hit": 3, "Pass": 9})) == [hit(1)]
+    assert wide.progress == 3
+
+
+def test_changes_to_what_is_final_are_counted_and_not_let_go() -> None:
+    barrier = Barrier(["Hit"])
+    assert barrier.take(Batch({"Hit": Delta([hit(1), hit(5)])}, {"Hit": 3})) == [hit(1)]
+    late = Delta([hit(2)], [(hit(1), hit(1, text="new"))], [hit(1)])
+    assert barrier.take(Batch({"Hit": late}, {"Hit": 2})) == []
+    assert barrier.violations == {
+        "event at or below the progress promised": 1,
+        "revision of what is final or unknown": 1,
+        "retraction of what is final or unknown": 1,
+    }
+    assert barrier.take(Batch({}, {"Hit": END})) == [hit(5)]

@@ -1,0 +1,363 @@
+"""Faults that a review has found, each with the shortest conversation that shows it: real brokers and links, no network."""
+
+from __future__ import annotations
+
+import copyreg
+import threading
+from collections.abc import Hashable
+from typing import Any
+
+import pytest
+
+from middleware.broker import log as journals
+from middleware.broker.broker import Broker
+from middleware.broker.durable import LastingBroker
+from middleware.broker.log import BREAK, Journal, Record, decode_record, encode_record
+from middleware.broker.outbound import serve
+from middleware.broker.peers import Peer
+from middleware.durability.durable_node import Core
+from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.recovery import recover
+from middleware.link.codec import (
+    BlockHead,
+    Changes,
+    Drops,
+    EventCodec,
+    Gap,
+    Interest,
+    Resumed,
+    decode_payload,
+    encode,
+    encode_delta,
+)
+from middleware.link.frames import Role, decode_frame
+from middleware.link.link import Link
+from middleware.model.change import Batch, Delta, Retract
+from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.model.time import MILLISECOND, SECOND
+
+
+class Ping(Event, frozen=True):
+    value: int = 0
+
+
+TYPES = EventTypes([Ping])
+STEP = 20 * MILLISECOND
+
+
+class Client:
+    """A peer at the other end of a link. ``got``: what it was told."""
+
+    def __init__(self, talk: Talk, role: Role, name: str, greeting: Interest | None, epoch: int = 1) -> None:
+        self.channel = f"to {name}"
+        self.link = Link(name, role, epoch, talk.now, dials=True)
+        self.got: list[Any] = []
+        self.blocks: list[tuple[Changes, list[bytes]]] = []
+        if greeting is not None:
+            self.say(greeting)
+        talk.clients.append(self)
+
+    def say(self, payload: Any, *blocks: bytes) -> None:
+        self.link.send([encode(payload), *blocks])
+
+    def publish(self, *events: Ping, clock: int | None = None, progress: dict[str, int] | None = None) -> None:
+        ((head, block),) = encode_delta("Ping", Delta(list(events)), raw=True)
+        self.say(Changes(clock, progress, [head]), block)
+
+    def logged(self) -> list[list[str]]:
+        return [told.logged for told in self.got if type(told) is Interest]
+
+    def progress(self) -> list[Any]:
+        return [told.progress for told in self.got if type(told) is Changes]
+
+    def take(self, sends: list[tuple[Hashable, list[bytes]]], now: int) -> None:
+        for channel, parts in sends:
+            if channel == self.channel:
+                payload = self.link.receive(decode_frame(parts[0]), parts[1:], now)
+                if payload is not None:
+                    self.got.append(decode_payload(payload))
+                    if type(self.got[-1]) is Changes:
+                        self.blocks.append((self.got[-1], payload[1:]))
+                    self.link.consume()
+
+
+class Talk:
+    """A broker and its clients, step by step. ``records``: what its log would hold."""
+
+    def __init__(self, broker: Broker, now: int = 0) -> None:
+        self.broker, self.now = broker, now
+        self.clients: list[Client] = []
+        self.records: list[Record] = []
+
+    def go(self, steps: int, step: int = STEP) -> None:
+        broker = self.broker
+        for _ in range(steps):
+            self.now += step
+            for client in self.clients:
+                client.link.tick(self.now)
+                client.link.settle(self.now)
+                for parts in client.link.outbox:
+                    broker.receive(client.channel, parts, self.now)
+                client.link.outbox.clear()
+            broker.take(self.now)
+            effects = broker.settle(self.now)
+            record = broker.journal.close({}) if broker.journal is not None else None
+            self.records += [record] if record is not None else []
+            for client in self.clients:
+                client.take(effects.sends, self.now)
+
+
+def lasting(peers: tuple[str, ...] = (), records: list[Record] | None = None) -> LastingBroker:
+    journal = Journal(77, lambda position, size: iter(records or ()))
+    return LastingBroker("b", 1, 0, types=TYPES, journal=journal, peers=peers)
+
+
+def test_what_was_promised_for_a_silent_publisher_is_promised_after_a_crash():
+    talk = Talk(lasting())
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    reader = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
+    talk.go(6)
+    publisher.publish(Ping(ts=100, id=1, source="p"), clock=100, progress={"Ping": 5})
+    talk.go(60, 250 * MILLISECOND)
+    assert {"Ping": 100} in reader.progress()
+    again = Talk(lasting(), talk.now)
+    recover(again.broker, None, TYPES, None, talk.records)
+    returned = Client(again, "publisher", "p", Interest(1, raw=["Ping"]), epoch=2)
+    again.go(6)
+    returned.publish(Ping(ts=50, id=2, source="p"), clock=100)
+    again.go(6)
+    assert again.broker.drops["late for what was promised"] == 1
+
+
+def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_taken_again():
+    talk = Talk(lasting())
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(6)
+    reader = Client(talk, "subscriber", "s", None)
+    talk.go(4)
+    reader.say(Interest(1, ["Ping"], resumes=True))
+    talk.clients.reverse()  # it is heard first, and the event right behind it in one step
+    publisher.publish(Ping(ts=5, id=1, source="p"), clock=5)
+    talk.go(3)
+    again = Talk(lasting(records=talk.records), talk.now)
+    recover(again.broker, None, TYPES, None, talk.records)
+    back = Client(again, "subscriber", "s", Interest(1, ["Ping"], resumes=True), epoch=2)
+    again.go(10)
+    assert type(back.got[0]) is Resumed
+    assert [head.inserts for told in back.got if type(told) is Changes for head in told.blocks] == [1]
+
+
+def test_who_has_what_came_before_a_break_and_not_the_break_is_told_of_it():
+    talk = Talk(lasting(peers=("z",)))
+    node = Client(talk, "node", "z", Interest(1, raw=["Ping"], keeps=True))
+    reader = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
+    talk.go(12)
+    ((head, block),) = encode_delta("Ping", Delta([Ping(ts=5, id=1, source="p")]), raw=True)
+    node.say(Changes(None, None, [head], 5, 1), block)
+    node.say(Gap(6, 0))
+    talk.go(4)
+    before = next(told for told in reader.got if type(told) is Changes and told.blocks)
+    assert type(reader.got[reader.got.index(before) + 1]) is Gap
+    back = Client(talk, "subscriber", "s", Interest(1, ["Ping"], line=77, position=before.position), epoch=2)
+    talk.go(10)
+    assert any(type(told) is Gap for told in back.got)
+
+
+def test_a_node_is_told_of_what_the_log_still_holds_for_it_though_its_publisher_has_left():
+    records: list[Record] = []
+    talk = Talk(lasting(peers=("z",), records=records))
+    node = Client(talk, "node", "z", Interest(1, ["Ping"], keeps=True))
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(12)
+    talk.clients.remove(node)  # it is cut off; meanwhile the publisher says all that it has to say, and leaves
+    publisher.publish(Ping(ts=5, id=1, source="p"), clock=5, progress={"Ping": END})
+    talk.go(6)
+    publisher.link.bye("done")
+    talk.go(12, SECOND)
+    records += talk.records
+    back = Client(talk, "node", "z", None, epoch=2)
+    talk.go(4)
+    assert back.logged() == [["Ping"]], "before it has said what it has, too"
+    back.say(Interest(1, ["Ping"], keeps=True, line=77))
+    talk.go(10)
+    changes = next(at for at, told in enumerate(back.got) if type(told) is Changes and told.blocks)
+    offers = [(at, told.logged) for at, told in enumerate(back.got) if type(told) is Interest]
+    assert all(logged == ["Ping"] for at, logged in offers if at < changes)
+    assert back.logged()[-1] == [], "it has all of it"
+
+
+def test_that_nothing_is_promised_any_more_is_told_with_a_new_interest_too():
+    peer = Peer("node", "z", Link("a", "node", 1, 0, dials=False), "z")
+    told: list[Any] = []
+    peer.link.send = lambda parts: told.append(decode_payload(parts).progress) or 1  # type: ignore[method-assign, func-returns-value]
+    peer.post({"Ping": 5}, 1, NEVER, 0)
+    peer.forget_progress()  # its Interest is new, and in the same step another publisher has opened the type
+    peer.post({}, 2, NEVER, 0)
+    assert told == [{"Ping": 5}, {}]
+
+
+@pytest.mark.parametrize("role", ["node", "publisher"])
+def test_the_name_of_a_break_is_no_type(role):
+    talk = Talk(LastingBroker("b", 1, 0, journal=Journal(77, lambda position, size: ()), peers=("z",)))
+    Client(talk, "node", "z", Interest(1, keeps=True))
+    talk.go(6)
+    peer = talk.clients[0] if role == "node" else Client(talk, "publisher", "p", Interest(1))
+    peer.say(Changes(None, None, [BlockHead(BREAK, 1)]), b"\x90")
+    talk.go(6)
+    assert talk.broker.drops["a reserved type"] == 1
+    assert talk.broker.journal.position == 0
+
+
+@pytest.mark.parametrize("step", [1900 * MILLISECOND, 2500 * MILLISECOND])
+def test_a_node_of_long_steps_gives_up_who_is_dead(step):
+    talk = Talk(Broker("b", 1, 0, types=TYPES))
+    dead = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    lively = Client(talk, "publisher", "q", Interest(1, raw=["Ping"]))
+    talk.go(10)
+    dead.say(Changes(5, {"Ping": 5}, []))
+    talk.go(4)
+    talk.clients.remove(dead)
+    for number in range(100, 100 + 15 * SECOND // step):
+        lively.say(Changes(number, {"Ping": number}, []))
+        talk.go(1, step)
+    assert [peer.name for peer in talk.broker.statistics().peers] == ["q"]
+
+
+def test_a_name_that_comes_with_a_later_interest_counts_too(monkeypatch):
+    monkeypatch.setattr(journals, "MOST_NAMES", 3)
+    talk = Talk(lasting())
+    readers = [Client(talk, "subscriber", f"s{number}", Interest(1, ["Ping"])) for number in range(6)]
+    talk.go(6)
+    for reader in readers:
+        reader.say(Interest(2, ["Ping"], resumes=True))
+    talk.go(6)
+    assert sum(reader.named for reader in talk.broker.journal.readers.values()) == 3
+
+
+class Handle:
+    """Cannot be pickled but by its reducer."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def test_reducers_that_are_registered_late_are_used_in_checkpoints():
+    copyreg.pickle(Handle, lambda handle: (Handle, ()))
+    try:
+        assert type(decode_state(encode_state({"handle": Handle()}, TYPES), TYPES)["handle"]) is Handle
+    finally:
+        del copyreg.dispatch_table[Handle]
+
+
+class Odd(Event, frozen=True):
+    value: Any = None
+
+
+@pytest.mark.parametrize("bad", [2**64, "\ud800", object()])
+def test_a_result_without_a_form_on_the_wire_is_left_out_and_the_others_are_sent(bad):
+    types = EventTypes([Odd])
+    talk = Talk(Broker("b", 1, 0, types=types, publications=["Odd"]))
+    reader = Client(talk, "subscriber", "s", Interest(1, ["Odd"]))
+    talk.go(6)
+
+    def odd(value: Any, number: int) -> Odd:
+        return Odd(value, ts=number, id=number, source="d", level=1)
+
+    talk.broker.publish(Batch({"Odd": Delta([odd(1, 1), odd(bad, 2), odd(3, 3)])}), talk.now)
+    talk.broker.publish(Batch({"Odd": Delta(revises=[(odd(1, 1), odd(bad, 1)), (odd(bad, 2), odd(2, 2))])}), talk.now)
+    talk.broker.publish(Batch({"Odd": Delta(retracts=[odd(bad, 1), odd(3, 3)])}), talk.now)
+    talk.go(4)
+    codec, stands = EventCodec(types), dict[int, Any]()
+    for payload, blocks in reader.blocks:
+        for head, block in zip(payload.blocks, blocks, strict=True):
+            for change in codec.decode(head, block, Drops()).changes():
+                if isinstance(change, Retract):
+                    assert stands.pop(change.event.id) == change.event.value
+                else:
+                    stands[change.event.id] = change.event.value
+    assert stands == {2: 2}
+    assert talk.broker.drops["event that cannot be encoded"] == 4
+
+
+def test_the_wall_clock_may_be_set_right_while_a_node_runs():
+    hour = 3_600 * SECOND
+    talk = Talk(Broker("b", 1, 0, types=TYPES))
+    talk.broker.wall_is(10 * hour, talk.now)
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(6)
+    publisher.publish(Ping(ts=20 * hour, id=1, source="p"))
+    talk.go(2)
+    assert talk.broker.drops["too far ahead"] == 1
+    talk.broker.wall_is(20 * hour, talk.now)
+    publisher.publish(Ping(ts=20 * hour, id=1, source="p"))
+    talk.go(2)
+    assert talk.broker.drops["too far ahead"] == 1
+
+
+def test_a_node_that_was_taken_out_of_the_configuration_is_waited_for_no_longer():
+    talk = Talk(lasting(peers=("z",)))
+    node = Client(talk, "node", "z", Interest(1, derived=["Ping"], keeps=True))
+    talk.go(12)
+    node.say(Changes(None, {"Ping": 5}, []))
+    talk.go(4)
+    stays, goes = lasting(peers=("z",)), lasting()
+    for broker in (stays, goes):
+        recover(broker, None, TYPES, None, talk.records)
+    assert [closed.reason for closed in goes.settle(talk.now).closed] == ["is not in the configuration any more"]
+    assert goes._books.everywhere.offered_by(("node", "z")) == []
+    assert stays._books.everywhere.offered_by(("node", "z")) == ["Ping"]
+
+
+def test_a_reader_is_told_when_the_log_is_cut_off_under_it():
+    talk = Talk(lasting())
+    assert talk.broker.journal is not None
+    talk.broker.journal._stored = lambda position, size: (r for r in talk.records if r.first >= talk.broker.journal.oldest)
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(6)
+    for number in range(1, 9):
+        publisher.publish(Ping(ts=number, id=number, source="p"), clock=number)
+        talk.go(1)
+        talk.broker.journal.kept(talk.broker.journal.number)
+    peer = Peer("subscriber", "s", Link("b", "node", 9, 0, dials=False), "s")
+    peer.patterns, peer.behind = frozenset({"Ping"}), 2
+    sent: list[Any] = []
+    peer.link.send = lambda parts: sent.append(decode_payload(parts)) or 1  # type: ignore[method-assign, func-returns-value]
+    talk.broker.journal.oldest = 5  # retention, at its limit, before it was served
+    serve(peer, talk.broker.journal, talk.now)
+    peer.post(None, -1, NEVER, talk.now)
+    assert [type(each) for each in sent][:1] == [Gap] and sent[0].position == 5
+    assert sum(head.inserts for each in sent if type(each) is Changes for head in each.blocks) + len(peer._blocks) == 3
+
+
+def test_the_place_of_a_subscription_belongs_to_the_key_that_took_it():
+    journal = Journal(77, lambda position, size: [])
+    key = ("subscriber", "billing")
+    journal.told(key, Interest(1, ["Ping"], resumes=True), "alice")
+    assert journal.objection(key, Interest(1, ["Ping"], resumes=True), "alice") is None
+    assert "belongs to another key" in str(journal.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
+    assert "take another name" in str(journal.objection(key, Interest(1, ["Ping"]), "alice"))
+    again = Journal(77, lambda position, size: [])
+    again.restore(journal.state())
+    assert "belongs to another key" in str(again.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
+    record = journal.close({})
+    assert record is not None
+    replayed = Journal(77, lambda position, size: [])
+    replayed.passed(decode_record(encode_record(record)))
+    assert "belongs to another key" in str(replayed.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
+
+
+def test_while_the_disk_stands_still_what_is_said_again_is_held_once():
+    broker = lasting()
+    assert broker.journal is not None
+    core, now = Core(broker, broker.journal, None, TYPES), 0
+    broker.journal.told(("subscriber", "s"), Interest(1, ["Ping"]))  # to be stored, which it never is
+    publisher = Link("p", "publisher", 1, 0, dials=True, lasting=True)
+    publisher.greeting = [encode(Interest(1, raw=["Ping"]))]
+    for _ in range(2_000):  # it says Hello again and again, and nothing of what it is answered leaves
+        now += STEP
+        publisher.tick(now)
+        for parts in publisher.outbox:
+            broker.receive("p", parts, now)
+        publisher.outbox.clear()
+        assert not core.settle(now).sends
+    assert sum(len(effects.sends) for _, effects in core._held) < 100

@@ -1,0 +1,152 @@
+"""Identities seen, against a plain set; subscription patterns and the routing table."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from middleware.broker.ingress.seen import Intervals, SeenIds, runs_of
+from middleware.broker.routing import RoutingTable, check_pattern, fitted, matches, wanted
+from middleware.model.errors import EventError
+
+ids = st.integers(-20, 20)
+
+
+@given(st.lists(st.one_of(ids, st.tuples(ids, st.integers(0, 6)))))
+def test_intervals_are_a_set(steps: list[int | tuple[int, int]]) -> None:
+    intervals, naive = Intervals(), set[int]()
+    for step in steps:
+        if isinstance(step, int):
+            assert intervals.add(step) == (step not in naive)
+            naive.add(step)
+        else:
+            first, last = step[0], step[0] + step[1]
+            numbers = set(range(first, last + 1))
+            assert intervals.overlaps(first, last) == bool(numbers & naive)
+            if not numbers & naive:
+                intervals.add_run(first, last)
+                naive |= numbers
+        intervals._check()
+    assert {number for number in range(-30, 40) if number in intervals} == naive
+
+
+def test_memory_grows_with_gaps_only() -> None:
+    seen = SeenIds()
+    for number in range(0, 10_000, 2):
+        assert seen.add("a", number)
+    assert seen.gaps() == 5_000
+    for number in range(1, 10_000, 2):
+        assert seen.add("a", number)
+    assert seen.gaps() == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), ids), max_size=30))
+def test_runs_stand_for_their_identities_and_are_taken_once(identities: list[tuple[str, int]]) -> None:
+    runs = runs_of(identities, 100)
+    if len(set(identities)) < len(identities):
+        assert runs is None
+        return
+    assert runs is not None
+    assert sorted((s, n) for s, first, last in runs for n in range(first, last + 1)) == sorted(identities)
+    seen = SeenIds()
+    assert seen.add_runs(runs)
+    assert all(identity in seen for identity in identities)
+    assert seen.add_runs(runs) == (not identities)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), ids, st.sampled_from(["add", "of", "runs", "state"])), max_size=60))
+def test_a_state_stays_as_it_was_whatever_is_seen_later(steps: list[tuple[str, int, str]]) -> None:
+    seen, naive = SeenIds(), set[tuple[str, int]]()
+    told = []
+    for source, number, kind in steps:
+        if kind == "state":
+            state = seen.state()
+            told.append((state, deepcopy(state)))
+            continue
+        if kind == "add":
+            is_new = seen.add(source, number)
+        elif kind == "of":
+            is_new = seen.of(source).add(number)
+        else:
+            is_new = seen.add_runs([(source, number, number)])
+        assert is_new == ((source, number) not in naive)
+        naive.add((source, number))
+    assert all(state == then for state, then in told)
+    again = SeenIds()
+    again.restore(seen.state())
+    assert {(source, number) for source in "abc" for number in range(-30, 31) if (source, number) in again} == naive
+
+
+def test_unsound_runs_are_refused_whole() -> None:
+    seen = SeenIds()
+    assert not seen.add_runs([("a", 5, 4)])
+    assert not seen.add_runs([("a", 1, 5), ("a", 5, 9)])
+    assert seen.gaps() == 0
+    assert runs_of([("a", n) for n in range(0, 100, 2)], 10) is None
+
+
+@pytest.mark.parametrize("pattern", ["", "a*", "*a", "a.*.b", "**", "a.**"])
+def test_patterns_that_mean_nothing_are_refused(pattern: str) -> None:
+    with pytest.raises(EventError, match="is no subscription"):
+        check_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "covered"),
+    [
+        ("*", "a", True),
+        ("a.*", "a.b", True),
+        ("a.*", "a.b.c", True),
+        ("a.*", "a", False),
+        ("a.*", "ab.c", False),
+        ("a", "a", True),
+    ],
+)
+def test_patterns(pattern: str, name: str, covered: bool) -> None:
+    assert matches(check_pattern(pattern), name) is covered
+
+
+def test_a_route_names_each_subscriber_once_and_follows_changes() -> None:
+    table: RoutingTable[str] = RoutingTable()
+    table.subscribe("one", ["soccer.Hit", "soccer.*", "*"])
+    table.subscribe("two", ["soccer.Hit"])
+    assert table.route("soccer.Hit") == ("one", "two")
+    assert table.route("tennis.Hit") == ("one",)
+    table.subscribe("one", [])
+    assert table.route("soccer.Hit") == ("two",)
+    assert table.route("tennis.Hit") == ()
+    assert table.patterns() == {"soccer.Hit"}
+    assert table.patterns(["one"]) == frozenset()
+
+
+def test_a_flood_of_names_does_not_fill_the_memory() -> None:
+    table: RoutingTable[str] = RoutingTable()
+    table.subscribe("one", ["*"])
+    for number in range(70_000):
+        assert table.route(f"Type{number}") == ("one",)
+    assert len(table._routes) <= 65_536
+
+
+names = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(".".join)
+patterns = st.one_of(names, names.map(lambda name: f"{name}.*"), st.just("*"))
+
+
+@given(st.frozensets(patterns, max_size=12), st.frozensets(names, max_size=12))
+def test_a_set_of_patterns_covers_what_one_of_them_does(given: frozenset[str], types: frozenset[str]) -> None:
+    for name in types:
+        assert wanted(given, name) == any(matches(pattern, name) for pattern in given)
+
+
+@given(st.frozensets(patterns, max_size=12), st.frozensets(names, max_size=12), st.integers(1, 12), st.integers(1, 60))
+def test_fitted_patterns_cover_all_that_was_asked_for(
+    given: frozenset[str], types: frozenset[str], most: int, most_bytes: int
+) -> None:
+    few = fitted(given, most, most_bytes)
+    assert len(few) <= most
+    assert sum(map(len, few)) <= most_bytes
+    assert all(wanted(few, name) for name in types if wanted(given, name))
+    exact = fitted(given, 100, 10_000)
+    assert all(wanted(exact, name) == wanted(given, name) for name in types)

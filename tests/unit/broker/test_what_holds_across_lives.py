@@ -1,0 +1,221 @@
+"""Faults that simulated worlds have found, each as small as it can be said."""
+
+from __future__ import annotations
+
+from middleware.broker.durable import LastingBroker
+from middleware.broker.inbox import Inbox
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.gate import Gate
+from middleware.broker.ingress.seen import SeenIds
+from middleware.broker.log import Journal, decode_record, encode_record
+from middleware.broker.peers import Peer
+from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.tracker import Books
+from middleware.durability.durable_node import Core
+from middleware.durability.recovery import recover
+from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, decode_payload, encode
+from middleware.link.frames import VERSION, Hello, Refusal, decode_frame
+from middleware.link.link import Link
+from middleware.model.event import END, NEVER, EventTypes
+from middleware.model.time import SECOND
+from middleware.testing.simulation.applications import High, Low, Reading
+from middleware.testing.simulation.network import SimulatedNode, SimulatedSubscriber, Simulation
+
+
+def test_nothing_is_final_while_a_peer_is_missing_even_if_another_promises_the_type() -> None:
+    promises = Promises()
+    promises.offer("b", (), ["Low"])
+    promises.promise("b", {"Low": END})
+    inbox = Inbox(frozenset({"Low"}), EventCodec(EventTypes()), Drops(), SeenIds())
+    held = inbox.take(promises, None, {"c"})
+    assert held is not None and held.progress == {"Low": NEVER}
+    free = inbox.take(promises, None, ())
+    assert free is not None and free.progress == {"Low": END}
+
+
+def test_a_late_refusal_of_a_former_life_does_no_harm() -> None:
+    link = Link("p", "publisher", 5, 0, dials=True, lasting=True)
+    link.hello_received(Hello(VERSION, "a", "node", 9, 5, 0, 1_000), 1)
+    link.receive(Refusal("a newer publisher named 'p' is attached", True, 4), [], 2)
+    assert link.up and link.closed is None
+    link.receive(Refusal("go away", True, 5), [], 3)
+    assert link.closed == "refused: go away"
+
+
+def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_silent() -> None:
+    books = Books(())
+    gate = Gate(EventTypes(), books.publishers, None, 0)
+    key = ("publisher", "p")
+    gate.attach(key, 0, 0)
+    books.offered(key, Interest(1, raw=["Ping"]))
+    books.noted(key, gate.heard(key, Changes(7, {"Ping": END}, []), 1))
+    assert books.here.values["Ping"] == END
+    gate.sources.leave(key)
+    gate.attach(key, 0, 2)
+    for seconds in (11, 12, 30):
+        gate.stand_in(7 + seconds, [], [], seconds * SECOND)
+        assert books.here.values["Ping"] == END
+    books.noted(key, gate.heard(key, Changes(50, None, []), 31 * SECOND))
+    assert books.here.values["Ping"] == END
+
+
+def test_a_broker_that_was_away_does_not_take_its_own_absence_for_the_silence_of_others() -> None:
+    simulation = Simulation(1)
+    node = SimulatedNode(simulation, "a", types=EventTypes())
+    SimulatedSubscriber(simulation, "s", "a", ["Low"], EventTypes())
+    simulation.run(SECOND)
+    away = simulation.now + 60 * SECOND  # its clock leaps, or it was stopped: nothing has come, and nothing could
+    node.broker.settle(away)
+    assert node.closed == []
+    (peer,) = node.broker.statistics().peers
+    assert peer.up
+    for later in range(1, 16):  # from now on it would hear it
+        node.closed += node.broker.settle(away + later * SECOND).closed
+    assert [closed.name for closed in node.closed] == ["s"]
+
+
+def test_a_type_that_was_offered_anew_is_promised_anew() -> None:
+    peer = Peer("node", "b", Link("a", "node", 1, 0, dials=False), "b")
+    told: list[Changes] = []
+    peer.link.send = lambda parts: told.append(decode_payload(parts)) or 1  # type: ignore[method-assign, func-returns-value]
+    peer.post({"Reading": END}, 1, NEVER, 0)
+    peer.tell_interest(Interest(2), (0, 0))  # without Reading: whoever hears it forgets what was promised
+    peer.tell_interest(Interest(3, raw=["Reading"]), (0, 0))
+    assert peer.news_due(1, NEVER, SECOND)
+    peer.post({"Reading": END}, 1, NEVER, SECOND)
+    assert [changes.progress for changes in told if type(changes) is Changes] == [{"Reading": END}] * 2
+
+
+def test_the_log_is_kept_whole_while_a_peer_was_never_heard_of() -> None:
+    journal = Journal(1, lambda position, size: [])
+    journal.told(("node", "b"), Interest(1, ["Reading"]))
+    journal.made(BlockHead("Reading", 1), b"")
+    journal.moved(("node", "b"), 1)
+    assert journal.needed == 0, "node c may want it, too"
+    journal.met()
+    assert journal.needed == 1
+    journal.oldest = 1
+    assert journal.start_of(("node", "c"), Interest(1, ["Reading"])) == (1, True), "what it missed is a gap"
+
+
+def lasting(journal: Journal) -> LastingBroker:
+    return LastingBroker("b", 1, 0, types=EventTypes([Reading]), publications=(), journal=journal)
+
+
+def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() -> None:
+    journal = Journal(1, lambda position, size: [])
+    broker = lasting(journal)
+    broker._books.offered(("publisher", "p"), Interest(1, raw=["Reading"]))
+    broker.resumed({})
+    broker.settle(0)
+    assert broker._offering.interest.raw == ["Reading"], "it has ten seconds to come back"
+    for second in range(1, 13):
+        broker.settle(second * SECOND)
+    assert broker._offering.interest.raw == []
+    assert broker._gate.sources.types == {"Reading"}, "of those that have left, too, the clock is promised when all is quiet"
+
+
+def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> None:
+    late = Turned("late", 9, "insert", "Reading", 3, 7, "p", b"")
+    journal = Journal(1, lambda position, size: [])
+    core = Core(lasting(journal), journal, None, EventTypes([Reading]))
+    core.broker._ingress.turned.append(late)
+    written = core.settle(1)
+    assert written.turned == [], "it waits for the log"
+    record = decode_record(encode_record(written.writes[0].record))
+    core.checkpoint_due = True
+    pieces = core.settle(1).writes[-1].pieces
+    while core.checkpointing:
+        pieces.append(core.go_on(100))
+    for checkpoint in (None, [piece.data for piece in pieces]):  # it is in the one, or in what is behind the other
+        journal = Journal(1, lambda position, size: [])
+        broker = lasting(journal)
+        recovered, _ = recover(broker, None, EventTypes([Reading]), checkpoint, [] if checkpoint else [record])
+        assert recovered.turned == [late]
+        again = Core(broker, journal, None, EventTypes([Reading]), recovered.turned)
+        assert again.settle(2).turned == [late] and again.settle(3).turned == []
+
+
+def test_what_is_combined_while_a_peer_is_missing_may_still_go_back() -> None:
+    promises = Promises()
+    promises.gather(True)
+    promises.offer("c", (), ["Low"])
+    promises.promise("c", {"Low": 89})
+    promises.offer("b", (), ["Low"])  # the peer that was missing derives it, too
+    promises.gather(False)
+    assert promises.values["Low"] == NEVER
+    promises.promise("b", {"Low": 5})
+    assert promises.values["Low"] == 5
+    promises.offer("late", (), ["Low"])
+    assert promises.values["Low"] == 5, "from then on it stands"
+
+
+def interest_from(simulation: Simulation, node: SimulatedNode, name: str, epoch: int, interest: Interest) -> Link:
+    """A node of this name says Hello and tells its Interest, by hand."""
+    link = Link(name, "node", epoch, simulation.now, dials=True)
+    link.greeting = [encode(interest)]
+    for _ in range(4):
+        link.tick(simulation.now)
+        link.settle(simulation.now)
+        for parts in link.outbox:
+            node.broker.receive(name, parts, simulation.now)
+        link.outbox.clear()
+        for channel, parts in node.broker.settle(simulation.now).sends:
+            if channel == name:
+                link.receive(decode_frame(parts[0]), parts[1:], simulation.now)
+    return link
+
+
+def test_who_reads_what_rests_on_a_node_without_a_log_hears_of_its_restart() -> None:
+    simulation = Simulation(2)
+    node = SimulatedNode(simulation, "z", types=EventTypes([Reading, Low, High]), reads=["Low"], derives=["High"])
+    node.broker._derivations = {"Low": frozenset({"High"})}
+    readers = {
+        name: SimulatedSubscriber(simulation, name, "z", [name], EventTypes([Low, High])) for name in ("Low", "High", "X")
+    }
+    interest_from(simulation, node, "b", 10, Interest(1, derived=["Low"]))
+    simulation.run(SECOND)
+    assert not any(reader.gaps for reader in readers.values())
+    interest_from(simulation, node, "b", 20, Interest(1, derived=["Low"]))
+    simulation.run(SECOND)
+    assert {name: reader.gaps for name, reader in readers.items()} == {"Low": 1, "High": 1, "X": 0}
+    interest_from(simulation, node, "b", 30, Interest(1, derived=["Low"], keeps=True))
+    simulation.run(SECOND)
+    assert readers["Low"].gaps == 1, "a node with a log goes on where it was"
+
+
+def test_a_gap_of_a_node_that_lost_its_disk_covers_what_it_has_not_offered_again() -> None:
+    simulation = Simulation(3)
+    node = SimulatedNode(simulation, "z", types=EventTypes([Reading]))
+    reader = SimulatedSubscriber(simulation, "reader", "z", ["Reading"], EventTypes([Reading]))
+    simulation.run(SECOND)
+    interest_from(simulation, node, "b", 10, Interest(1, raw=["Reading"], keeps=True))
+    link = interest_from(simulation, node, "b", 20, Interest(1, keeps=True))  # its publisher has not come back yet
+    link.send([encode(Gap(7, 0))])
+    link.settle(simulation.now)
+    for parts in link.outbox:
+        node.broker.receive("b", parts, simulation.now)
+    simulation.run(SECOND)
+    assert reader.gaps == 1
+
+
+def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
+    simulation = Simulation(4)
+    SimulatedNode(simulation, "a", types=EventTypes([Reading]))
+    named = SimulatedSubscriber(simulation, "named", "a", ["Reading"], EventTypes([Reading]), resumes=True)
+    simulation.run(SECOND)
+    assert "keeps no log" in str(named.link.closed) and 'durability = "disk"' in str(named.link.closed)
+
+
+def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once_it_has_spoken() -> None:
+    journal = Journal(1, lambda position, size: [])
+    broker = LastingBroker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], journal=journal)
+    key = ("node", "a")
+    journal.told(key, Interest(1, ["Low"]))  # a former life knew it
+    broker._offered(key, Interest(1, ["Low"]))
+    broker.resumed({})
+    assert key in broker._awaited
+    broker._interested(broker._peers[key], Interest(1, ["Low"]))
+    broker.settle(60 * SECOND)
+    assert journal.is_wanted("Low")
+    assert key in journal.readers
