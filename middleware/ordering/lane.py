@@ -207,8 +207,7 @@ class Lane:
                 if result is not None and (derived := derive(event, result)):
                     self.published.append(Published(event, derived))
         except Exception:
-            at = position_of(self.history, event) if event is not None else None
-            assert at is not None
+            at = next(start + number for number, each in enumerate(events) if each is event)
             self.counts.executed += at + 1 - start
             self.fail(at)
             return at + 1
