@@ -133,6 +133,10 @@ class _Read(list[Any]):
     def append(self, chunk: bytes) -> None:
         self.extend([chunk])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Written down again, it is a list like others: an operation may give in its snapshot what it was restored from."""
+        return list, (), None, iter(self)
+
 
 def _read() -> _Read:
     raise StateError("a list that was made later is for an unpickler to make")  # as above

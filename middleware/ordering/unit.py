@@ -245,7 +245,7 @@ class Unit:
         Detectors go on from the state that they have, operators from the one before the end, which for them is an event like
         others; returns the early results that they stand by still.
         """
-        self.final = self.emitted = ground
+        self.final = self.emitted = ground + self._backdate if ground != NEVER else NEVER  # so that no result is as old
         deltas = self._operator.go_on(ground) if self._operator is not None and self.halted is None else []
         self._count(deltas)
         return deltas
