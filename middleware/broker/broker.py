@@ -126,8 +126,7 @@ class Broker:
         """Who wants to know what streams wait for; the owner answers."""
         self._owner = owner
         self._dialling = Dialling(frozenset(peers) - {name}, now)
-        self._dialled = self._dialling.names
-        self._missing = set(self._dialled)
+        self._dialled, self._missing = self._dialling.names, set(self._dialling.names)
         self._books.gather(bool(self._missing))
         self._early: list[tuple[BlockHead, bytes]] = []
         """What the local detectors made while peers were missing: those may want it, and have had no chance to say so."""
@@ -533,21 +532,26 @@ class Broker:
         self._gate.sources.could_not_speak(now)
 
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:
-        """Changes first, then progress, then what else is new: so nothing is ever overtaken by what it rests on."""
+        """First who this node is, on a new link, then changes, progress, and what else is new: so nothing is overtaken by what
+        it rests on, and nobody takes for the same who has begun anew."""
         if not peer.link.up or peer.role == "publisher":
             peer.tell_account()
             return
+        ever, place = self.sources.types if self.journal is not None else (), self._books.places.get(peer.name, (0, 0))
+        if is_new := peer.role == "node" and not peer.told_interest[0]:
+            peer.tell_interest(with_log(interest, peer, ever), place)
         if self.journal is not None:
             note_passed(peer, self.journal)
             self._events_out += serve(peer, self.journal, now)
-            interest = with_log(interest, peer, self.sources.types)
-        tell_interest = peer.role == "node" and peer.told_interest != (interest.number, len(interest.logged))
+        interest = with_log(interest, peer, ever)
+        is_due = peer.role == "node" and peer.told_interest != (interest.number, len(interest.logged))
         if peer.begun and peer.behind is None:
             held = peer.role == "subscriber" and bool(self._missing)  # a peer that is still to come may send any of it, too
-            resting = self._gate.resting
-            post_news(peer, self._books, self._table, self.journal, now, held=held, told=tell_interest, resting=resting)
-        if tell_interest:
-            peer.tell_interest(interest, self._books.places.get(peer.name, (0, 0)))
+            post_news(
+                peer, self._books, self._table, self.journal, now, held=held, told=is_due or is_new, resting=self._gate.resting
+            )
+        if is_due:
+            peer.tell_interest(interest, place)
         if peer.ready_number is not None and self._is_known_everywhere(interest):
             peer.link.send([encode(Ready(peer.ready_number))])
             peer.ready_number = None
@@ -556,7 +560,7 @@ class Broker:
         return self._offering.current(self._peers.values(), self._table, self.journal, self._books, self._pressure.paused)
 
     def _is_known_everywhere(self, interest: Interest) -> bool:
-        nodes = [peer for peer in self._peers.values() if peer.role == "node" and peer.link.up]
+        nodes = (peer for peer in self._peers.values() if peer.role == "node" and peer.link.up)
         return not self._missing and all(peer.knows(interest) for peer in nodes)
 
     # -- the end ------------------------------------------------------------------------------------------------------
