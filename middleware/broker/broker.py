@@ -58,8 +58,8 @@ from middleware.model.event import EventTypes
 from middleware.model.time import SECOND
 
 GATHER = 30 * SECOND
-"""How long a new node waits for the peers in its configuration before it takes anything from publishers; one with a log waits as
-long as it takes, and once in its life: what is final without a peer would be wrong with it."""
+"""How long a new node waits for the peers in its configuration before it takes anything from publishers; one with a log as long
+as it takes, and once in its life: what is final without a peer would be wrong with it."""
 
 ABSENCE = 2 * SECOND
 """A broker that was not called for longer was away itself."""
