@@ -79,6 +79,8 @@ class Promises:
         the types of which END is promised.
     ``fallen``
         types that had ended before this era, of which it is not known yet from where on they go on.
+    ``resumed``
+        those of them of which it is known: they have gone on, whatever is yet to be said of what has ended again.
     ``keeps_ends``
         whether END lasts until a new era, also if an origin comes that has not said so.
     """
@@ -89,6 +91,7 @@ class Promises:
         self.version = 0
         self.gathering = self.doubted = False
         self.fallen: set[str] = set()
+        self.resumed: set[str] = set()
         self.ends: set[str] = set()
         self._keeps_ends = keeps_ends
         self._types: dict[str, _TypeProgress] = {}
@@ -131,6 +134,7 @@ class Promises:
             if progress.has_ended:
                 progress.has_ended = False
                 self.fallen.add(name)
+                self.resumed.discard(name)
             for origin, promise in progress.promises.items():
                 if promise == END and may_go_on(origin):
                     progress.promises[origin] = NEVER
@@ -138,10 +142,16 @@ class Promises:
 
     def go_on(self, floors: Mapping[str, int]) -> None:
         """Of these types nothing as old as that will come: it was final when they had ended."""
+        self.resumed |= floors.keys()
         for name, floor in floors.items():
             if name in self._types:
                 self._types[name].floor = max(self._types[name].floor, floor)
         self._combine(floors.keys() & self._types.keys())
+
+    def settle(self) -> None:
+        """All have said what has ended in this era."""
+        self.fallen.clear()
+        self.resumed.clear()
 
     def has_ended(self, name: str) -> bool:
         """Whether a type has ended, or had when this era began, and it is not known yet from where on it goes on."""
@@ -264,7 +274,14 @@ class Promises:
         }
         offers = {origin: list(names) for origin, names in self._offers.items()}
         rests, never = dict(self._rests), set(self._never)
-        return {"types": types, "offers": offers, "rests": rests, "never": never, "fallen": set(self.fallen)}
+        return {
+            "types": types,
+            "offers": offers,
+            "rests": rests,
+            "never": never,
+            "fallen": set(self.fallen),
+            "resumed": set(self.resumed),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become what gave ``state``; what has been offered since stays offered."""
@@ -272,7 +289,7 @@ class Promises:
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
         self._types = {name: _TypeProgress(*values) for name, values in state["types"].items()}
         self._rests, self._never = dict(state["rests"]), set(state["never"])
-        self.fallen = set(state.get("fallen", ()))
+        self.fallen, self.resumed = set(state.get("fallen", ())), set(state.get("resumed", ()))
         for origin, (names, derived) in mine.items():
             self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
         self._combine(self._types)

@@ -156,15 +156,17 @@ class Books:
         self.eras.ground = ground
         if self.eras.due is None:  # else they were at the end already, and go on from there
             self.eras.due = ground
-        fallen, raw = self.everywhere.fallen, ground if ground == NEVER else ground + self.eras.margin
-        floors = {name: ground if self.everywhere.is_derived(name) else raw for name in fallen}
+        fallen = self.everywhere.fallen - self.everywhere.resumed  # others went on from where it was known then
+        raw = ground if ground == NEVER else ground + self.eras.margin
+        # of what is derived, who derives it promises: it may have gone on there, in an era of which this node saw no end
+        floors = {name: raw for name in fallen if not self.everywhere.is_derived(name)}
         for promises in (self.everywhere, self.here, self.elsewhere):
             promises.go_on(floors)
 
     def settle_era(self) -> None:
         """All nodes have said what has ended in this era."""
-        self.everywhere.fallen.clear()
-        self.elsewhere.fallen.clear()
+        for promises in (self.everywhere, self.elsewhere):
+            promises.settle()
 
     def _believe(self) -> None:
         """END is believed as soon as all nodes have said what has ended in this era, and no earlier."""

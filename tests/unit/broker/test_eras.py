@@ -99,8 +99,8 @@ def test_a_node_in_a_former_era_ends_nothing() -> None:
     assert not books.eras.in_doubt and books.eras.common() == 50
     books.go_on(50)
     books.settle_era()
-    assert books.everywhere.values == {"Ping": END, "Pong": 50, "Peng": 50}
-    assert books.everywhere.floor("Pong") == 50 and LOCAL in books.here.everyone()
+    assert books.everywhere.values == {"Ping": END, "Pong": 35, "Peng": 30}, "who derives them promises, from where they go on"
+    assert books.everywhere.floor("Pong") == 35 and LOCAL in books.here.everyone()
 
 
 # -- readers ----------------------------------------------------------------------------------------------------------
