@@ -493,7 +493,7 @@ class Broker:
             publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
             promised = self._gate.stand_in(self._books.clock, publishers, self.subscriptions, now)
             if self.journal is not None:
-                self.journal.stood_in(promised)
+                self.journal.kept_word([*promised, *self._gate.clock_behind()])
         if self._missing and now - self._born >= GATHER and self.journal is None:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()

@@ -10,7 +10,7 @@ import xxhash
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Closed
 from middleware.broker.ingress.receipts import tally
-from middleware.broker.log import Began, Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway, WentOn
+from middleware.broker.log import Began, Behind, Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway, WentOn
 from middleware.broker.peers import Peer
 from middleware.broker.routing import wanted
 from middleware.link.codec import Interest
@@ -44,6 +44,7 @@ class LastingBroker(Broker):
             "changed": ingress.changed.state(),
             "books": self._books.state(),
             "copies": ingress.copies.since,
+            "behind": self.sources.behind,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -51,6 +52,7 @@ class LastingBroker(Broker):
         self._ingress.seen.restore(state["seen"])
         self._ingress.changed.restore(state.get("changed", {}))
         self._books.restore(state["books"])
+        self.sources.was_behind(state.get("behind", 0))
         if (since := state.get("copies")) is not None:
             self._recall(since)
 
@@ -85,6 +87,8 @@ class LastingBroker(Broker):
                     self._ingress.refused(turned)
             elif isinstance(entry, Began | WentOn):
                 self._reopening.again(entry)
+            elif type(entry) is Behind:
+                self.sources.was_behind(entry.behind)
         self.journal.passed(record)
         batch = None
         if record.stepped:
@@ -111,6 +115,7 @@ class LastingBroker(Broker):
         ``reached``: up to where anything of theirs was final, or is stamped, that has ended.
         """
         self._books.promised_here(progress)
+        self.sources.reached_before = self._books.clock if self._books.clock is not None else NEVER
         self._books.reached = max(reached, self._books.reached)
         here = self._books.here
         self._gate.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too

@@ -117,7 +117,13 @@ class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
     names: list[str]
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Began | WentOn | Halted
+class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
+    """This node's clock is so far (ns) behind those of all others, by which it goes; 0 once it is not."""
+
+    behind: int
+
+
+Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Began | WentOn | Halted | Behind
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -291,9 +297,9 @@ class Journal:
         """Note what becomes of the era."""
         self._entries.append(entry)
 
-    def stood_in(self, promised: Iterable[StoodIn]) -> None:
-        """Note what is promised in the place of others: this node keeps its word through a crash."""
-        self._entries += promised
+    def kept_word(self, entries: Iterable[StoodIn | Behind]) -> None:
+        """Note what is promised in the place of others, and by which clock: this node keeps its word through a crash."""
+        self._entries += entries
 
     def halted(self, names: list[str]) -> None:
         """Note that units have stopped."""

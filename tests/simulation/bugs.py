@@ -72,7 +72,10 @@ APPLICATIONS: dict[str, Application] = {}
 START: dict[str, int] = {
     "what the log holds of publishers that left not told": 800,  # 806
     "eras not logged": 300,  # the first seed that shows it is 331
+    "a node does not wait for a second clock": 500,  # 511
     "operators go on without what they knew": 740,  # 770
+    "what others said of the clock forgotten at a restart": 1_840,  # 1847
+    "how far a former life had come forgotten": 1_970,  # 1971
 }
 """The seed from which the tests look for what is found from seed 0 on only after a while, to save time."""
 
@@ -135,7 +138,7 @@ def replay_ignores_the_recorded_watermarks_of_units(patch: pytest.MonkeyPatch) -
 
 @bug
 def promises_for_the_silent_not_logged(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Journal, "stood_in", lambda self, promised: None)
+    patch.setattr(Journal, "kept_word", lambda self, entries: None)
 
 
 @bug
@@ -309,6 +312,16 @@ def a_node_believes_its_own_clock(patch: pytest.MonkeyPatch) -> None:
 @bug
 def a_node_does_not_wait_for_a_second_clock(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sources, "UNDECIDED", 0)
+
+
+@bug
+def what_others_said_of_the_clock_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sources.Sources, "was_behind", lambda self, behind: None)
+
+
+@bug
+def how_far_a_former_life_had_come_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sources.Sources, "reached_before", property(lambda self: NEVER, lambda self, until: None), raising=False)
 
 
 @bug

@@ -156,17 +156,24 @@ def test_a_revoked_key_is_out_at_once(tmp_path: Path) -> None:
             subscriber.wait_ready(DEADLINE)
             revoked.publish(hits(0, 10, "other"))
             assert len(collect(subscriber, 10)) == 10
-            listed.write_text(f"{friend.public} friend\n{other.public[:-1]} other\n")
-            node.read_allow_list_again()  # what cannot be read changes nothing
-            revoked.publish(hits(10, 10, "other"))
-            assert len(collect(subscriber, 10)) == 10
-            listed.write_text(f"{friend.public} friend\n")
+            for number, text in enumerate(("", f"{friend.public} friend\n{other.public[:-1]} other\n"), 1):
+                _replace(listed, text)
+                node.read_allow_list_again()  # what cannot be read, or lists nobody, changes nothing
+                revoked.publish(hits(10 * number, 10, "other"))
+                assert len(collect(subscriber, 10)) == 10
+            _replace(listed, f"{friend.public} friend\n")
             node.read_allow_list_again()
             poll_until(lambda: revoked.name not in {peer.name for peer in node.statistics().peers}, "it is turned out")
             with pytest.raises(NetworkError, match="not on the allow-list any more"):
-                _publish_stored(revoked, hits(20, 1, "other"))
+                _publish_stored(revoked, hits(30, 1, "other"))
             publisher.publish(hits(0, 10, "friend"))
             assert collect(subscriber, 10) == hits(0, 10, "friend")
+
+
+def _replace(path: Path, text: str) -> None:
+    """As who changes a file that others read should: the node reads it when it comes to it, never half written."""
+    (new := path.with_suffix(".new")).write_text(text)
+    new.replace(path)
 
 
 def _publish_stored(publisher: Publisher, events: list[Event]) -> None:

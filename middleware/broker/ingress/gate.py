@@ -12,11 +12,12 @@ import msgspec
 
 from middleware.broker.ingress.checks import Admitted, Bounds, Ingress
 from middleware.broker.ingress.sources import SourcePolicy, Sources
-from middleware.broker.log import PeerKey, StoodIn
+from middleware.broker.log import Behind, PeerKey, StoodIn
 from middleware.broker.peers import Peer
 from middleware.broker.watermarks.combining import Promises
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
 from middleware.model.event import END, NEVER, EventTypes
+from middleware.model.time import SECOND
 
 
 class Gate:
@@ -98,6 +99,14 @@ class Gate:
         """What this node has promised to anyone for a type: nothing as old may come in any more."""
         everywhere, here, elsewhere = self._views
         return max(everywhere.floor(name), here.floor(name), elsewhere.floor(name))
+
+    def clock_behind(self) -> list[Behind]:
+        """What others say of this node's clock, if that is new."""
+        sources = self.sources
+        if abs(sources.behind - sources.former) <= SECOND:
+            return []
+        sources.former = sources.behind
+        return [Behind(sources.behind)]
 
     @property
     def resting(self) -> Collection[str]:

@@ -8,12 +8,14 @@ Who comes back goes on as if nothing had been, but for events at or below what w
 
 **Ahead.** One wrong time stamp, far in the future, would move the clock and make everything behind it late. So while
 results become final by the clock (some raw type comes without promises), no event may lie further ahead than ``ahead``
-beyond what the most advanced *other* publisher had reached, plus the time that has passed since; and none, ever, further
-ahead than that beyond the wall clock. What does is turned away. A publisher that is alone is believed.
+beyond what the most advanced *other* publisher had reached, plus the time that has passed since, or beyond what the node's
+former life had reached; and none, ever, further ahead than that beyond the wall clock. What does is turned away.
+A publisher that is alone is believed.
 
 **The wall clock.** The node's own may be wrong. So all who attach say what theirs shows: if the others agree with each other,
 and none with the node, the node goes by theirs (``agreed_wall``), also when they have left. A node that has begun lately, and
-knows one clock only, which is ahead of its own, lets no one publish until it has heard another (``is_undecided``).
+knows one clock only, which is ahead of its own, lets no one publish until it has heard another (``is_undecided``). What it has
+come to know lasts through its lives (``former``), until somebody's clock agrees with its own.
 """
 
 from __future__ import annotations
@@ -82,9 +84,12 @@ class Sources:
     """The publishers of one node, by key. What lies in the future is known once ``wall_is`` has told.
 
     ``behind``
-        how far the clocks of the others are ahead of this node's, if it goes by theirs (ns); else 0.
+        how far the clocks of the others are ahead of this node's, if it goes by theirs (ns); else 0. ``former``: the same of
+        its former life, which holds until two others have said what theirs show.
     ``own_wall``
         Unix time less the running clock, by the node's own clock; None until it has told.
+    ``reached_before``
+        the clock of the node's former life: something old that comes first in this one does not make all others run ahead.
     """
 
     def __init__(self, policy: SourcePolicy, now: int) -> None:
@@ -93,8 +98,9 @@ class Sources:
         """Raw types that publishers of this node have offered, ever."""
         self.is_quiet = False
         """Whether the node promises in the place of all of them at the moment."""
-        self.behind = 0
+        self.behind = self.former = 0
         self.own_wall: int | None = None
+        self.reached_before = NEVER
         self._born = now
         self._wall: int | None = None
         self._walls: dict[Hashable, int] = {}
@@ -117,14 +123,21 @@ class Sources:
 
     def is_undecided(self, now: int) -> bool:
         """Whether it may be this node's clock that is behind, and who can tell has not come yet."""
-        if self.own_wall is None or len(self._walls) != 1 or now - self._born >= UNDECIDED:
+        if self.own_wall is None or self.behind or len(self._walls) != 1 or now - self._born >= UNDECIDED:
             return False
         return next(iter(self._walls.values())) - self.own_wall > self.policy.ahead
 
+    def was_behind(self, behind: int) -> None:
+        """What a former life had come to know of this node's clock."""
+        self.former = behind
+        self._agree()
+
     def _agree(self) -> None:
         if self.own_wall is not None:
-            self._wall = agreed_wall(self.own_wall, self._walls.values(), self.policy.ahead)
-            self.behind = self._wall - self.own_wall
+            own, told, within = self.own_wall, self._walls.values(), self.policy.ahead
+            holds = len(told) < 2 and all(wall - own > within for wall in told)
+            self._wall = own + self.former if holds else agreed_wall(own, told, within)
+            self.behind = self._wall - own
 
     def __getitem__(self, key: Hashable) -> Source:
         return self._known[key]
@@ -167,7 +180,7 @@ class Sources:
             first, leader, second = self._leaders
             lead = second if key == leader else first
             if lead != NEVER:
-                reach = min(reach, lead + now + self.policy.ahead)
+                reach = min(reach, max(lead + now, self.reached_before) + self.policy.ahead)
         return min(reach, MAX_TS)
 
     def _lead(self, now: int) -> tuple[int, Hashable, int]:

@@ -142,9 +142,14 @@ class Keys:
         return cls(load_keys(Path(key_file)), load_allowed(Path(allow_list)), Path(allow_list))
 
     def reload(self) -> None:
-        """Read the allow-list again, if these keys came from files. Raises KeyFileError; then what was listed still is."""
+        """Read the allow-list again, if these keys came from files. Raises KeyFileError; then what was listed still is.
+
+        A list of nobody is refused: it is what an editor leaves for a moment where it writes a file in place.
+        """
         if self._allow_list is not None:
-            self._list(load_allowed(self._allow_list))
+            if not (allowed := load_allowed(self._allow_list)):
+                raise KeyFileError(f"{self._allow_list} lists nobody: is it being written? To shut all out, stop the node")
+            self._list(allowed)
 
     @classmethod
     def given(cls, key_file: Path | None, allow_list: Path | None) -> Keys | None:

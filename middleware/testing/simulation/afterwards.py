@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from middleware.model.event import END, IDENTITY, Identity
 from middleware.model.time import MILLISECOND
 from middleware.ordering.records import Late
 from middleware.ordering.unit import Unit
 from middleware.testing.simulation.applications import Probe, Reading, a_stream
-from middleware.testing.simulation.said import Claim, claim_of, low, with_changes
+from middleware.testing.simulation.said import Claim, low, with_changes
 from middleware.testing.simulation.sources import SourcePlan
 
 _NAMES = "xyz"
@@ -60,12 +61,12 @@ def refused_in_time(
     turned: Collection[Claim], before: Sequence[SourcePlan], later: Afterwards, final: int, margin: int
 ) -> list[Claim]:
     """What was turned away of a source that came afterwards, and alone, though it is newer by a ``margin`` than all that
-    was said before, and than what was ``final``."""
-    newest, told = (
-        _newest(before, final) + margin,
-        {claim_of(each): low(each) for source in _alone(later) for each in source.says},
-    )
-    return [each for each in turned if told.get(each, newest) > newest]
+    was said before, and than what was ``final``: the event, in all its versions."""
+    newest = _newest(before, final) + margin
+    lows: dict[Identity, int] = {}
+    for each in (each for source in _alone(later) for each in source.says):
+        lows[IDENTITY(each.event)] = min(low(each), lows.get(IDENTITY(each.event), END))
+    return [each for each in turned if lows.get((each[1], each[2]), newest) > newest]
 
 
 def late_in_time(

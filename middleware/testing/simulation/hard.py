@@ -146,11 +146,18 @@ def _a_kind(source: SourcePlan, rng: random.Random) -> type[Reading]:
 
 
 def _let_a_clock_be_wrong(plan: WorldPlan, rng: random.Random) -> bool:
-    """The clock of a node is wrong by hours, and those of all others, two at least, agree."""
+    """The clock of a node is wrong by hours, at once or once it has crashed, and those of all others, two at least, agree."""
     attached = {node: len(plan.nodes) - 1 + sum(source.node == node for source in plan.sources) for node in plan.nodes}
     nodes = [node for node, others in attached.items() if others >= 2]
     if nodes:
-        plan.walls = dict.fromkeys(plan.nodes, 0) | {rng.choice(nodes): rng.choice([-2, -5, -48, 3]) * HOUR}
+        node = rng.choice(nodes)
+        plan.walls = dict.fromkeys(plan.nodes, 0) | {node: rng.choice([-2, -5, -48, 3]) * HOUR}
+        plan.reset = rng.random() < 0.5
+        at = plan.incidents[0].at if plan.incidents else SECOND
+        crash = [Incident(at, "crash", node, 0)]
+        if not plan.reset and len(plan.nodes) == 2:  # it comes back alone, and knows what time it is
+            crash.append(Incident(at + 10 * MILLISECOND, "partition", plan.nodes[0], 12 * SECOND, plan.nodes[1]))
+        plan.incidents = sorted(crash + plan.incidents, key=lambda each: each.at)
     return bool(nodes)
 
 

@@ -74,7 +74,9 @@ class WorldPlan(msgspec.Struct):
     ``later``
         policies with which nodes come back, if they are others.
     ``walls``
-        by node, how wrong its wall clock is (ns); empty: nobody says what time it is. ``rare``: what is so in few worlds.
+        by node, how wrong its wall clock is (ns); empty: nobody says what time it is. ``reset``: only once it has crashed.
+    ``rare``
+        what is so in few worlds.
     """
 
     seed: int
@@ -98,6 +100,7 @@ class WorldPlan(msgspec.Struct):
     later: dict[str, Policies] = {}
     afterwards: Afterwards | None = None
     walls: dict[str, int] = {}
+    reset: bool = False
     rare: list[str] = []
 
     @property

@@ -63,7 +63,9 @@ class World:
         self.ahead: set[Claim] = set()
         self._late_once: set[Claim] = set()
         self.clashes: set[Claim] = set()
+        self._is_after = True
         self._contested = contested(self.said)
+        self._is_after = False
         self.simulation = Simulation(plan.seed, plan.network, lull=5 * TICK)
         self._random = random.Random(plan.seed + 1)
         self.disks = {name: Disk(number + 1, self._random) for number, name in enumerate(plan.nodes)}
@@ -109,8 +111,9 @@ class World:
         """A life of a node begins."""
         plan = self.plan
         here = [detector for detector, node in plan.place.items() if node == name]
+        wrong = plan.walls.get(name, 0) if self.watches[name].has_lived or not plan.reset else 0
         hierarchy = Hierarchy(plan.detectors, here, self._policies(name), resumes=True)
-        wall = WALL + plan.walls[name] if plan.walls else None
+        wall = WALL + wrong if plan.walls else None
         what = (self.simulation, name, plan.nodes, self._types, hierarchy, self.watches[name], self._random)
         if name in plan.forgetful:
             self.nodes[name] = MemoryNode(*what, rate=plan.rates[name], idle=plan.idle, wall=wall)
@@ -279,7 +282,9 @@ class World:
         assert simulation.run_until(lambda: self.quiet, LONGEST), "nodes have never told each other all"
         self._play()
         if plan.afterwards is not None:
-            self._newest = max((event.ts for sink in self.sinks for event in sink.finals), default=0)
+            final = [event for sink in self.sinks for event in sink.finals]  # and what nobody reads: it stands all the same
+            self._newest = max((event.ts for event in final + self.expected()), default=0)
+            self._is_after = True
             self.sources += [Source(simulation, each) for each in plan.afterwards.sources]
             if plan.afterwards.is_foreseen:
                 assert simulation.run_until(lambda: self._has_met, LONGEST), "who comes afterwards never attaches"
@@ -343,8 +348,8 @@ class World:
 
     @property
     def said(self) -> list[Said]:
-        """All that sources said."""
-        later = self.plan.afterwards.sources if self.plan.afterwards is not None else []
+        """All that sources have said, or are about to say."""
+        later = self.plan.afterwards.sources if self.plan.afterwards is not None and self._is_after else []
         return [each for source in [*self.plan.sources, *later] for each in source.says]
 
     @property
@@ -445,9 +450,10 @@ class World:
         return self.plan.afterwards is None and any(node.broker._books.eras.number for node in self.nodes.values())
 
     def _taken_after_all(self) -> set[Claim]:
-        """What was turned away as too far ahead, and taken when it came again."""
+        """What was turned away as too far ahead, and taken when it came again; a change that was refused stays so."""
         seen = [node.broker._ingress.seen for node in self.nodes.values()]
-        return {claim for claim in self.ahead - self._late_once if any((claim[1], claim[2]) in ids for ids in seen)}
+        ahead = [each for each in self.ahead - self._late_once if each[0] == "insert"]
+        return {each for each in ahead if any((each[1], each[2]) in ids for ids in seen)}
 
     def _check_late(self) -> None:
         """Nothing is called late that is not: what a source says above its own promise, before its node has spoken for it, and

@@ -128,3 +128,23 @@ def test_a_node_that_has_begun_lately_waits_for_a_second_clock() -> None:
     other.wall_is(10 * SECOND, 0)
     other.told_wall("a", 10 * SECOND, 0)
     assert not other.is_undecided(0), "one that agrees is enough"
+
+
+def test_what_a_former_life_knew_of_the_clock_holds_until_somebody_agrees_with_it() -> None:
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    sources.was_behind(HOURS)
+    sources.wall_is(10 * SECOND, 0)
+    sources.told_wall("a", 10 * SECOND + HOURS, 0)
+    assert sources.behind == HOURS and not sources.is_undecided(0), "one more that says so is one more"
+    sources.told_wall("b", 10 * SECOND, 0)
+    assert sources.behind == 0
+
+
+@pytest.mark.parametrize(("before", "limit"), [(NEVER, 5 + AHEAD), (3 * AHEAD, 4 * AHEAD)])
+def test_an_old_event_that_comes_first_after_a_restart_does_not_make_others_run_ahead(before: int, limit: int) -> None:
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    sources.reached_before = before
+    for name in "ab":
+        sources.attach(name, 0)
+    sources.reached("a", 5, 0)
+    assert sources.limit("b", 0, by_clock=True) == limit

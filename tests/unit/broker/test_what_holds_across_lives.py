@@ -136,6 +136,26 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
         assert again.settle(2).turned == [late] and again.settle(3).turned == []
 
 
+def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> None:
+    journal = Journal(1, lambda position, size: [])
+    core = Core(lasting(journal), journal, None, EventTypes([Reading]))
+    core.broker.wall_is(10 * SECOND, 0)
+    for name in "pq":
+        core.broker.sources.told_wall(("publisher", name), 7_210 * SECOND, 0)
+    record = decode_record(encode_record(core.settle(1).writes[0].record))
+    assert all(not write.record.entries for write in core.settle(2).writes if write.record is not None), "it is said once"
+    core.checkpoint_due = True
+    pieces = core.settle(3).writes[-1].pieces
+    while core.checkpointing:
+        pieces.append(core.go_on(100))
+    for checkpoint in (None, [piece.data for piece in pieces]):
+        journal = Journal(1, lambda position, size: [])
+        broker = lasting(journal)
+        recover(broker, None, EventTypes([Reading]), checkpoint, [] if checkpoint else [record])
+        broker.wall_is(10 * SECOND, 0)
+        assert broker.sources.behind == 7_200 * SECOND
+
+
 def test_what_is_combined_while_a_peer_is_missing_may_still_go_back() -> None:
     promises = Promises()
     promises.gather(True)
