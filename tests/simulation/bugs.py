@@ -74,8 +74,8 @@ START: dict[str, int] = {
     "eras not logged": 300,  # the first seed that shows it is 331
     "a node does not wait for a second clock": 500,  # 511
     "operators go on without what they knew": 740,  # 770
-    "what others said of the clock forgotten at a restart": 1_840,  # 1847
-    "how far a former life had come forgotten": 1_970,  # 1971
+    "what others said of the clock forgotten at a restart": 2_300,  # 2302
+    "how far a former life had come forgotten": 3_625,  # 3631
 }
 """The seed from which the tests look for what is found from seed 0 on only after a while, to save time."""
 
