@@ -1,6 +1,6 @@
 """The commands of the query languages, as ``slackline`` lists them; what they run is imported when they are called."""
 
-from middleware.cli.command import Entry
+from middleware.cli.command import CommandEntry
 
-SQL = Entry("detectors.cql.shell.command:sql", "Continuous queries in a language like SQL.")
-QUERY = Entry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node.")
+SQL = CommandEntry("detectors.cql.shell.command:sql", "Continuous queries in a language like SQL.")
+QUERY = CommandEntry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node.")

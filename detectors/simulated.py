@@ -29,7 +29,7 @@ from detectors.window import (
     quantile,
 )
 from detectors.window.aggregates import Field
-from detectors.window.kinds import Kind
+from detectors.window.kinds import WindowKind
 from detectors.window.monoid import Monoid
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventType
@@ -89,7 +89,7 @@ SHARES: list[tuple[Monoid, Field]] = [
     (quantile(0.5), "value"),
     (FIRST, brittle),
 ]
-KINDS: list[Kind[Any]] = [
+KINDS: list[WindowKind[Any]] = [
     Tumbling(5),
     Hopping(6, every=2),
     Hopping((3, 12), every=3),

@@ -7,14 +7,14 @@ used: ``import middleware`` stays light. Everything else has its own folder (doc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from middleware.model.change import Advance, Change, Delta, Insert, Retract, Revise
+from middleware.model.change import Change, Delta, Insert, Retract, Revise, Watermark
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, Event, EventTypes
 from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
-    from middleware.ordering.kslack import Horizon
+    from middleware.ordering.kslack import Lateness
     from middleware.ordering.unit import Policies
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
     from middleware.runtime.engine import Run, run
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATER = {
-    "Horizon": "middleware.ordering.kslack",
+    "Lateness": "middleware.ordering.kslack",
     "Keys": "middleware.runtime.transport.keys",
     "Node": "middleware.runtime.node",
     "Policies": "middleware.ordering.unit",
@@ -38,15 +38,14 @@ _LATER = {
 
 __all__ = [
     "END",
-    "Advance",
     "Change",
     "Delta",
     "Detector",
     "Event",
     "EventTypes",
-    "Horizon",
     "Insert",
     "Keys",
+    "Lateness",
     "Node",
     "Operator",
     "Policies",
@@ -57,6 +56,7 @@ __all__ = [
     "Run",
     "SlacklineError",
     "Subscriber",
+    "Watermark",
     "run",
 ]
 

@@ -11,7 +11,7 @@ import msgspec
 from detectors.cql import statements as s
 from detectors.language.code import Code
 from detectors.language.errors import QueryError, Span, listed, nearest
-from detectors.language.types import INTEGERS, PYTHON, Kind, Type, kind_of
+from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of
 from middleware.model.event import MAX_TS, Event, EventType, type_name
 
 TS = "ts"
@@ -24,7 +24,7 @@ class Attribute(NamedTuple):
     """A typed attribute, and the field of the events that holds it."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     field: str
 
     def code(self, variable: str = "e") -> Code:
@@ -66,13 +66,13 @@ def find(schema: Iterable[Attribute], name: str) -> Attribute | None:
     return next((each for each in same if each.name == name), same[0] if same else None)
 
 
-def attribute(name: str, kind: Kind) -> Attribute:
+def attribute(name: str, kind: ValueKind) -> Attribute:
     """An attribute, with a field whose name an event type can have."""
     taken = name in _TAKEN or keyword.iskeyword(name) or name.startswith("__")
     return Attribute(name, kind, name if name == TS else f"{name.strip('_') or 'field'}_" if taken else name)
 
 
-def checked_schema(attributes: Iterable[tuple[str, Kind, Span]]) -> Schema:
+def checked_schema(attributes: Iterable[tuple[str, ValueKind, Span]]) -> Schema:
     """A schema of these attributes. Raises QueryError where two have one name, or ``ts`` is no Long."""
     schema: list[Attribute] = []
     for name, kind, span in attributes:
@@ -171,7 +171,7 @@ class Catalog:
         """What stands where a schema is needed: a name, or attributes in brackets."""
         if isinstance(schema, s.Ident):
             return self.schema(schema)
-        return checked_schema([(each.name, Kind(each.type, each.nullable), each.span) for each in schema.attributes])
+        return checked_schema([(each.name, ValueKind(each.type, each.nullable), each.span) for each in schema.attributes])
 
     def create_schema(self, statement: s.CreateSchema) -> None:
         """CREATE SCHEMA: the attributes of the parent come first."""
@@ -241,5 +241,5 @@ def _fitting(event_type: EventType, schema: Schema, span: Span) -> Schema:
         if own is None or PYTHON[own.kind.type] is not PYTHON[each.kind.type]:
             what = "has no such attribute" if own is None else f"has it as {own.kind}"
             raise QueryError(f"{each.name} {each.kind}: the event type {type_name(event_type)} {what}", span)
-        fitted.append(Attribute(each.name, Kind(each.kind.type, own.kind.nullable), own.field))
+        fitted.append(Attribute(each.name, ValueKind(each.kind.type, own.kind.nullable), own.field))
     return tuple(fitted)

@@ -10,8 +10,8 @@ from detectors.cql.windows import Measure, Shape, WindowPlan
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import condition
 from detectors.language.errors import QueryError, Span
-from detectors.language.tree import Binary, Junction, Name, Node, names
-from detectors.language.types import NUMBERS, Kind, Type, common
+from detectors.language.tree import Binary, Junction, Name, SyntaxNode, names
+from detectors.language.types import NUMBERS, Type, ValueKind, common
 
 _IN_JOIN = "{name} cannot stand in the condition of a join: aggregate in a sub-select first"
 _Keys = list[tuple[Code, Code]]
@@ -91,7 +91,7 @@ def _using(shared: tuple[Name, ...], left: Source, right: Source, frame: Frame) 
     return keys
 
 
-def _key(part: Node, scope: StreamScope, frame: Frame) -> tuple[Code, Code] | None:
+def _key(part: SyntaxNode, scope: StreamScope, frame: Frame) -> tuple[Code, Code] | None:
     """The two attributes of ``a.x = b.y``, left one first."""
     if not (isinstance(part, Binary) and part.operator == "=" and isinstance(part.left, Name) and isinstance(part.right, Name)):
         return None
@@ -114,7 +114,7 @@ def _alike(one: Code, other: Code, span: Span, frame: Frame) -> tuple[Code, Code
     return converted(frame, one, target), converted(frame, other, target)
 
 
-def _conjuncts(node: Node | None) -> list[Node]:
+def _conjuncts(node: SyntaxNode | None) -> list[SyntaxNode]:
     """The parts of a condition that must all hold."""
     if node is None:
         return []
@@ -126,4 +126,4 @@ def _conjuncts(node: Node | None) -> list[Node]:
 def _all(codes: list[Code]) -> Code | None:
     if not codes:
         return None
-    return Code(f"({' and '.join(f'({code.holds})' for code in codes)})", Kind(Type.BOOLEAN))
+    return Code(f"({' and '.join(f'({code.holds})' for code in codes)})", ValueKind(Type.BOOLEAN))

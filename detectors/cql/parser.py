@@ -13,7 +13,7 @@ from detectors.cql.foreign import check_foreign
 from detectors.language import grammar
 from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of, text_of, whole_number
 from detectors.language.errors import QueryError, Span, nearest
-from detectors.language.tree import Name, Node
+from detectors.language.tree import Name, SyntaxNode
 from middleware.model.quantities import NANOSECONDS, UNITS, nanoseconds_of
 
 DEEPEST = 20
@@ -60,7 +60,7 @@ def _check_nesting(statement: object) -> None:
 
 def _span(*parts: Any) -> Span:
     """From the first to the last of tokens, expressions and parts of statements."""
-    spans = [each.span if isinstance(each, s.Part | Node) else span_of(each) for each in parts if each is not None]
+    spans = [each.span if isinstance(each, s.Part | SyntaxNode) else span_of(each) for each in parts if each is not None]
     return Span(spans[0].start, spans[-1].end) if spans else Span(0, 0)
 
 
@@ -137,7 +137,7 @@ class StatementBuilder(ExpressionBuilder):
         span = _span(targets[0], source)
         return s.Select(targets, source, join, where, group_by or (), having, into, execution, span=span)
 
-    def where(self, parts: list[Any]) -> Node:
+    def where(self, parts: list[Any]) -> SyntaxNode:
         return parts[0]  # type: ignore[no-any-return]
 
     having = into = where

@@ -14,8 +14,8 @@ from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
-from detectors.language.tree import Call, Name, Node, names
-from detectors.language.types import Kind, Type, converts
+from detectors.language.tree import Call, Name, SyntaxNode, names
+from detectors.language.types import Type, ValueKind, converts
 from middleware.model.operator import result_fields
 
 BLOCKING = (
@@ -135,7 +135,7 @@ class Planner:
                 raise QueryError(f"{stream.name} is merged with itself", ident.span)
         nullable = [any(stream.schema[n].kind.nullable for stream in streams) for n in range(len(first.schema))]
         columns = [
-            (each.name, Code(each.code().value, Kind(each.kind.type, nullable[n])), statement.span)
+            (each.name, Code(each.code().value, ValueKind(each.kind.type, nullable[n])), statement.span)
             for n, each in enumerate(first.schema)
         ]
         target = target or (self._into(into) if into else None)
@@ -225,7 +225,9 @@ class Planner:
         filters = StreamScope([source], _IN_WHERE)
         entry = conjunction([condition(each, filters, frame) for each in before])
         if plan.clock is not None and plan.clock.nullable:
-            entry = conjunction([Code(f"({plan.clock.value} is not None)", Kind(Type.BOOLEAN)), *([entry] if entry else [])])
+            entry = conjunction(
+                [Code(f"({plan.clock.value} is not None)", ValueKind(Type.BOOLEAN)), *([entry] if entry else [])]
+            )
         is_bounded = plan.lower is not None or (plan.size is not None and plan.size.measure is not Measure.COUNT)
         columns, aggregates = self._window_columns(select, source, inner, [*partition, *group], frame, is_bounded)
         target = target or (self._into(select.into) if select.into else None)
@@ -346,7 +348,7 @@ class Planner:
         self.plans.append(plan)
 
 
-def _condition(node: Node | None, sources: Sequence[Source], frame: Frame) -> Code | None:
+def _condition(node: SyntaxNode | None, sources: Sequence[Source], frame: Frame) -> Code | None:
     return None if node is None else condition(node, StreamScope(sources, _IN_WHERE), frame)
 
 
@@ -368,7 +370,7 @@ def _fitted(own: Attribute, code: Code, span: Span, target: Stream, frame: Frame
     return frame.sealed(converted(frame, code, own.kind.type))
 
 
-def _name_of(node: Node, place: int) -> str:
+def _name_of(node: SyntaxNode, place: int) -> str:
     if isinstance(node, Name):
         return node.name
     if isinstance(node, Call):
@@ -391,7 +393,7 @@ def conjunction(codes: Sequence[Code]) -> Code | None:
     if len(codes) < 2:
         return codes[0] if codes else None
     true = " and ".join(f"({code.holds})" for code in codes)
-    return Code(f"({true})", Kind(Type.BOOLEAN), constant=all(code.constant for code in codes))
+    return Code(f"({true})", ValueKind(Type.BOOLEAN), constant=all(code.constant for code in codes))
 
 
 def is_pushed_down(plan: WindowPlan) -> bool:

@@ -11,8 +11,8 @@ from detectors.language.aggregates import NAMES, Aggregate, aggregate
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import Analysis, analyse
 from detectors.language.errors import QueryError, listed, nearest
-from detectors.language.tree import Call, Name, Node, calls
-from detectors.language.types import NUMBERS, Kind, Type
+from detectors.language.tree import Call, Name, SyntaxNode, calls
+from detectors.language.types import NUMBERS, Type, ValueKind
 
 NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
 BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}
@@ -35,7 +35,7 @@ class Source:
     def attribute(self, name: str) -> Attribute | None:
         """One of its attributes, or ``ts``."""
         found = find(self.stream.schema, name)
-        return Attribute(TS, Kind(Type.LONG), TS) if found is None and name.lower() == TS else found
+        return Attribute(TS, ValueKind(Type.LONG), TS) if found is None and name.lower() == TS else found
 
 
 class StreamScope:
@@ -108,7 +108,7 @@ class AggregateScope:
         if call.name in BOUNDS:
             if call.arguments or call.is_star:
                 raise QueryError(f"{call.name}() takes no arguments", call.span)
-            return Code(BOUNDS[call.name], Kind(Type.LONG, call.name == "window_start" and not self.is_bounded))
+            return Code(BOUNDS[call.name], ValueKind(Type.LONG, call.name == "window_start" and not self.is_bounded))
         if call.name not in NAMES:
             return None
         analysis = Analysis(self.inner, self.frame)
@@ -121,7 +121,7 @@ class AggregateScope:
         return Code(f"a[{len(self.aggregates) - 1}]", made.kind)
 
 
-def aggregates_of(node: Node) -> list[Call]:
+def aggregates_of(node: SyntaxNode) -> list[Call]:
     """The aggregates in an expression."""
     return [call for call in calls(node) if call.name in NAMES]
 

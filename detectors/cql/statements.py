@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from detectors.language.errors import NOWHERE, Span
-from detectors.language.tree import Name, Node
+from detectors.language.tree import Name, SyntaxNode
 from detectors.language.types import Type
 
 
@@ -123,7 +123,7 @@ class Delta(Part):
     """``DELTA threshold ON expression``: a window ends before the tuple that is farther than that from its first."""
 
     threshold: float
-    measure: Node
+    measure: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Window(Part):
 
     kind: Size | Landmark | Fixed | Delta
     partition: tuple[Name, ...] = ()
-    where: Node | None = None
+    where: SyntaxNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Join(Part):
     """``CROSS JOIN`` (neither), ``JOIN ... ON condition``, or ``JOIN ... USING (attributes)``."""
 
     other: Reference
-    condition: Node | None = None
+    condition: SyntaxNode | None = None
     using: tuple[Name, ...] = ()
 
 
@@ -157,7 +157,7 @@ class Join(Part):
 class Target(Part):
     """One entry behind SELECT; ``expression`` None stands for ``*``, of the stream ``qualifier`` if there is one."""
 
-    expression: Node | None
+    expression: SyntaxNode | None
     alias: str | None = None
     qualifier: str | None = None
 
@@ -185,9 +185,9 @@ class Select(Part):
     targets: tuple[Target, ...]
     source: Reference
     join: Join | None = None
-    where: Node | None = None
+    where: SyntaxNode | None = None
     group_by: tuple[Name, ...] = ()
-    having: Node | None = None
+    having: SyntaxNode | None = None
     into: Ident | None = None
     execution: Execution | None = None
 
@@ -224,7 +224,7 @@ class InsertClause(Part):
 
     target: Ident
     targets: tuple[Target, ...]
-    where: Node | None = None
+    where: SyntaxNode | None = None
 
 
 @dataclass(frozen=True, slots=True)

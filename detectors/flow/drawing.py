@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from html import escape
 
-from detectors.flow.graph import Graph, Kind, Node
+from detectors.flow.graph import FlowNode, FlowNodeKind, Graph
 from detectors.flow.plan import stages
 
 _ROW, _COLUMN, _WIDTH, _HEIGHT = 64, 190, 150, 34
 _COLOURS = {
-    Kind.SOURCE: "#cfe3f5",
-    Kind.MAP: "#f3f3f3",
-    Kind.GROUP: "#ffe3b0",
-    Kind.UNION: "#ffffff",
-    Kind.CYCLE: "#ffffff",
-    Kind.SINK: "#d5efd2",
+    FlowNodeKind.SOURCE: "#cfe3f5",
+    FlowNodeKind.MAP: "#f3f3f3",
+    FlowNodeKind.GROUP: "#ffe3b0",
+    FlowNodeKind.UNION: "#ffffff",
+    FlowNodeKind.CYCLE: "#ffffff",
+    FlowNodeKind.SINK: "#d5efd2",
 }
 
 
@@ -48,14 +48,14 @@ def as_svg(flow: Graph, parts: int | None = None) -> str:
     O(operations * edges).
     """
     column = _columns(flow)
-    place: dict[Node, tuple[int, int]] = {}
+    place: dict[FlowNode, tuple[int, int]] = {}
     filled: dict[int, int] = {}
     for node in flow.nodes:
         row = filled.get(column[node], 0)
         filled[column[node]] = row + 1
         place[node] = (20 + column[node] * _COLUMN, 40 + row * _ROW)
     width = 20 + (max(column.values(), default=0) + 1) * _COLUMN
-    height = 40 + max(filled.values(), default=0) * _ROW + 10 + 6 * sum(node.kind is Kind.CYCLE for node in flow.nodes)
+    height = 40 + max(filled.values(), default=0) * _ROW + 10 + 6 * sum(node.kind is FlowNodeKind.CYCLE for node in flow.nodes)
     shapes, low = [], height - 10
     for node in flow.nodes:
         for after in node.outputs:
@@ -72,42 +72,42 @@ def as_svg(flow: Graph, parts: int | None = None) -> str:
     )
 
 
-def _columns(flow: Graph) -> dict[Node, int]:
+def _columns(flow: Graph) -> dict[FlowNode, int]:
     """How far from the sources each operation stands; edges into a cycle's end do not count."""
     column = dict.fromkeys(flow.nodes, 0)
     for _ in flow.nodes:
         moved = False
         for node in flow.nodes:
             for after in node.outputs:
-                if after.kind is not Kind.CYCLE and column[after] <= column[node]:
+                if after.kind is not FlowNodeKind.CYCLE and column[after] <= column[node]:
                     column[after], moved = column[node] + 1, True
         if not moved:
             break
     for node in flow.nodes:
-        if node.kind is Kind.CYCLE and node.outputs:
+        if node.kind is FlowNodeKind.CYCLE and node.outputs:
             column[node] = max(0, min(column[after] for after in node.outputs) - 1)
     return column
 
 
-def _parts_of(flow: Graph, node: Node, parts: int | None) -> str:
-    if parts is None or node.kind not in (Kind.SOURCE, Kind.GROUP):
+def _parts_of(flow: Graph, node: FlowNode, parts: int | None) -> str:
+    if parts is None or node.kind not in (FlowNodeKind.SOURCE, FlowNodeKind.GROUP):
         return ""
-    if node.kind is Kind.GROUP:
+    if node.kind is FlowNodeKind.GROUP:
         return f" ×{parts}"
     spread = any(stage.entry is node and stage.maps for stage in stages(flow))
     return f", spread over {parts}" if spread and parts > 1 else ""
 
 
-def _label(node: Node) -> str:
-    return f"{node.name} (window {node.window})" if node.kind is Kind.GROUP else node.name
+def _label(node: FlowNode) -> str:
+    return f"{node.name} (window {node.window})" if node.kind is FlowNodeKind.GROUP else node.name
 
 
-def _arrow(after: Node) -> str:
-    return f"{after.name} (back)" if after.kind is Kind.CYCLE else after.name
+def _arrow(after: FlowNode) -> str:
+    return f"{after.name} (back)" if after.kind is FlowNodeKind.CYCLE else after.name
 
 
-def _box(node: Node, x: int, y: int, note: str) -> str:
-    dashed = ' stroke-dasharray="4 3"' if node.kind in (Kind.UNION, Kind.CYCLE) else ""
+def _box(node: FlowNode, x: int, y: int, note: str) -> str:
+    dashed = ' stroke-dasharray="4 3"' if node.kind in (FlowNodeKind.UNION, FlowNodeKind.CYCLE) else ""
     return (
         f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{_COLOURS[node.kind]}" stroke="#555"{dashed}/>'
         f'<text x="{x + _WIDTH / 2}" y="{y + 14}" text-anchor="middle">{escape(node.name)}</text>'

@@ -11,7 +11,7 @@ from typing import Any
 
 from detectors.flow.checks import check
 from detectors.flow.drawing import as_svg, as_text
-from detectors.flow.graph import FlowError, Fused, Graph, Kind, Node
+from detectors.flow.graph import FlowError, FlowNode, FlowNodeKind, Fused, Graph
 from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
 from detectors.flow.operator import FlowOperator, operators
 from detectors.flow.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
@@ -22,7 +22,7 @@ from middleware.model.operator import result_fields
 class Stream:
     """The output of an operation. One stream may feed several operations: each gets every item (replication)."""
 
-    def __init__(self, flow: Flow, node: Node) -> None:
+    def __init__(self, flow: Flow, node: FlowNode) -> None:
         self._flow, self._node = flow, node
 
     def map(self, function: Callable[[Any], Any], *, gives: Any = None, name: str | None = None) -> Stream:
@@ -33,13 +33,13 @@ class Stream:
         ``gives`` is the type of an output, if the function's annotations do not say.
         """
         said = element(function) if gives is None else gives
-        return self._then(Node(Kind.MAP, name or name_of(function, "map"), function, accepted(function), said))
+        return self._then(FlowNode(FlowNodeKind.MAP, name or name_of(function, "map"), function, accepted(function), said))
 
     def filter(self, predicate: Callable[[Any], bool], *, name: str | None = None) -> Stream:
         """Keep the values for which ``predicate`` holds."""
         given = self._node.gives
-        keep = Node(
-            Kind.MAP,
+        keep = FlowNode(
+            FlowNodeKind.MAP,
             name or name_of(predicate, "filter"),
             lambda value: [value] if predicate(value) else (),
             accepted(predicate),
@@ -53,13 +53,13 @@ class Stream:
             raise FlowError(f"group of {self._node.name!r}: window={window!r}; it is a number of items, at least 1")
         if gives is None and self._node.gives is not None:
             gives = types.GenericAlias(tuple, (self._node.gives, ...))
-        return self._then(Node(Kind.GROUP, name or f"by_{name_of(key, 'key')}", key, accepted(key), gives, window))
+        return self._then(FlowNode(FlowNodeKind.GROUP, name or f"by_{name_of(key, 'key')}", key, accepted(key), gives, window))
 
     def union(self, *others: Stream) -> Stream:
         """The items of several streams as one, in order."""
         types = [stream._node.gives for stream in (self, *others)]
         gives = types[0] if all(given == types[0] for given in types) else None
-        return self._then(Node(Kind.UNION, "union", gives=gives), *others)
+        return self._then(FlowNode(FlowNodeKind.UNION, "union", gives=gives), *others)
 
     def stateful(
         self,
@@ -78,12 +78,12 @@ class Stream:
         """
         called, safe = name or name_of(fold, "stateful"), guarded(fold)
         cycle = self._flow.cycle(name=f"{called}.state")
-        joined = self._then(Node(Kind.UNION, f"{called}.union"), cycle)
-        grouped = joined._then(Node(Kind.GROUP, called, key_of(key), accepted(fold, 1), window=2))
-        combined = grouped._then(Node(Kind.MAP, f"{called}.combine", combine(safe, key)))
-        cycle.close(combined._then(Node(Kind.MAP, f"{called}.states", states_of)))
+        joined = self._then(FlowNode(FlowNodeKind.UNION, f"{called}.union"), cycle)
+        grouped = joined._then(FlowNode(FlowNodeKind.GROUP, called, key_of(key), accepted(fold, 1), window=2))
+        combined = grouped._then(FlowNode(FlowNodeKind.MAP, f"{called}.combine", combine(safe, key)))
+        cycle.close(combined._then(FlowNode(FlowNodeKind.MAP, f"{called}.states", states_of)))
         said = gives if gives is not None else fold_outputs(fold)
-        results = combined._then(Node(Kind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
+        results = combined._then(FlowNode(FlowNodeKind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
         grouped._node.fused = Fused(safe, key, results._node)
         return results
 
@@ -101,9 +101,9 @@ class Stream:
             raise FlowError(
                 f"{type_name(event_type)}: what {self._node!r} gives has no {', '.join(lacking)}; give sink(..., fields=...)"
             )
-        self._then(Node(Kind.SINK, type_name(event_type), fields or _fields(names), event_type=event_type))
+        self._then(FlowNode(FlowNodeKind.SINK, type_name(event_type), fields or _fields(names), event_type=event_type))
 
-    def _then(self, node: Node, *others: Stream) -> Stream:
+    def _then(self, node: FlowNode, *others: Stream) -> Stream:
         for stream in (self, *others):
             if stream._flow is not self._flow:
                 raise FlowError(f"{node!r} joins two flows: streams can only be joined within one")
@@ -150,13 +150,13 @@ class Flow(Graph):
         if not (isinstance(event_type, type) and issubclass(event_type, Event)):
             raise FlowError(f"source: {event_type!r} is no event type")
         if event_type not in self._sources:
-            node = Node(Kind.SOURCE, event_type.__name__, None, None, event_type, event_type=event_type)
+            node = FlowNode(FlowNodeKind.SOURCE, event_type.__name__, None, None, event_type, event_type=event_type)
             self._sources[event_type] = Stream(self, self.add(node))
         return self._sources[event_type]
 
     def cycle(self, gives: Any = None, name: str = "cycle") -> Cycle:
         """A stream to be joined in now and closed later (``Cycle.close``)."""
-        return Cycle(self, self.add(Node(Kind.CYCLE, name, gives=gives)))
+        return Cycle(self, self.add(FlowNode(FlowNodeKind.CYCLE, name, gives=gives)))
 
     def operators(self, partitions: int = 1) -> dict[str, FlowOperator]:
         """The operators that run this flow, by name: each stage ``flow.stage``, or parted ``flow.stage.0`` and so on.

@@ -17,7 +17,7 @@ class FlowError(SlacklineError):
     """A flow that cannot be run as it is put together: names the operation and what is wrong with it."""
 
 
-class Kind(StrEnum):
+class FlowNodeKind(StrEnum):
     """What an operation of the graph does."""
 
     SOURCE = "source"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     SINK = "sink"
 
 
-class Node:
+class FlowNode:
     """One operation of the graph.
 
     ``function``
@@ -43,7 +43,7 @@ class Node:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: FlowNodeKind,
         name: str,
         function: Callable[[Any], Any] | None = None,
         accepts: Any = None,
@@ -56,8 +56,8 @@ class Node:
         self.gives: Any = None if gives is Any else gives
         self.window, self.event_type = window, event_type
         self.fused: Fused | None = None
-        self.inputs: list[Node] = []
-        self.outputs: list[Node] = []
+        self.inputs: list[FlowNode] = []
+        self.outputs: list[FlowNode] = []
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -68,7 +68,7 @@ class Fused(NamedTuple):
 
     fold: Fold
     key: Callable[[Any], Any]
-    outputs: Node
+    outputs: FlowNode
 
 
 class Graph:
@@ -81,11 +81,11 @@ class Graph:
         if not name.isidentifier():
             raise FlowError(f"flow {name!r}: its name stands before those of its operators and event types; give a plain word")
         self.name = name
-        self.nodes: list[Node] = []
+        self.nodes: list[FlowNode] = []
         self.version = 0
         self._names: set[str] = set()
 
-    def add(self, node: Node) -> Node:
+    def add(self, node: FlowNode) -> FlowNode:
         """Add an operation; its name gets a number if there is one of that name."""
         base, number = node.name, 2
         while node.name in self._names:
@@ -95,7 +95,7 @@ class Graph:
         self.version += 1
         return node
 
-    def join(self, before: Node, node: Node) -> None:
+    def join(self, before: FlowNode, node: FlowNode) -> None:
         """Feed an operation what another gives."""
         before.outputs.append(node)
         node.inputs.append(before)

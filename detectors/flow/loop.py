@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from detectors.flow.calls import Failures
-from detectors.flow.graph import Kind, Node
+from detectors.flow.graph import FlowNode, FlowNodeKind
 from detectors.flow.grouping import Bucket
 from detectors.flow.items import ABSENT, ROOT, Change, Position
 from detectors.flow.mapping import branched, mapped
@@ -38,13 +38,13 @@ class Loop:
         """The key of the group that led to a pending item."""
         self._dirty: dict[Position, Any] = {}
         """Positions of groups to look at again, with the key of their bucket."""
-        self._out: dict[Node | Outlet, list[Change]] = {}
+        self._out: dict[FlowNode | Outlet, list[Change]] = {}
 
     def bucket(self) -> Bucket:
         """A new bucket."""
         return Bucket(self._stage.entry.window)
 
-    def run(self, changes: list[Change]) -> Iterator[tuple[Node | Outlet, list[Change]]]:
+    def run(self, changes: list[Change]) -> Iterator[tuple[FlowNode | Outlet, list[Change]]]:
         """Take changes of the input; what leaves the loop, by where it goes."""
         for arrived in changes:
             self._push(0, arrived, NO_CAUSE)
@@ -107,11 +107,11 @@ class Loop:
     def _emit(self, change: Change, home: Any) -> None:
         self._send(self._stage.entry, [change], home)
 
-    def _send(self, node: Node, changes: list[Change], cause: Any) -> None:
+    def _send(self, node: FlowNode, changes: list[Change], cause: Any) -> None:
         targets = self._stage.targets[node]
         for branch, target in enumerate(targets):
-            mine = changes if len(targets) == 1 else branched(changes, branch, len(targets), node.kind is Kind.MAP)
-            if isinstance(target, Node) and target in self._rank:
+            mine = changes if len(targets) == 1 else branched(changes, branch, len(targets), node.kind is FlowNodeKind.MAP)
+            if isinstance(target, FlowNode) and target in self._rank:
                 for change in mine:
                     if len(change[0]) < DEEPEST + ROOT:
                         self._push(self._rank[target], change, cause)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from detectors.flow.calls import Failures
-from detectors.flow.graph import Node
+from detectors.flow.graph import FlowNode
 from detectors.flow.items import ABSENT, Change, same
 
 
-def mapped(node: Node, change: Change, failures: Failures) -> list[Change]:
+def mapped(node: FlowNode, change: Change, failures: Failures) -> list[Change]:
     """What becomes of the outputs of a map when its input changes. The outputs that were are asked of it again."""
     position, old, new = change
     function = node.function

@@ -2,7 +2,7 @@
 
 A stage that is parted runs as so many operators, which any node may have. For each edge between stages there is an event
 type for each part of the receiving one, so that subscriptions bring a part the items of its keys and no others, and what is
-promised for these types is what the part needs to know: progress and barrier are the middleware's own.
+promised for these types is what the part needs to know: watermark and barrier are the middleware's own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from detectors.flow.checks import check
-from detectors.flow.graph import FlowError, Graph, Kind
+from detectors.flow.graph import FlowError, FlowNodeKind, Graph
 from detectors.flow.items import ABSENT, ROOT, Change, Position, root_position
 from detectors.flow.outputs import ByKey, Output, Sink, Spread
 from detectors.flow.plan import Outlet, Stage, stages
@@ -53,7 +53,9 @@ class FlowOperation(Operation):
         self._plan = plan
         self._program = Program(plan.stage) if plan.stage is not None else None
         self._origin = Origin(name, level)
-        from_source = plan.stage is None or (plan.stage.entry.kind is Kind.SOURCE and not hasattr(plan.subscribes[0], "cause"))
+        from_source = plan.stage is None or (
+            plan.stage.entry.kind is FlowNodeKind.SOURCE and not hasattr(plan.subscribes[0], "cause")
+        )
         self._read: Callable[[Event], tuple[Position, Any]] = _of_source if from_source else _of_edge
 
     @property
@@ -143,12 +145,12 @@ def operators(flow: Graph, parts: int = 1, fuse: bool = True) -> dict[str, FlowO
         outlet: edge_types(flow.name, outlet, parts)
         for stage in planned
         for outlet in stage.outlets
-        if outlet.to.kind is Kind.GROUP
+        if outlet.to.kind is FlowNodeKind.GROUP
     }
     inputs = {stage.entry: [types for outlet, types in edges.items() if outlet.to is stage.entry] for stage in planned}
     for stage in planned:
         name = f"{flow.name}.{stage.name}"
-        if stage.entry.kind is Kind.GROUP:
+        if stage.entry.kind is FlowNodeKind.GROUP:
             reads = inputs[stage.entry]
             for part in range(parts):
                 made[_part_name(name, part, parts)] = FlowOperator(
@@ -174,7 +176,8 @@ def operators(flow: Graph, parts: int = 1, fuse: bool = True) -> dict[str, FlowO
 
 def _outputs(stage: Stage, edges: dict[Outlet, list[EventType]], parts: int, part: int) -> list[Output]:
     return [
-        Sink(outlet) if outlet.to.kind is Kind.SINK else ByKey(outlet, edges[outlet], parts, part) for outlet in stage.outlets
+        Sink(outlet) if outlet.to.kind is FlowNodeKind.SINK else ByKey(outlet, edges[outlet], parts, part)
+        for outlet in stage.outlets
     ]
 
 

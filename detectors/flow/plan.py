@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from detectors.flow.graph import Graph, Kind, Node
+from detectors.flow.graph import FlowNode, FlowNodeKind, Graph
 
 
 class Outlet(NamedTuple):
     """Where items leave a stage: from ``node``, whose values they are, to the grouping or the sink ``to``."""
 
-    node: Node
-    to: Node
+    node: FlowNode
+    to: FlowNode
 
 
 class Stage(NamedTuple):
@@ -33,18 +33,18 @@ class Stage(NamedTuple):
     """
 
     name: str
-    entry: Node
-    maps: list[Node]
-    looped: frozenset[Node]
-    targets: dict[Node, list[Node | Outlet]]
+    entry: FlowNode
+    maps: list[FlowNode]
+    looped: frozenset[FlowNode]
+    targets: dict[FlowNode, list[FlowNode | Outlet]]
     outlets: list[Outlet]
 
 
-def receivers(node: Node) -> list[Node]:
+def receivers(node: FlowNode) -> list[FlowNode]:
     """Who gets the items of an operation, through unions and cycles, in order; one that is joined twice gets them twice."""
-    found: list[Node] = []
+    found: list[FlowNode] = []
     for after in node.outputs:
-        if after.kind in (Kind.UNION, Kind.CYCLE):
+        if after.kind in (FlowNodeKind.UNION, FlowNodeKind.CYCLE):
             found += receivers(after)
         else:
             found.append(after)
@@ -53,11 +53,11 @@ def receivers(node: Node) -> list[Node]:
 
 def stages(flow: Graph, fuse: bool = True) -> list[Stage]:
     """The stages of a sound flow; ``fuse``: stateful transformations run as one, not as grouping, map and cycle."""
-    return [_stage(node, fuse) for node in flow.nodes if node.kind in (Kind.SOURCE, Kind.GROUP)]
+    return [_stage(node, fuse) for node in flow.nodes if node.kind in (FlowNodeKind.SOURCE, FlowNodeKind.GROUP)]
 
 
-def _stage(entry: Node, fuse: bool) -> Stage:
-    targets: dict[Node, list[Node | Outlet]] = {}
+def _stage(entry: FlowNode, fuse: bool) -> Stage:
+    targets: dict[FlowNode, list[FlowNode | Outlet]] = {}
     outlets: list[Outlet] = []
     fused = entry.fused if fuse else None
     waiting = [entry]
@@ -66,9 +66,9 @@ def _stage(entry: Node, fuse: bool) -> Stage:
         if node in targets:
             continue
         last = fused.outputs if fused is not None and node is entry else node  # whose outputs leave
-        found: list[Node | Outlet] = []
+        found: list[FlowNode | Outlet] = []
         for after in receivers(last):
-            if after.kind is Kind.MAP or after is entry:
+            if after.kind is FlowNodeKind.MAP or after is entry:
                 found.append(after)
                 waiting.append(after)
             else:
@@ -81,27 +81,27 @@ def _stage(entry: Node, fuse: bool) -> Stage:
     return Stage(entry.name, entry, maps, looped, targets, outlets)
 
 
-def _reach(node: Node, targets: dict[Node, list[Node | Outlet]]) -> set[Node]:
+def _reach(node: FlowNode, targets: dict[FlowNode, list[FlowNode | Outlet]]) -> set[FlowNode]:
     """The operations of the stage that items of ``node`` come to."""
-    found: set[Node] = set()
+    found: set[FlowNode] = set()
     waiting = [node]
     while waiting:
         for after in targets[waiting.pop()]:
-            if isinstance(after, Node) and after not in found:
+            if isinstance(after, FlowNode) and after not in found:
                 found.add(after)
                 waiting.append(after)
     return found
 
 
-def _ordered(entry: Node, targets: dict[Node, list[Node | Outlet]]) -> list[Node]:
+def _ordered(entry: FlowNode, targets: dict[FlowNode, list[FlowNode | Outlet]]) -> list[FlowNode]:
     """The operations of a stage, each after all that feed it (but for the cycle back to ``entry``)."""
-    order: list[Node] = []
-    done: set[Node] = set()
+    order: list[FlowNode] = []
+    done: set[FlowNode] = set()
 
-    def visit(node: Node) -> None:
+    def visit(node: FlowNode) -> None:
         done.add(node)
         for after in reversed(targets[node]):
-            if isinstance(after, Node) and after not in done:
+            if isinstance(after, FlowNode) and after not in done:
                 visit(after)
         order.append(node)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from detectors.flow.calls import Failures
 from detectors.flow.folding import FoldBucket
-from detectors.flow.graph import Kind, Node
+from detectors.flow.graph import FlowNode, FlowNodeKind
 from detectors.flow.grouping import Bucket
 from detectors.flow.items import ABSENT, Change, Position, same
 from detectors.flow.loop import Loop
@@ -31,11 +31,11 @@ class Program:
         self.stage = stage
         self.failures = Failures()
         self.buckets: dict[Any, AnyBucket] = {}
-        self._grouping = stage.entry.kind is Kind.GROUP
+        self._grouping = stage.entry.kind is FlowNodeKind.GROUP
         self._fused = stage.entry.fused if not stage.looped else None
         self._loop = Loop(stage, self.buckets, self.failures) if stage.looped else None
         self._maps = [node for node in stage.maps if node not in stage.looped]
-        self._inbox: dict[Node | Outlet, list[Change]] = {}
+        self._inbox: dict[FlowNode | Outlet, list[Change]] = {}
         self._changed = 0
         self._held = 0
 
@@ -64,24 +64,24 @@ class Program:
         self._forget(final, len(changes))
         return out  # type: ignore[return-value]
 
-    def _send(self, node: Node, changes: list[Change]) -> None:
+    def _send(self, node: FlowNode, changes: list[Change]) -> None:
         """Hand changes to all targets of an operation; if there are several, positions tell whose an item is."""
         targets = self.stage.targets[node]
         if len(targets) == 1:
             self._put(targets[0], changes)
             return
-        numbered = node.kind is Kind.MAP or (node is self.stage.entry and self._fused is not None)
+        numbered = node.kind is FlowNodeKind.MAP or (node is self.stage.entry and self._fused is not None)
         for branch, target in enumerate(targets):
             self._put(target, branched(changes, branch, len(targets), numbered))
 
-    def _put(self, target: Node | Outlet, changes: list[Change]) -> None:
+    def _put(self, target: FlowNode | Outlet, changes: list[Change]) -> None:
         there = self._inbox.get(target)
         if there is None:
             self._inbox[target] = changes
         else:
             self._inbox[target] = there + changes
 
-    def _mapped(self, node: Node, changes: list[Change]) -> list[Change]:
+    def _mapped(self, node: FlowNode, changes: list[Change]) -> list[Change]:
         out: list[Change] = []
         for change in changes:
             out += mapped(node, change, self.failures)

@@ -1,8 +1,8 @@
 """Typed expressions of query languages: parsed by one grammar, checked, and compiled to Python functions.
 
 >>> expression = parse_expression("price * quantity > 1000 AND symbol LIKE 'I%'")
->>> reads = Attributes({"price": Code("e.price", Kind(Type.DOUBLE)), "quantity": Code("e.quantity", Kind(Type.INT)),
-...                     "symbol": Code("e.symbol", Kind(Type.STRING, nullable=True))})
+>>> reads = Attributes({"price": Code("e.price", ValueKind(Type.DOUBLE)), "quantity": Code("e.quantity", ValueKind(Type.INT)),
+...                     "symbol": Code("e.symbol", ValueKind(Type.STRING, nullable=True))})
 >>> frame = Frame()
 >>> is_large = frame.function("e", condition(expression, reads, frame).holds)
 >>> from types import SimpleNamespace as Tick
@@ -21,11 +21,23 @@ from detectors.language.builder import ExpressionBuilder, parse_text
 from detectors.language.code import Code, Frame
 from detectors.language.compiler import Attributes, Scope, analyse, condition
 from detectors.language.errors import QueryError
-from detectors.language.tree import Node
-from detectors.language.types import Kind, Type
+from detectors.language.tree import SyntaxNode
+from detectors.language.types import Type, ValueKind
 
-__all__ = ["Attributes", "Code", "Frame", "Kind", "Node", "QueryError", "Scope", "Type", "analyse", "condition",
-           "grammar", "parse_expression"]  # fmt: skip
+__all__ = [
+    "Attributes",
+    "Code",
+    "Frame",
+    "QueryError",
+    "Scope",
+    "SyntaxNode",
+    "Type",
+    "ValueKind",
+    "analyse",
+    "condition",
+    "grammar",
+    "parse_expression",
+]  # fmt: skip
 
 
 @cache
@@ -39,7 +51,7 @@ def _parser() -> Lark:
     return Lark(grammar(), parser="lalr", start="expression", maybe_placeholders=True, transformer=ExpressionBuilder())
 
 
-def parse_expression(text: str) -> Node:
+def parse_expression(text: str) -> SyntaxNode:
     """The tree of an expression. Raises QueryError with its place in the text."""
-    node: Node = parse_text(_parser(), text)
+    node: SyntaxNode = parse_text(_parser(), text)
     return node

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from detectors.language.code import Code, Frame
 from detectors.language.errors import QueryError, Span
-from detectors.language.types import INTEGERS, LIMITS, NUMBERS, REALS, Kind, Type
+from detectors.language.types import INTEGERS, LIMITS, NUMBERS, REALS, Type, ValueKind
 from detectors.language.values import within
 from detectors.window.monoids import MEAN, SUM
 from detectors.window.sketches import DISTINCT
@@ -41,7 +41,7 @@ class Aggregate(NamedTuple):
 
     name: str
     fold: Fold
-    kind: Kind
+    kind: ValueKind
     is_partial: bool = False
 
 
@@ -256,20 +256,20 @@ def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Ag
     decisive = arguments[known in ("argmin", "argmax")].type if arguments else Type.NULL
     folds = _OF_REALS if decisive in REALS else _FOLDS
     if known in _COUNTS:
-        return Aggregate(known, folds[known], Kind(Type.LONG))
+        return Aggregate(known, folds[known], ValueKind(Type.LONG))
     kind = arguments[0].type
     if known == "quantile" and arguments[1].type not in NUMBERS:
         raise QueryError(f"quantile takes a number from 0 to 1, not a {arguments[1].type}: quantile(price, 0.9)", span)
     if known in _CHOICE or known in _PAIRS:
-        return Aggregate(known, folds[known], Kind(kind, True), known == "quantile")
+        return Aggregate(known, folds[known], ValueKind(kind, True), known == "quantile")
     if kind not in NUMBERS:
         raise QueryError(f"{name} aggregates numbers, and this is a {kind}: CAST it", span)
     if known in _REAL:
-        return Aggregate(known, _REAL[known], Kind(Type.DOUBLE, True), known not in ("avg", "median"))
+        return Aggregate(known, _REAL[known], ValueKind(Type.DOUBLE, True), known not in ("avg", "median"))
     whole, real = (_whole_spread, _spread) if known == "range" else (_total, _exact)
     if kind in INTEGERS:
-        return Aggregate(known, whole, Kind(Type.LONG, True), is_partial=True)
-    return Aggregate(known, real, Kind(Type.DOUBLE, True))
+        return Aggregate(known, whole, ValueKind(Type.LONG, True), is_partial=True)
+    return Aggregate(known, real, ValueKind(Type.DOUBLE, True))
 
 
 def values_code(frame: Frame, arguments: Sequence[Code], variable: str, events: str) -> str:

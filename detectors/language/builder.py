@@ -11,7 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from detectors.language import tree
 from detectors.language.errors import QueryError, Span, listed, nearest
-from detectors.language.tree import Node
+from detectors.language.tree import SyntaxNode
 from detectors.language.types import NAMES, Type
 
 DEEPEST = 50
@@ -29,11 +29,11 @@ _WORDS = {
 
 def span_of(*items: Any) -> Span:
     """From the first to the last of the tokens and nodes among ``items``."""
-    spans = [_span(item) for item in items if isinstance(item, Token | Node)]
+    spans = [_span(item) for item in items if isinstance(item, Token | SyntaxNode)]
     return Span(spans[0].start, spans[-1].end) if spans else Span(0, 0)
 
 
-def _span(item: Token | Node) -> Span:
+def _span(item: Token | SyntaxNode) -> Span:
     if isinstance(item, Token):
         start = item.start_pos or 0
         return Span(start, start + len(item))
@@ -48,88 +48,88 @@ def plain(name: Token) -> str:
 class ExpressionBuilder(Transformer[Token, Any]):
     """One method a rule of ``grammar.lark``; query languages add those of their own rules."""
 
-    def comparison(self, parts: list[Any]) -> Node:
+    def comparison(self, parts: list[Any]) -> SyntaxNode:
         left, operator, right = parts
         written = {"==": "=", "!=": "<>"}.get(operator, str(operator))
         return tree.Binary(written, left, right, span=span_of(left, right))
 
-    def binary(self, parts: list[Any]) -> Node:
+    def binary(self, parts: list[Any]) -> SyntaxNode:
         left, operator, right = parts
         return tree.Binary(str(operator), left, right, span=span_of(left, right))
 
-    def sign(self, parts: list[Any]) -> Node:
+    def sign(self, parts: list[Any]) -> SyntaxNode:
         return tree.Unary(str(parts[0]), parts[1], span=span_of(*parts))
 
-    def negation(self, parts: list[Any]) -> Node:
+    def negation(self, parts: list[Any]) -> SyntaxNode:
         return tree.Unary("NOT", parts[1], span=span_of(*parts))
 
-    def conjunction(self, parts: list[Any]) -> Node:
+    def conjunction(self, parts: list[Any]) -> SyntaxNode:
         return tree.Junction("AND", tuple(parts), span=span_of(*parts))
 
-    def disjunction(self, parts: list[Any]) -> Node:
+    def disjunction(self, parts: list[Any]) -> SyntaxNode:
         return tree.Junction("OR", tuple(parts), span=span_of(*parts))
 
-    def is_in(self, parts: list[Any]) -> Node:
+    def is_in(self, parts: list[Any]) -> SyntaxNode:
         operand, negated, *items = parts
         return tree.In(operand, tuple(items), negated is not None, span=span_of(operand, items[-1]))
 
-    def between(self, parts: list[Any]) -> Node:
+    def between(self, parts: list[Any]) -> SyntaxNode:
         operand, negated, low, high = parts
         return tree.Between(operand, low, high, negated is not None, span=span_of(operand, high))
 
-    def match(self, parts: list[Any]) -> Node:
+    def match(self, parts: list[Any]) -> SyntaxNode:
         operand, negated, operator, pattern = parts
         return tree.Match(str(operator).upper(), operand, pattern, negated is not None, span=span_of(operand, pattern))
 
-    def is_null(self, parts: list[Any]) -> Node:
+    def is_null(self, parts: list[Any]) -> SyntaxNode:
         operand, negated, last = parts
         return tree.IsNull(operand, negated is not None, span=span_of(operand, last))
 
-    def name(self, parts: list[Any]) -> Node:
+    def name(self, parts: list[Any]) -> SyntaxNode:
         return tree.Name(plain(parts[0]), span=span_of(parts[0]))
 
-    def qualified(self, parts: list[Any]) -> Node:
+    def qualified(self, parts: list[Any]) -> SyntaxNode:
         return tree.Name(plain(parts[1]), plain(parts[0]), span=span_of(*parts))
 
-    def call(self, parts: list[Any]) -> Node:
+    def call(self, parts: list[Any]) -> SyntaxNode:
         name, *arguments = parts
         return tree.Call(plain(name).lower(), tuple(each for each in arguments if each is not None), span=span_of(name))
 
-    def call_star(self, parts: list[Any]) -> Node:
+    def call_star(self, parts: list[Any]) -> SyntaxNode:
         return tree.Call(plain(parts[0]).lower(), (), True, span=span_of(parts[0]))
 
-    def cast(self, parts: list[Any]) -> Node:
+    def cast(self, parts: list[Any]) -> SyntaxNode:
         return tree.Cast(parts[0], type_named(parts[1]), span=span_of(*parts))
 
-    def case(self, parts: list[Any]) -> Node:
+    def case(self, parts: list[Any]) -> SyntaxNode:
         *branches, otherwise = parts
         return tree.Case(tuple(branches), otherwise, span=span_of(branches[0][0], branches[-1][1], otherwise))
 
-    def branch(self, parts: list[Any]) -> tuple[Node, Node]:
+    def branch(self, parts: list[Any]) -> tuple[SyntaxNode, SyntaxNode]:
         return parts[0], parts[1]
 
-    def nested(self, parts: list[Any]) -> Node:
+    def nested(self, parts: list[Any]) -> SyntaxNode:
         return parts[0]  # type: ignore[no-any-return]
 
-    def integer(self, parts: list[Any]) -> Node:
+    def integer(self, parts: list[Any]) -> SyntaxNode:
         return tree.Literal(whole_number(parts[0]), _integer_type(int(parts[0])), span=span_of(parts[0]))
 
-    def decimal(self, parts: list[Any]) -> Node:
+    def decimal(self, parts: list[Any]) -> SyntaxNode:
         value = float(parts[0])
         if value == float("inf"):
             raise QueryError("this number is too large for a Double", span_of(parts[0]))
         return tree.Literal(value, Type.DOUBLE, span=span_of(parts[0]))
 
-    def string(self, parts: list[Any]) -> Node:
+    def string(self, parts: list[Any]) -> SyntaxNode:
         return tree.Literal(text_of(parts[0]), Type.STRING, span=span_of(parts[0]))
 
-    def true(self, parts: list[Any]) -> Node:
+    def true(self, parts: list[Any]) -> SyntaxNode:
         return tree.Literal(True, Type.BOOLEAN, span=span_of(parts[0]))
 
-    def false(self, parts: list[Any]) -> Node:
+    def false(self, parts: list[Any]) -> SyntaxNode:
         return tree.Literal(False, Type.BOOLEAN, span=span_of(parts[0]))
 
-    def null(self, parts: list[Any]) -> Node:
+    def null(self, parts: list[Any]) -> SyntaxNode:
         return tree.Literal(None, Type.NULL, span=span_of(parts[0]))
 
 
@@ -208,7 +208,7 @@ def _word(terminal: str) -> str:
     return _WORDS.get(terminal) or terminal.strip("_").replace("_", " ")
 
 
-def check_depth(node: Node) -> None:
+def check_depth(node: SyntaxNode) -> None:
     """Raises QueryError where an expression is nested too deep to be compiled. O(nodes), without recursion."""
     pending = [(node, 1)]
     while pending:

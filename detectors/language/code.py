@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from detectors.language.types import LIMITS, Kind, Type
+from detectors.language.types import LIMITS, Type, ValueKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Code:
     """
 
     value: str
-    kind: Kind
+    kind: ValueKind
     true: str = ""
     false: str = ""
     constant: bool = False
@@ -101,7 +101,7 @@ class Frame:
         name, limit = self.temporary(), LIMITS[code.type]
         test, start = f"-{limit} <= {name} < {limit}", f"({name} := {code.value})"
         some = f"{start} is not None and {test}" if code.nullable else test.replace(name, start, 1)
-        return Code(f"({name} if {some} else None)", Kind(code.type, True), constant=code.constant)
+        return Code(f"({name} if {some} else None)", ValueKind(code.type, True), constant=code.constant)
 
     def function(self, parameters: str, body: str) -> Callable[..., Any]:
         """A function of ``parameters`` that gives the value of ``body``."""
@@ -120,17 +120,17 @@ class Frame:
 def converted(frame: Frame, code: Code, target: Type) -> Code:
     """The code with its value as ``target``, to which its type converts (Table 4.1)."""
     if code.type is target or code.type is Type.NULL:
-        return Code(code.value, Kind(target, code.nullable), code.true, code.false, code.constant, code.most)
+        return Code(code.value, ValueKind(target, code.nullable), code.true, code.false, code.constant, code.most)
     code = frame.sealed(code)
     value = code.value
     if code.type is Type.CHAR:
         frame.globals["number_of"] = number_of
         value = frame.strict([code], lambda name: f"number_of({name})")
-        code = Code(value, Kind(Type.INT, True), constant=code.constant)
+        code = Code(value, ValueKind(Type.INT, True), constant=code.constant)
     if target in (Type.DOUBLE, Type.FLOAT) and code.type not in (Type.DOUBLE, Type.FLOAT):
         frame.globals["float"] = float
         value = frame.strict([code], lambda name: f"float({name})")
-    return Code(value, Kind(target, code.nullable), constant=code.constant)
+    return Code(value, ValueKind(target, code.nullable), constant=code.constant)
 
 
 def number_of(character: str) -> int | None:
@@ -141,13 +141,13 @@ def number_of(character: str) -> int | None:
 def literal(frame: Frame, value: Any, kind: Type) -> Code:
     """The code of a constant."""
     if value is None:
-        return Code("None", Kind(Type.NULL, True), "False", "False", constant=True)
+        return Code("None", ValueKind(Type.NULL, True), "False", "False", constant=True)
     if isinstance(value, bool):
-        return Code(str(value), Kind(kind), constant=True)
+        return Code(str(value), ValueKind(kind), constant=True)
     if isinstance(value, float | int) and value - value == 0:
         source = f"({value!r})" if value < 0 else repr(value)
-        return Code(source, Kind(kind), constant=True, most=abs(value) if kind in LIMITS else 0)  # type: ignore[arg-type]
-    return Code(frame.constant(value), Kind(kind), constant=True)
+        return Code(source, ValueKind(kind), constant=True, most=abs(value) if kind in LIMITS else 0)  # type: ignore[arg-type]
+    return Code(frame.constant(value), ValueKind(kind), constant=True)
 
 
 def constant_value(frame: Frame, code: Code) -> Any:

@@ -11,8 +11,8 @@ from detectors.language.code import Code, Frame, constant_value, converted, lite
 from detectors.language.conversions import caster
 from detectors.language.errors import QueryError, Span, listed, nearest
 from detectors.language.functions import FUNCTIONS, KNOWN, NUMBER, SAME, SYNONYMS, Function
-from detectors.language.tree import Node
-from detectors.language.types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Kind, Type, common, converts
+from detectors.language.tree import SyntaxNode
+from detectors.language.types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Type, ValueKind, common, converts
 
 
 class Scope(Protocol):
@@ -44,13 +44,13 @@ class Attributes:
         return None
 
 
-def analyse(node: Node, scope: Scope, frame: Frame) -> Code:
+def analyse(node: SyntaxNode, scope: Scope, frame: Frame) -> Code:
     """The code of an expression. Raises QueryError where it has no meaning."""
     check_depth(node)
     return Analysis(scope, frame).visit(node)
 
 
-def condition(node: Node, scope: Scope, frame: Frame, what: str = "WHERE") -> Code:
+def condition(node: SyntaxNode, scope: Scope, frame: Frame, what: str = "WHERE") -> Code:
     """The code of an expression that must be a Boolean."""
     code = analyse(node, scope, frame)
     if code.type not in (Type.BOOLEAN, Type.NULL):
@@ -66,7 +66,7 @@ class Analysis:
         self.frame = frame
         frame.globals.update(_HELPERS)
 
-    def visit(self, node: Node) -> Code:  # noqa: PLR0912
+    def visit(self, node: SyntaxNode) -> Code:  # noqa: PLR0912
         """The code of an expression."""
         match node:
             case tree.Literal(value, kind):
@@ -93,7 +93,7 @@ class Analysis:
             case tree.IsNull(operand, negated):
                 test = "is not" if negated else "is"
                 code = self.frame.sealed(self.visit(operand))
-                return Code(f"({code.value} {test} None)", Kind(Type.BOOLEAN), constant=code.constant)
+                return Code(f"({code.value} {test} None)", ValueKind(Type.BOOLEAN), constant=code.constant)
             case tree.Call():
                 return self._call(node)
             case tree.Cast(operand, target):
@@ -102,7 +102,7 @@ class Analysis:
                 return self._case(node)
         raise QueryError(f"{node} cannot stand here", node.span)
 
-    def _boolean(self, node: Node, operator: str) -> Code:
+    def _boolean(self, node: SyntaxNode, operator: str) -> Code:
         return condition(node, self.scope, self.frame, operator)
 
     # logic: NOT swaps true and false; AND is true where all are, and false where one is
@@ -111,7 +111,7 @@ class Analysis:
         if not negated:
             return code
         value = self.frame.strict([code], lambda name: f"not {name}")
-        return Code(value, Kind(Type.BOOLEAN, code.nullable), code.fails, code.holds, code.constant)
+        return Code(value, ValueKind(Type.BOOLEAN, code.nullable), code.fails, code.holds, code.constant)
 
     def _junction(self, operator: str, codes: list[Code]) -> Code:
         word, helper = ("and", "both") if operator == "AND" else ("or", "either")
@@ -122,15 +122,15 @@ class Analysis:
             value = f"{helper}({value}, {code.value})" if nullable else f"({value} {word} {code.value})"
         true = f"({f' {word} '.join(code.holds for code in codes)})"
         false = f"({f' {opposite} '.join(code.fails for code in codes)})"
-        return Code(value, Kind(Type.BOOLEAN, nullable), true, false, all(code.constant for code in codes))
+        return Code(value, ValueKind(Type.BOOLEAN, nullable), true, false, all(code.constant for code in codes))
 
-    def _comparison(self, operator: str, one: Node, other: Node, span: Span) -> Code:
+    def _comparison(self, operator: str, one: SyntaxNode, other: SyntaxNode, span: Span) -> Code:
         codes = [self.frame.sealed(self.visit(each)) for each in (one, other)]
         left, right = self._alike(codes[0], one, codes[1], other, span, operator)
         if left.type is Type.BOOLEAN and operator not in ("=", "<>"):
             raise QueryError(f"Booleans have no order: {operator} cannot compare them; use = or <>", span)
         python = {"=": "==", "<>": "!="}.get(operator, operator)
-        kind = Kind(Type.BOOLEAN, left.nullable or right.nullable)
+        kind = ValueKind(Type.BOOLEAN, left.nullable or right.nullable)
         value = self.frame.strict([left, right], lambda a, b: f"{a} {python} {b}")
         test = f"{{}} {python} {{}}"
         true, false = (self._known([left, right], each) for each in (test, f"not {test}"))
@@ -148,7 +148,7 @@ class Analysis:
                 names.append(operand.value)
         return f"({' and '.join([*tests, test.format(*names)])})"
 
-    def _alike(self, one: Code, at: Node, other: Code, at_other: Node, span: Span, what: str) -> tuple[Code, Code]:
+    def _alike(self, one: Code, at: SyntaxNode, other: Code, at_other: SyntaxNode, span: Span, what: str) -> tuple[Code, Code]:
         """Both brought to the type they have in common."""
         if isinstance(at, tree.Literal):  # a literal first: it may be of the other's type
             one = self._adapted(one, at, other.type)
@@ -165,14 +165,14 @@ class Analysis:
             return _as_real(one, at, other.type), _as_real(other, at_other, one.type)
         return converted(self.frame, one, target), converted(self.frame, other, target)
 
-    def _adapted(self, code: Code, node: Node, target: Type) -> Code:
+    def _adapted(self, code: Code, node: SyntaxNode, target: Type) -> Code:
         """A literal text where a Char or a Datetime is needed is one; a Char where a String is needed is a sequence of one."""
         if code.type is Type.CHAR and target is Type.STRING:
-            return Code(code.value, Kind(Type.STRING, code.nullable), constant=code.constant)
+            return Code(code.value, ValueKind(Type.STRING, code.nullable), constant=code.constant)
         if not isinstance(node, tree.Literal) or not isinstance(node.value, str):
             return code
         if target is Type.CHAR and len(node.value) == 1:
-            return Code(code.value, Kind(Type.CHAR), constant=True)
+            return Code(code.value, ValueKind(Type.CHAR), constant=True)
         if target is Type.DATETIME:
             seconds = values.to_datetime(node.value)
             if seconds is None:
@@ -196,7 +196,7 @@ class Analysis:
         if code.type is Type.CHAR:
             code = converted(self.frame, code, Type.INT)
         if code.type is Type.NULL:
-            return Code(code.value, Kind(Type.INT, True), constant=True)
+            return Code(code.value, ValueKind(Type.INT, True), constant=True)
         if code.type not in (INTEGERS if is_bitwise else NUMBERS):
             what = "whole numbers" if is_bitwise else "numbers"
             hint = "|| joins texts" if operator == "+" and code.type is Type.STRING else "CAST it"
@@ -213,21 +213,21 @@ class Analysis:
         if target is Type.DOUBLE:  # one of the two is a float, so Python brings the other to it
             left, right = self.frame.sealed(left), self.frame.sealed(right)
         most = 0 if target is Type.DOUBLE else _most(operator, left, right, LIMITS[target])
-        left, right = (Code(c.value, Kind(target, c.nullable), constant=c.constant) for c in (left, right))
+        left, right = (Code(c.value, ValueKind(target, c.nullable), constant=c.constant) for c in (left, right))
         nullable, constant = left.nullable or right.nullable, left.constant and right.constant
         helper = _HELPED.get((operator, target is Type.DOUBLE))
         if helper is not None:
             value = self.frame.strict([left, right], lambda a, b: f"{helper}({a}, {b})")
-            return Code(value, Kind(target, True), constant=constant, most=most)
+            return Code(value, ValueKind(target, True), constant=constant, most=most)
         value = self.frame.strict([left, right], lambda a, b: f"{a} {operator} {b}")
-        return Code(value, Kind(target, nullable), constant=constant, most=most)
+        return Code(value, ValueKind(target, nullable), constant=constant, most=most)
 
     def _concatenation(self, node: tree.Binary) -> Code:
         parts = [self._text(self.visit(each), each) for each in (node.left, node.right)]
         value = self.frame.strict(parts, lambda a, b: f"{a} + {b}")
-        return Code(value, Kind(Type.STRING, any(p.nullable for p in parts)), constant=all(p.constant for p in parts))
+        return Code(value, ValueKind(Type.STRING, any(p.nullable for p in parts)), constant=all(p.constant for p in parts))
 
-    def _text(self, code: Code, node: Node) -> Code:
+    def _text(self, code: Code, node: SyntaxNode) -> Code:
         return self._argument(code, node, Type.STRING, "||")
 
     # IN, LIKE, REGEX
@@ -252,8 +252,8 @@ class Analysis:
         else:
             name = f"({', '.join(code.value for code in codes)},)"
         if nullable or may_be_nan:
-            return Code(f"is_in({operand.value}, {name})", Kind(Type.BOOLEAN, nullable))
-        return Code(f"({operand.value} in {name})", Kind(Type.BOOLEAN), false=f"({operand.value} not in {name})")
+            return Code(f"is_in({operand.value}, {name})", ValueKind(Type.BOOLEAN, nullable))
+        return Code(f"({operand.value} in {name})", ValueKind(Type.BOOLEAN), false=f"({operand.value} not in {name})")
 
     def _match(self, node: tree.Match) -> Code:
         text = self._argument(self.visit(node.operand), node.operand, Type.STRING, node.operator)
@@ -261,10 +261,10 @@ class Analysis:
         if isinstance(node.pattern, tree.Literal) and isinstance(node.pattern.value, str):
             name = self.frame.constant(self._compiled(node.operator, node.pattern.value, node.pattern.span))
             value = self.frame.strict([text], lambda a: f"{name}({a})")
-            return Code(value, Kind(Type.BOOLEAN, text.nullable))
+            return Code(value, ValueKind(Type.BOOLEAN, text.nullable))
         helper = "matches_like" if node.operator == "LIKE" else "matches_regex"
         value = self.frame.strict([text, pattern], lambda a, b: f"{helper}({a}, {b})")
-        return Code(value, Kind(Type.BOOLEAN, True))  # a pattern that comes with the data may be none
+        return Code(value, ValueKind(Type.BOOLEAN, True))  # a pattern that comes with the data may be none
 
     @staticmethod
     def _compiled(operator: str, pattern: str, span: Span) -> patterns.Matches:
@@ -295,10 +295,12 @@ class Analysis:
         called = self.frame.constant(function.call)
         if function.is_lenient:
             value = f"{called}({', '.join(code.value for code in arguments)})"
-            return Code(value, Kind(result, function.is_partial or all(code.nullable for code in arguments)))
+            return Code(value, ValueKind(result, function.is_partial or all(code.nullable for code in arguments)))
         value = self.frame.strict(arguments, lambda *given: f"{called}({', '.join(given)})")
         nullable = function.is_partial or any(code.nullable for code in arguments)
-        return Code(value, Kind(result, nullable), most=arguments[0].magnitude if name == "abs" and result in INTEGERS else 0)
+        return Code(
+            value, ValueKind(result, nullable), most=arguments[0].magnitude if name == "abs" and result in INTEGERS else 0
+        )
 
     def _arguments(self, node: tree.Call, function: Function) -> list[Code]:
         parameters = list(function.parameters)
@@ -325,7 +327,7 @@ class Analysis:
                 made.append(self._argument(code, argument, Type(target), node.name))
         return made
 
-    def _argument(self, code: Code, node: Node, target: Type, what: str) -> Code:
+    def _argument(self, code: Code, node: SyntaxNode, target: Type, what: str) -> Code:
         code = self._adapted(code, node, target)
         if not converts(code.type, target):
             fits = isinstance(node, tree.Literal) and code.type in INTEGERS and target in INTEGERS
@@ -347,7 +349,7 @@ class Analysis:
         if convert is None:
             raise QueryError(f"there is no conversion from {code.type} to {target}", span)
         name = self.frame.constant(convert)
-        return Code(self.frame.strict([code], lambda a: f"{name}({a})"), Kind(target, True))
+        return Code(self.frame.strict([code], lambda a: f"{name}({a})"), ValueKind(target, True))
 
     def _case(self, node: tree.Case) -> Code:
         tests = [self._boolean(test, "WHEN") for test, _ in node.branches]
@@ -365,14 +367,14 @@ class Analysis:
         value = codes[-1].value
         for test, code in zip(reversed(tests), reversed(codes[:-1]), strict=True):
             value = f"({code.value} if {test.holds} else {value})"
-        return Code(value, Kind(shared, any(code.nullable for code in codes)))
+        return Code(value, ValueKind(shared, any(code.nullable for code in codes)))
 
     @staticmethod
     def _no_common(codes: list[Code], span: Span) -> NoReturn:
         raise QueryError(f"the values of CASE must be of one type, not {listed(str(c.type) for c in codes)}: CAST them", span)
 
 
-def _as_real(code: Code, node: Node, other: Type) -> Code:
+def _as_real(code: Code, node: SyntaxNode, other: Type) -> Code:
     """A whole number that is compared with a real one is written as one: Python compares two floats faster, and alike."""
     value = node.value if isinstance(node, tree.Literal) else None
     if other not in (Type.FLOAT, Type.DOUBLE) or type(value) is not int or abs(value) > 2**53:

@@ -15,14 +15,14 @@ Value = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     """What all expressions have: where they stand in the text."""
 
     span: Span = field(default=NOWHERE, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(SyntaxNode):
     """A value that is written down; ``type`` is that of its notation."""
 
     value: Value
@@ -35,7 +35,7 @@ class Literal(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
+class Name(SyntaxNode):
     """An attribute: ``price``, or ``stream.price``."""
 
     name: str
@@ -46,23 +46,23 @@ class Name(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Node):
+class Unary(SyntaxNode):
     """``-x``, ``+x``, ``~x`` or ``NOT x``."""
 
     operator: str
-    operand: Node
+    operand: SyntaxNode
 
     def __str__(self) -> str:
         return f"NOT ({self.operand})" if self.operator == "NOT" else f"({self.operator}{_inner(self.operand)})"
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(SyntaxNode):
     """Arithmetic (+ - * / %), bitwise (& | ^ << >>), comparison (= <> < <= > >=), or || of texts."""
 
     operator: str
-    left: Node
-    right: Node
+    left: SyntaxNode
+    right: SyntaxNode
 
     def __str__(self) -> str:
         text = f"{_inner(self.left)} {self.operator} {_inner(self.right)}"
@@ -70,22 +70,22 @@ class Binary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Junction(Node):
+class Junction(SyntaxNode):
     """``AND`` or ``OR`` of two and more."""
 
     operator: str
-    operands: tuple[Node, ...]
+    operands: tuple[SyntaxNode, ...]
 
     def __str__(self) -> str:
         return "(" + f" {self.operator} ".join(map(str, self.operands)) + ")"
 
 
 @dataclass(frozen=True, slots=True)
-class In(Node):
+class In(SyntaxNode):
     """``x [NOT] IN (a, b, ...)``."""
 
-    operand: Node
-    items: tuple[Node, ...]
+    operand: SyntaxNode
+    items: tuple[SyntaxNode, ...]
     negated: bool = False
 
     def __str__(self) -> str:
@@ -93,12 +93,12 @@ class In(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Between(Node):
+class Between(SyntaxNode):
     """``x [NOT] BETWEEN low AND high``, bounds included."""
 
-    operand: Node
-    low: Node
-    high: Node
+    operand: SyntaxNode
+    low: SyntaxNode
+    high: SyntaxNode
     negated: bool = False
 
     def __str__(self) -> str:
@@ -106,12 +106,12 @@ class Between(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Match(Node):
+class Match(SyntaxNode):
     """``x [NOT] LIKE pattern`` (% and _), or ``x [NOT] REGEX pattern`` (searched for)."""
 
     operator: str
-    operand: Node
-    pattern: Node
+    operand: SyntaxNode
+    pattern: SyntaxNode
     negated: bool = False
 
     def __str__(self) -> str:
@@ -119,10 +119,10 @@ class Match(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull(Node):
+class IsNull(SyntaxNode):
     """``x IS [NOT] NULL``: never itself NULL."""
 
-    operand: Node
+    operand: SyntaxNode
     negated: bool = False
 
     def __str__(self) -> str:
@@ -130,11 +130,11 @@ class IsNull(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(SyntaxNode):
     """A function of its arguments; ``is_star``: ``count(*)``."""
 
     name: str
-    arguments: tuple[Node, ...] = ()
+    arguments: tuple[SyntaxNode, ...] = ()
     is_star: bool = False
 
     def __str__(self) -> str:
@@ -142,10 +142,10 @@ class Call(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Node):
+class Cast(SyntaxNode):
     """``CAST(x AS type)``: NULL where x cannot be converted."""
 
-    operand: Node
+    operand: SyntaxNode
     type: Type
 
     def __str__(self) -> str:
@@ -153,11 +153,11 @@ class Cast(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Case(Node):
+class Case(SyntaxNode):
     """``CASE WHEN condition THEN value ... [ELSE value] END``."""
 
-    branches: tuple[tuple[Node, Node], ...]
-    otherwise: Node | None = None
+    branches: tuple[tuple[SyntaxNode, SyntaxNode], ...]
+    otherwise: SyntaxNode | None = None
 
     def __str__(self) -> str:
         branches = " ".join(f"WHEN {test} THEN {value}" for test, value in self.branches)
@@ -168,7 +168,7 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 """The operators of ``Binary`` that give a truth value."""
 
 
-def _inner(node: Node) -> str:
+def _inner(node: SyntaxNode) -> str:
     """A node as an operand: conditions in parentheses, which all else has of its own or does not need."""
     is_bare = isinstance(node, In | Between | Match | IsNull) or (isinstance(node, Binary) and node.operator in COMPARISONS)
     return f"({node})" if is_bare or (isinstance(node, Unary) and node.operator == "NOT") else str(node)
@@ -178,7 +178,7 @@ def _not(node: In | Between | Match | IsNull) -> str:
     return " NOT" if node.negated else ""
 
 
-def literal(value: Value) -> Node:
+def literal(value: Value) -> SyntaxNode:
     """The literal of a Python value; of a negative number its negation, as it is written."""
     if value is None:
         return Literal(None, Type.NULL)
@@ -191,7 +191,7 @@ def literal(value: Value) -> Node:
     return Literal(value, Type.DOUBLE if isinstance(value, float) else Type.INT if value < LIMITS[Type.INT] else Type.LONG)
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     """The expressions directly below one, in the order of the text."""
     match node:
         case Unary(_, operand) | IsNull(operand, _) | Cast(operand, _):
@@ -210,13 +210,13 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
-def calls(node: Node) -> list[Call]:
+def calls(node: SyntaxNode) -> list[Call]:
     """All function calls in an expression, outer before inner."""
     own = [node] if isinstance(node, Call) else []
     return own + [call for child in children(node) for call in calls(child)]
 
 
-def names(node: Node) -> list[Name]:
+def names(node: SyntaxNode) -> list[Name]:
     """All attributes that an expression reads, as often as it names them."""
     own = [node] if isinstance(node, Name) else []
     return own + [name for child in children(node) for name in names(child)]

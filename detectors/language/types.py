@@ -31,7 +31,7 @@ class Type(StrEnum):
     ANY = "Any"
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """A type, and whether values may be missing (NULL)."""
 
     type: Type
@@ -94,7 +94,7 @@ def common(one: Type, other: Type) -> Type | None:
 _OF_PYTHON: tuple[tuple[type, Type], ...] = ((bool, Type.BOOLEAN), (int, Type.LONG), (float, Type.DOUBLE), (str, Type.STRING))
 
 
-def kind_of(annotation: Any) -> Kind:
+def kind_of(annotation: Any) -> ValueKind:
     """The kind of a field of a Python event type."""
     origin = get_origin(annotation)
     if origin is Annotated:
@@ -104,21 +104,21 @@ def kind_of(annotation: Any) -> Kind:
     if origin is Literal:
         return joint(kind_of(type(value)) for value in get_args(annotation))
     if annotation is type(None):
-        return Kind(Type.NULL, True)
+        return ValueKind(Type.NULL, True)
     if isinstance(annotation, type) and not issubclass(annotation, Enum):
         for python, kind in _OF_PYTHON:
             if issubclass(annotation, python):
-                return Kind(kind)
-    return Kind(Type.ANY, annotation is Any or isinstance(annotation, TypeVar))
+                return ValueKind(kind)
+    return ValueKind(Type.ANY, annotation is Any or isinstance(annotation, TypeVar))
 
 
-def joint(kinds: Iterable[Kind]) -> Kind:
+def joint(kinds: Iterable[ValueKind]) -> ValueKind:
     """The kind of what may be of any of these kinds."""
     many = list(kinds)
     nullable = any(kind.nullable for kind in many)
     types = {kind.type for kind in many} - {Type.NULL}
     if len(types) == 1:
-        return Kind(types.pop(), nullable)
+        return ValueKind(types.pop(), nullable)
     if not types:
-        return Kind(Type.NULL, nullable)
-    return Kind((Type.DOUBLE if types & REALS else Type.LONG) if types <= NUMBERS else Type.ANY, nullable)
+        return ValueKind(Type.NULL, nullable)
+    return ValueKind((Type.DOUBLE if types & REALS else Type.LONG) if types <= NUMBERS else Type.ANY, nullable)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 
 from detectors.language.errors import QueryError, Span
-from detectors.language.tree import Binary, Junction, Literal, Node
+from detectors.language.tree import Binary, Junction, Literal, SyntaxNode
 from detectors.sequence.equalities import Equalities
 from detectors.sequence.expressions import Expressions, Variable
 from detectors.sequence.parser import parse
@@ -139,9 +139,9 @@ class _Analysis:
             message = f"{' and '.join(others)} are both negated, and never occur together"
             raise QueryError(f"{message}: compare each with components that are not negated", test.expression.span)
 
-    def _conjuncts(self) -> list[Node]:
+    def _conjuncts(self) -> list[SyntaxNode]:
         """The terms of WHERE that must all hold, ``[id]`` written out."""
-        found: list[Node] = []
+        found: list[SyntaxNode] = []
         waiting = [self.query.where] if self.query.where is not None else []
         while waiting:
             term = waiting.pop(0)
@@ -154,12 +154,12 @@ class _Analysis:
                 found.append(term)
         return found
 
-    def _written_out(self, same: Same) -> list[Node]:
+    def _written_out(self, same: Same) -> list[SyntaxNode]:
         variables = list(self.variables.values())
         if len(variables) < len(self.query.components):
             nameless = next(component for component in self.query.components if component.variable is None)
             raise QueryError(f"{same} needs every component to have a variable: write {nameless.types[0]} x", nameless.span)
-        found: list[Node] = []
+        found: list[SyntaxNode] = []
         for name in same.fields:
             for variable in variables:
                 if name not in variable.columns:
@@ -177,7 +177,7 @@ class _Analysis:
             found += pairs
         return found
 
-    def _check_equality(self, term: Node) -> None:
+    def _check_equality(self, term: SyntaxNode) -> None:
         """What is always a mistake: ``s.id = c.id``, for no two events have one identity; ``s.x = NULL``, for nothing has."""
         match term:
             case Binary("=", Field("id", one), Field("id", other)) if one != other:

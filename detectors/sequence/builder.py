@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from detectors.language.errors import NOWHERE, QueryError, nearest
-from detectors.language.tree import Between, Binary, Call, In, IsNull, Match, Node, Unary, literal
+from detectors.language.tree import Between, Binary, Call, In, IsNull, Match, SyntaxNode, Unary, literal
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.parser import FUNCTIONS, duration
 from detectors.sequence.syntax import Component, Field, Index, Item, Query, Result, Same, Strategy, joined
@@ -38,7 +38,7 @@ class Term:
     __slots__ = ("node",)
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: SyntaxNode) -> None:
         self.node = node
 
     def __eq__(self, other: object) -> Term:  # type: ignore[override]
@@ -244,7 +244,7 @@ def _named(types: EventType | str | Iterable[EventType | str]) -> tuple[tuple[st
     return names, tuple(each for each in many if not isinstance(each, str))
 
 
-def _node(value: object) -> Node:
+def _node(value: object) -> SyntaxNode:
     if isinstance(value, Term):
         return value.node
     if value is None or isinstance(value, bool | int | float | str):

@@ -60,7 +60,7 @@ def query(
     ] = None,
     changes: Annotated[bool, typer.Option("--changes", help="Every change as it comes, not the final results alone.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many lines.")] = None,
-    horizon: Annotated[str, typer.Option(help="For how long results over a node's events may change, at least.")] = "1s",
+    lateness: Annotated[str, typer.Option(help="For how long results over a node's events may change, at least.")] = "1s",
     batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
     json_file: JsonFile = None,
@@ -93,7 +93,7 @@ def query(
     if event is not None:
         _explain_event(plan, place, event, screen)
         return
-    lines, hierarchy = _Lines(json_file, screen, changes, count), _hierarchy(plan, place, parse_duration(horizon))
+    lines, hierarchy = _Lines(json_file, screen, changes, count), _hierarchy(plan, place, parse_duration(lateness))
     try:
         with screen.status("...") as status:
 
@@ -109,14 +109,14 @@ def query(
         lines.close(sum(each.late for each in hierarchy.statistics()))
 
 
-def _hierarchy(plan: SequenceQuery, place: Source, horizon: int) -> Hierarchy:
+def _hierarchy(plan: SequenceQuery, place: Source, lateness: int) -> Hierarchy:
     """The units that run the query, and what derives its input. No event of a trace is late: it tells how late they are."""
     from middleware.ordering.hierarchy import Hierarchy
-    from middleware.ordering.kslack import Horizon
+    from middleware.ordering.kslack import Lateness
     from middleware.ordering.unit import Policies
 
-    bound = Horizon(floor=horizon) if place.trace is None else Horizon(1.0, _lateness(place.trace) + 1)
-    return Hierarchy({**_needed(plan, place), plan.name: plan}, policies=Policies(alpha=0.0, horizon=bound))
+    bound = Lateness(floor=lateness) if place.trace is None else Lateness(1.0, _lateness(place.trace) + 1)
+    return Hierarchy({**_needed(plan, place), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound))
 
 
 def _text(text: str) -> str:
@@ -225,25 +225,25 @@ def _live(
 
     name = type_name(plan.result)
     barrier = Barrier([name])
-    progress: dict[str, int] = {}
+    watermark: dict[str, int] = {}
     count = 0
     wanted = [type_name(each) for each in plan.subscribes]
     with (
         Subscriber(place.address, wanted, event_types=place.types, on_slow="disconnect") as subscriber,
         telling_what_is_awaited(subscriber, wanted),
     ):
-        while any(progress.get(each) != END for each in wanted):
+        while any(watermark.get(each) != END for each in wanted):
             batch = subscriber.receive_batch()
-            progress |= batch.progress
+            watermark |= batch.watermarks
             count += sum(map(len, batch.deltas.values()))
             tell(count)
             clock = max((e.ts for d in batch.deltas.values() for e in d.inserts), default=batch.clock)
-            yield from _delivered(hierarchy.process(Batch(batch.deltas, dict(progress), clock)), name, barrier)
+            yield from _delivered(hierarchy.process(Batch(batch.deltas, dict(watermark), clock)), name, barrier)
 
 
 def _delivered(batches: list[Batch], name: str, barrier: Any) -> Iterator[tuple[Change | None, Event | None]]:
     for batch in batches:
-        own = Batch({key: delta for key, delta in batch.deltas.items() if key == name}, batch.progress)
+        own = Batch({key: delta for key, delta in batch.deltas.items() if key == name}, batch.watermarks)
         for delta in own.deltas.values():
             for change in delta.changes():
                 yield change, None
@@ -296,7 +296,7 @@ class _Lines:
             f"and {totals['withdrawn']:,} withdrawn"
         )
         if late:
-            self._screen.print(f"{late:,} events came when results about them were final, and were left out: raise --horizon")
+            self._screen.print(f"{late:,} events came when results about them were final, and were left out: raise --lateness")
         if self._json is not None and self._json is not results():
             self._json.close()
 

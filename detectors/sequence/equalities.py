@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from detectors.language.tree import Binary, Node
+from detectors.language.tree import Binary, SyntaxNode
 from detectors.language.types import Type
 from detectors.sequence.expressions import Variable
 from detectors.sequence.syntax import Field, Index, Query, Strategy
@@ -25,7 +25,7 @@ class Equalities:
         equalities between positive components that follow from others, and that no partition sees to.
     """
 
-    def __init__(self, conjuncts: list[Node], variables: Mapping[str, Variable], query: Query) -> None:
+    def __init__(self, conjuncts: list[SyntaxNode], variables: Mapping[str, Variable], query: Query) -> None:
         self._variables = variables
         self._positive = [slot for slot, component in enumerate(query.components) if not component.negated]
         needed = range(len(query.components)) if query.strategy is Strategy.STRICT else self._positive
@@ -33,7 +33,7 @@ class Equalities:
         self._same: set[_Place] = set()  # fields that are equal in all events of a Kleene component
         classes = self._classes(conjuncts)
         self._keys: list[dict[int, str]] = []
-        self.implied: list[Node] = []
+        self.implied: list[SyntaxNode] = []
         lone = self._positive[0] if len(self._positive) == 1 and query.components[self._positive[0]].kleene else None
         for fields in classes:
             by_slot: dict[int, str] = {}
@@ -52,7 +52,7 @@ class Equalities:
             return None
         return tuple(fields[slot] for fields in self._keys)
 
-    def is_kept_by_key(self, test: Node) -> bool:
+    def is_kept_by_key(self, test: SyntaxNode) -> bool:
         """Whether partitions see to an equality, so that it need not be checked."""
         sides = self._sides(test)
         if sides is None:
@@ -61,7 +61,7 @@ class Equalities:
         keyed = self.key(one) is not None and self.key(other) is not None
         return keyed and any(fields.get(one) == first and fields.get(other) == second for fields in self._keys)
 
-    def _sides(self, test: Node) -> tuple[_Place, _Place] | None:
+    def _sides(self, test: SyntaxNode) -> tuple[_Place, _Place] | None:
         """The fields of an equality between two components, for every event of them."""
         match test:
             case Binary("=", Field() as left, Field() as right):
@@ -80,7 +80,7 @@ class Equalities:
         variable = next(v for v in self._variables.values() if v.slot == node[0])
         return variable.columns[node[1]].kind.type is not Type.ANY
 
-    def _classes(self, conjuncts: list[Node]) -> list[list[_Place]]:
+    def _classes(self, conjuncts: list[SyntaxNode]) -> list[list[_Place]]:
         """Union of what is said to be equal, in the order in which it is said. O(conjuncts * fields)."""
         classes: list[list[_Place]] = []
         for conjunct in conjuncts:
@@ -91,7 +91,7 @@ class Equalities:
                 classes = [fields for fields in classes if fields not in touched] + [merged]
         return classes
 
-    def _uniform(self, test: Node) -> tuple[_Place, _Place] | None:
+    def _uniform(self, test: SyntaxNode) -> tuple[_Place, _Place] | None:
         """The field that ``a[i].x = a[i-1].x`` says to be equal in all events of a Kleene component."""
         match test:
             case Binary("=", Field(name, one) as left, Field(again, other) as right) if (one, name) == (other, again):
@@ -101,7 +101,7 @@ class Equalities:
                     return node, node
         return None
 
-    def _following(self, fields: list[_Place], by_slot: dict[int, str], is_key: bool) -> list[Node]:
+    def _following(self, fields: list[_Place], by_slot: dict[int, str], is_key: bool) -> list[SyntaxNode]:
         """Equalities of positive components that follow through a negated one, and that no key sees to.
 
         For strategies that take the first event that fits, all that follow: each event must fit those before it.
@@ -113,7 +113,7 @@ class Equalities:
         pairs = [] if is_key else list(pairwise(first))
         pairs += [((slot, by_slot[slot]), (slot, name)) for slot, name in positive if by_slot[slot] != name]
         groups = [] if is_key or self._is_any or len(first) < 2 else [each for each in map(self._field, first) if each.index]
-        equal: list[Node] = [Binary("=", self._field(one), self._field(other)) for one, other in pairs]
+        equal: list[SyntaxNode] = [Binary("=", self._field(one), self._field(other)) for one, other in pairs]
         return equal + [Binary("=", Field(each.name, each.variable, Index.PREVIOUS), each) for each in groups]
 
     def _field(self, node: _Place) -> Field:

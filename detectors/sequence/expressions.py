@@ -13,8 +13,8 @@ from detectors.language.aggregates import NAMES, aggregate, values_code
 from detectors.language.code import Code, Frame
 from detectors.language.compiler import Analysis, analyse, condition
 from detectors.language.errors import QueryError, Span, nearest
-from detectors.language.tree import Call, Name, Node, names
-from detectors.language.types import Kind, Type
+from detectors.language.tree import Call, Name, SyntaxNode, names
+from detectors.language.types import Type, ValueKind
 from detectors.sequence.schema import Column
 from detectors.sequence.syntax import Field, Index
 from middleware.model.event import MAX_TS
@@ -58,7 +58,7 @@ class Expressions:
         self.variables = variables
         self.frame = Frame()
 
-    def condition(self, node: Node) -> Compiled:
+    def condition(self, node: SyntaxNode) -> Compiled:
         """A condition as a function that is true where it holds: for every event that ``[i]`` may stand for."""
         scope = _Scope(self)
         code = condition(node, scope, self.frame)
@@ -69,7 +69,7 @@ class Expressions:
             source = f"all({source} for {variables} in {events})"
         return scope.compiled(source, code)
 
-    def value(self, node: Node) -> Compiled:
+    def value(self, node: SyntaxNode) -> Compiled:
         """A value of RETURN as a function. Raises QueryError if it does not say which event of several it means."""
         scope = _Scope(self)
         code = self.frame.sealed(analyse(node, scope, self.frame))
@@ -131,14 +131,14 @@ class _Scope:
         self.whole.add(variable.slot)
         events, event = f"e{variable.slot}", f"g{variable.slot}"
         if call.name == "count" and _is_group(call.arguments[0]):
-            return Code(f"len({events})", Kind(Type.LONG))
+            return Code(f"len({events})", ValueKind(Type.LONG))
         inside = Analysis(_Inside(self, event), self.frame)
         arguments = [self.frame.sealed(inside.visit(each)) for each in call.arguments]
         made = aggregate(call.name, arguments, False, call.span)
         fold, values = self.frame.constant(made.fold), values_code(self.frame, arguments, event, events)
         most = arguments[0].most if made.name in _KEPT else 0
         if not made.kind.nullable or not any(each.nullable for each in arguments):
-            kind = Kind(made.kind.type, made.kind.nullable and made.is_partial)
+            kind = ValueKind(made.kind.type, made.kind.nullable and made.is_partial)
             return Code(f"{fold}({values})", kind, most=most)
         known = self.frame.temporary()
         return Code(f"({fold}({known}) if ({known} := {values}) else None)", made.kind, most=most)
@@ -207,7 +207,7 @@ def _field_code(event: str, name: str, column: Column) -> Code:
     return Code(f"{event}.{name}", column.kind, most=MAX_TS - 1 if name == "ts" else 0)
 
 
-def _is_group(node: Node) -> bool:
+def _is_group(node: SyntaxNode) -> bool:
     """Whether it stands for the events of a Kleene variable themselves: ``a``, ``a[]``."""
     return isinstance(node, Name) and (not node.name or not isinstance(node, Field))
 

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from detectors.sequence.construction import Search, schedules
-from detectors.sequence.matches import Changes, Fail, Identify, Match, Roles, first_of, last_of
+from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Roles, first_of, last_of
 from detectors.sequence.plan import Plan, Step
 from detectors.sequence.stacks import Partition, Stack
 from middleware.model.event import NEVER, TS, Event
@@ -33,9 +33,9 @@ class Matcher:
         self._pushed = 0
         self._emitted = self._swept = NEVER
 
-    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> Changes:
+    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> MatchChanges:
         """Take changes and time; the net change of the matches that stand."""
-        changes = Changes(self._identify)
+        changes = MatchChanges(self._identify)
         for event in retracts:
             for role in self._fitting(event):
                 self._retract(event, *role, changes)
@@ -58,7 +58,7 @@ class Matcher:
             return []
         return sorted(roles, key=lambda role: not role[0].negated) if len(roles) > 1 else roles
 
-    def _insert(self, event: Event, step: Step, key: Any, changes: Changes) -> None:
+    def _insert(self, event: Event, step: Step, key: Any, changes: MatchChanges) -> None:
         if step.negated:
             for partition in self._reached(key, step):
                 for match in self._ruled_out(partition, step, event):
@@ -74,7 +74,7 @@ class Matcher:
             self._pushed += 1
             heappush(self._due, (event.ts, self._pushed, key))
 
-    def _retract(self, event: Event, step: Step, key: Any, changes: Changes) -> None:
+    def _retract(self, event: Event, step: Step, key: Any, changes: MatchChanges) -> None:
         partition = self._partitions.get(key)
         if not step.negated:
             if partition is not None and (at := partition.positive[step.place].index(event)) is not None:
@@ -157,7 +157,7 @@ class Matcher:
             test.test(*[event if each == slot else match[places[each]] for each in test.slots]) for test in step.conditions
         )
 
-    def _complete(self, emitted: int, changes: Changes) -> None:
+    def _complete(self, emitted: int, changes: MatchChanges) -> None:
         """Make the matches whose window has passed by now: nothing that has come rules them out."""
         before, self._emitted = self._emitted, emitted
         until, seen = emitted - self._plan.within, set()

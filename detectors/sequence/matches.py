@@ -28,7 +28,7 @@ def last_of(match: Match) -> Event:
     return part[-1] if isinstance(part, tuple) else part  # type: ignore[no-any-return]
 
 
-class Changes:
+class MatchChanges:
     """The net change of one step: matches by identity that stand now, and that stood before."""
 
     __slots__ = ("_identify", "made", "withdrawn")

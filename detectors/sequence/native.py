@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from detectors.language.tree import COMPARISONS, Between, Binary, In, IsNull, Junction, Literal, Node, Unary, children, names
+from detectors.language.tree import (
+    COMPARISONS,
+    Between,
+    Binary,
+    In,
+    IsNull,
+    Junction,
+    Literal,
+    SyntaxNode,
+    Unary,
+    children,
+    names,
+)
 from detectors.language.types import Type
 from detectors.sequence.construction import scheduled
 from detectors.sequence.plan import Condition, Plan, Step
@@ -76,7 +88,7 @@ class _Specification:
         is_plain = not (condition.compiled.each or condition.compiled.whole) and self._is_plain(condition.expression)
         return self._written(condition.expression) if is_plain else None
 
-    def _is_plain(self, node: Node) -> bool:
+    def _is_plain(self, node: SyntaxNode) -> bool:
         match node:
             case Field(name, variable, index):
                 step = self._all[self._slots[variable or ""]]
@@ -90,7 +102,7 @@ class _Specification:
                 return all(map(self._is_plain, children(node)))
         return False
 
-    def _written(self, node: Node) -> tuple[Any, ...]:
+    def _written(self, node: SyntaxNode) -> tuple[Any, ...]:
         below = tuple(map(self._written, children(node)))
         match node:
             case Literal(value):

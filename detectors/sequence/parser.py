@@ -15,7 +15,7 @@ from detectors.language.aggregates import NAMES
 from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of
 from detectors.language.errors import QueryError, Span
 from detectors.language.functions import KNOWN
-from detectors.language.tree import Binary, Name, Node
+from detectors.language.tree import Binary, Name, SyntaxNode
 from detectors.language.types import Type
 from detectors.sequence.syntax import Component, Duration, Field, Index, Item, Made, Query, Result, Same, Strategy
 from middleware.model.event import MAX_TS
@@ -101,7 +101,7 @@ class QueryBuilder(ExpressionBuilder):
     def using(self, parts: list[Token]) -> Strategy:
         return Strategy(re.sub("[_ ]", "-", parts[0].lower()))
 
-    def where(self, parts: list[Node]) -> Node:
+    def where(self, parts: list[SyntaxNode]) -> SyntaxNode:
         return parts[0]
 
     def within(self, parts: list[Token]) -> int:
@@ -113,17 +113,17 @@ class QueryBuilder(ExpressionBuilder):
 
     # what sequences add to expressions
 
-    def qualified(self, parts: list[Token]) -> Node:
+    def qualified(self, parts: list[Token]) -> SyntaxNode:
         return Field(plain(parts[1]), plain(parts[0]), span=span_of(*parts))
 
-    def path(self, parts: list[list[Token]]) -> Node:
+    def path(self, parts: list[list[Token]]) -> SyntaxNode:
         raise QueryError(f"{'.'.join(parts[0])} has too many parts: a field is written variable.field", span_of(*parts[0]))
 
-    def group(self, parts: list[Any]) -> Node:
+    def group(self, parts: list[Any]) -> SyntaxNode:
         variable, name = parts
         return Field((name and plain(name)) or "", plain(variable), Index.ALL, span=span_of(variable, name))
 
-    def indexed(self, parts: list[Any]) -> Node:
+    def indexed(self, parts: list[Any]) -> SyntaxNode:
         variable, index, name = parts
         written = [str(each) for each in index if each is not None]
         known = {"1": Index.FIRST, "-1": Index.PREVIOUS, "": Index.EACH}
@@ -133,35 +133,35 @@ class QueryBuilder(ExpressionBuilder):
             raise QueryError(f"[{''.join(written)}] is no index: {hint}", span_of(*index))
         return Field(plain(name), plain(variable), known[rest], span=span_of(variable, name))
 
-    def same(self, parts: list[Token]) -> Node:
+    def same(self, parts: list[Token]) -> SyntaxNode:
         return Same(tuple(map(plain, parts)), span=span_of(*parts))
 
-    def duration(self, parts: list[Token]) -> Node:
+    def duration(self, parts: list[Token]) -> SyntaxNode:
         return Duration(_duration(*parts), Type.LONG, span=span_of(*parts))
 
     def named(self, parts: list[Any]) -> Item:
         value, name = parts
         return Item(value, plain(name), span=span_of(value, name))
 
-    def call(self, parts: list[Any]) -> Node:
+    def call(self, parts: list[Any]) -> SyntaxNode:
         name = plain(parts[0])
         is_function = name.lower() in FUNCTIONS and name in (name.lower(), name.upper())
         return super().call(parts) if is_function or name.lower() in NAMES else self.made(parts)
 
     def made(self, parts: list[Any]) -> Made:
         names = [token for part in parts for token in (part if isinstance(part, list) else [part]) if isinstance(token, Token)]
-        arguments = tuple(part for part in parts if isinstance(part, Node))
+        arguments = tuple(part for part in parts if isinstance(part, SyntaxNode))
         name = ".".join(map(plain, names))
         return Made(name.lower(), arguments, type=name, span=span_of(*names))
 
-    def returning(self, parts: list[Node]) -> Result:
+    def returning(self, parts: list[SyntaxNode]) -> Result:
         first = parts[0]
         if len(parts) == 1 and isinstance(first, Made):
             return Result(tuple(map(_item, first.arguments)), first.type, span=first.span)
         return Result(tuple(map(_item, parts)), span=span_of(*parts))
 
 
-def _item(node: Node) -> Item:
+def _item(node: SyntaxNode) -> Item:
     match node:
         case Item():
             return node

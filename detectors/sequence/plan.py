@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from detectors.language.tree import Node
+from detectors.language.tree import SyntaxNode
 from detectors.sequence.expressions import Compiled
 from detectors.sequence.syntax import Query, Strategy
 from middleware.model.event import EventType
@@ -21,7 +21,7 @@ class Condition:
         holds for a match if it is true; it reads the components in ``slots``.
     """
 
-    expression: Node
+    expression: SyntaxNode
     compiled: Compiled
 
     @property
@@ -119,7 +119,7 @@ class Plan:
 
     @cached_property
     def reach(self) -> int:
-        """How far behind progress an event can still matter, ns: what has ts <= progress - reach is forgotten.
+        """How far behind progress an event can still matter, ns: what has ts <= the watermark - reach is forgotten.
 
         A match can change while its window is open, and rests on negatives before it that lie up to a window behind its
         last event. If negation stands at both ends, both come together.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detectors.language.errors import QueryError
-from detectors.language.tree import Call, Name, Node, names
+from detectors.language.tree import Call, Name, SyntaxNode, names
 from detectors.language.types import PYTHON, Type, converts
 from detectors.sequence.expressions import Compiled, Expressions
 from detectors.sequence.schema import columns, own_fields, resolved
@@ -119,7 +119,7 @@ def _made(name: str, fields: list[tuple[str, Any]]) -> EventType:
     )
 
 
-def _annotation(value: Compiled, node: Node, expressions: Expressions) -> Any:
+def _annotation(value: Compiled, node: SyntaxNode, expressions: Expressions) -> Any:
     """The annotation of a field with this value; where the language has no word for it, that of the field it comes from."""
     plain = PYTHON.get(value.code.type)
     if plain is None:

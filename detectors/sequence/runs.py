@@ -13,7 +13,7 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from detectors.sequence.construction import Test
-from detectors.sequence.matches import Changes, Fail, Identify, Match, Roles, first_of, last_of
+from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Roles, first_of, last_of
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.syntax import Strategy
 from middleware.model.event import NEVER, ORDER, Event, Order
@@ -22,7 +22,7 @@ Range = tuple[int, int]
 """From the first to the last time, both included."""
 
 
-class Entry(NamedTuple):
+class RunEntry(NamedTuple):
     """An event in its place in the total order, and what it may be: places of positive steps, and slots of negated ones."""
 
     order: Order
@@ -47,14 +47,14 @@ class Runs:
         self._fail = fail
         self._roles = Roles(plan)
         self._due = [_due(plan, place) for place in range(len(plan.steps))]
-        self._entries: dict[Any, list[Entry]] = {}
-        self._common: list[Entry] = []
+        self._entries: dict[Any, list[RunEntry]] = {}
+        self._common: list[RunEntry] = []
         self._starts: list[tuple[int, int, Any]] = []
         self._pushed = 0
         self._emitted = self._swept = NEVER
         self._is_strict = plan.strategy is Strategy.STRICT
 
-    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> Changes:
+    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> MatchChanges:
         """Take changes and time; the net change of the matches that stand."""
         gone, come = self._placed(retracts), self._placed(inserts)
         touched = self._touched(gone, come, emitted)
@@ -65,7 +65,7 @@ class Runs:
             self._add(key, entry)
         self._emitted = emitted
         after = self._matches(touched)
-        changes = Changes(self._identify)
+        changes = MatchChanges(self._identify)
         for identity, match in before.items():
             if not _is_same(after.get(identity), match):
                 changes.withdrawn[identity] = match
@@ -74,7 +74,7 @@ class Runs:
             self._purge(final)
         return changes
 
-    def _placed(self, events: list[Event]) -> list[tuple[Any, Entry]]:
+    def _placed(self, events: list[Event]) -> list[tuple[Any, RunEntry]]:
         """Events with their partitions (None: all) and what they may be there."""
         placed = []
         for event in events:
@@ -88,22 +88,24 @@ class Runs:
                 self._fail(event, f"no key can be made of it: {error}")
                 continue
             for key, (places, slots) in by_key.items():
-                placed.append((key, Entry(ORDER(event), event, tuple(places), tuple(slots))))
+                placed.append((key, RunEntry(ORDER(event), event, tuple(places), tuple(slots))))
         return placed
 
-    def _add(self, key: Any, entry: Entry) -> None:
+    def _add(self, key: Any, entry: RunEntry) -> None:
         insort(self._common if key is None else self._entries.setdefault(key, []), entry)
         if self._plan.trails and 0 in entry.places:
             self._pushed += 1
             heappush(self._starts, (entry.event.ts, self._pushed, key))
 
-    def _remove(self, key: Any, entry: Entry) -> None:
+    def _remove(self, key: Any, entry: RunEntry) -> None:
         entries = self._common if key is None else self._entries.get(key, [])
         at = bisect_left(entries, entry.order, key=lambda each: each.order)
         if at < len(entries) and entries[at].order == entry.order:
             del entries[at]
 
-    def _touched(self, gone: list[tuple[Any, Entry]], come: list[tuple[Any, Entry]], emitted: int) -> dict[Any, list[Range]]:
+    def _touched(
+        self, gone: list[tuple[Any, RunEntry]], come: list[tuple[Any, RunEntry]], emitted: int
+    ) -> dict[Any, list[Range]]:
         """By partition, the times of first events whose runs may change."""
         within, leads = self._plan.within, {step.slot for step in self._plan.negations if step.place == 0}
         touched: dict[Any, list[Range]] = {}
@@ -131,7 +133,7 @@ class Runs:
                     at += 1
         return found
 
-    def _standing(self, entries: list[Entry], start: int) -> Iterator[Match]:
+    def _standing(self, entries: list[RunEntry], start: int) -> Iterator[Match]:
         plan = self._plan
         if plan.trails and entries[start].event.ts > self._emitted - plan.within:
             return
@@ -139,7 +141,7 @@ class Runs:
             if not any(self._is_ruled_out(entries, step, match) for step in plan.negations):
                 yield match
 
-    def _run(self, entries: list[Entry], start: int) -> Iterator[Match]:
+    def _run(self, entries: list[RunEntry], start: int) -> Iterator[Match]:
         """The matches of the run that begins with an entry: one; or one for each event of a Kleene step that comes last."""
         steps, first = self._plan.steps, entries[start].event
         until, last = first.ts + self._plan.within, len(steps) - 1
@@ -165,7 +167,7 @@ class Runs:
             elif self._is_strict:
                 return
 
-    def _taken(self, bound: list[Any], place: int, entry: Entry) -> list[Any] | None:
+    def _taken(self, bound: list[Any], place: int, entry: RunEntry) -> list[Any] | None:
         """What is bound with this event too: for the next step if it fits that, else as one more of a group; else None."""
         steps, event = self._plan.steps, entry.event
         if place + 1 < len(steps) and place + 1 in entry.places and self._hold(self._due[place].complete, bound):
@@ -185,7 +187,7 @@ class Runs:
     def _hold(self, tests: tuple[Test, ...], bound: list[Any]) -> bool:
         return all(test(*[bound[place] for place in places]) for test, places in tests)
 
-    def _is_ruled_out(self, entries: list[Entry], step: Step, match: Match) -> bool:
+    def _is_ruled_out(self, entries: list[RunEntry], step: Step, match: Match) -> bool:
         first, last = first_of(match).ts, last_of(match).ts
         low, high = last - self._plan.within, first + self._plan.within
         if step.place:

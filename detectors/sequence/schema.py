@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detectors.language.types import Kind, joint, kind_of
+from detectors.language.types import ValueKind, joint, kind_of
 from middleware.model.event import Event, EventType, EventTypes
 
 
 class Column(NamedTuple):
     """What a field holds: its kind, and its annotation in Python (Any if there are several)."""
 
-    kind: Kind
+    kind: ValueKind
     annotation: Any
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from detectors.language.errors import NOWHERE, Span
-from detectors.language.tree import Call, Junction, Literal, Name, Node
+from detectors.language.tree import Call, Junction, Literal, Name, SyntaxNode
 from middleware.model.quantities import format_duration, parse_duration
 
 
@@ -66,7 +66,7 @@ class Duration(Literal):
 
 
 @dataclass(frozen=True, slots=True)
-class Same(Node):
+class Same(SyntaxNode):
     """``[id, gate]``: these fields are equal in all events of a match, and in those that negation rules out."""
 
     fields: tuple[str, ...]
@@ -76,10 +76,10 @@ class Same(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Node):
+class Item(SyntaxNode):
     """One value of RETURN: ``value AS name``; without a name that of its field."""
 
-    value: Node
+    value: SyntaxNode
     name: str | None = None
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Query:
     """A whole query. ``within`` is in nanoseconds; ``text`` is what it was read from."""
 
     components: tuple[Component, ...]
-    where: Node | None = None
+    where: SyntaxNode | None = None
     within: int | None = None
     result: Result | None = None
     strategy: Strategy = Strategy.ANY
@@ -153,9 +153,9 @@ def _duration(nanoseconds: int) -> str:
     return text if parse_duration(text) == nanoseconds else f"{nanoseconds}ns"
 
 
-def joined(operator: str, *terms: Node) -> Junction:
+def joined(operator: str, *terms: SyntaxNode) -> Junction:
     """One junction of terms; those that are junctions of the same kind are opened."""
-    opened: list[Node] = []
+    opened: list[SyntaxNode] = []
     for term in terms:
         opened += term.operands if isinstance(term, Junction) and term.operator == operator else (term,)
     return Junction(operator, tuple(opened))

@@ -2,7 +2,7 @@
 
 from detectors.window.aggregates import Aggregate
 from detectors.window.fiba import Aggregator, Fiba
-from detectors.window.kinds import Counted, Hopping, Kind, Landmark, Session, Sliding, Tumbling
+from detectors.window.kinds import Counted, Hopping, Landmark, Session, Sliding, Tumbling, WindowKind
 from detectors.window.monoid import Group, Monoid
 from detectors.window.monoids import (
     ARGMAX,
@@ -55,12 +55,12 @@ __all__ = [
     "Filter",
     "Group",
     "Hopping",
-    "Kind",
     "Landmark",
     "Monoid",
     "Session",
     "Sliding",
     "Tumbling",
+    "WindowKind",
     "Windows",
     "quantile",
 ]

@@ -49,7 +49,7 @@ class Forest:
         return [tree.range_query(low, high) for tree in self.trees]
 
 
-class Entry(NamedTuple):
+class WindowEntry(NamedTuple):
     """An event as windows keep it."""
 
     order: Order
@@ -74,7 +74,7 @@ class Content:
     def __len__(self) -> int:
         return len(self.orders)
 
-    def insert(self, entries: list[Entry]) -> None:
+    def insert(self, entries: list[WindowEntry]) -> None:
         """Add entries that are not there. O(k log k) for k of them, and one repair of each tree."""
         entries.sort(key=_order)
         orders = [entry.order for entry in entries]
@@ -143,7 +143,7 @@ class Runs(Content):
         end = self._place(self.starts[number]) if number < len(self.starts) else len(self.orders)
         return self.orders[end - 1][0]
 
-    def insert(self, entries: list[Entry]) -> None:
+    def insert(self, entries: list[WindowEntry]) -> None:
         entries.sort(key=_order)
         times = dict.fromkeys(entry.order[0] for entry in entries)
         if self.orders and entries[0].order <= self.orders[-1]:
@@ -197,5 +197,5 @@ class Runs(Content):
         return bisect_left(self.starts, ts)
 
 
-def _order(entry: Entry) -> Order:
+def _order(entry: WindowEntry) -> Order:
     return entry.order

@@ -36,7 +36,7 @@ class Window(NamedTuple):
 Held = TypeVar("Held", bound=Content)
 
 
-class Kind(Generic[Held]):
+class WindowKind(Generic[Held]):
     """A kind of windows, over what each key holds.
 
     ``retention``
@@ -96,7 +96,7 @@ def _timed(content: Content, start: int, end: int) -> Iterator[Window]:
 
 
 @dataclass(frozen=True)
-class Hopping(Kind[Content]):
+class Hopping(WindowKind[Content]):
     """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
 
     Several sizes share what they hold: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.
@@ -151,7 +151,7 @@ def Tumbling(size: int, offset: int = 0) -> Hopping:
 
 
 @dataclass(frozen=True)
-class Sliding(Kind[Content]):
+class Sliding(WindowKind[Content]):
     """A window for each time at which something happened: (ts - size, ts]. Several sizes (ns) share what they hold."""
 
     size: int | tuple[int, ...]
@@ -192,7 +192,7 @@ class Sliding(Kind[Content]):
 
 
 @dataclass(frozen=True)
-class Session(Kind[Runs]):
+class Session(WindowKind[Runs]):
     """Runs of events of which none is more than ``gap`` (ns) after the one before; known by the time of their first event.
 
     A session ends ``gap`` after its last event: only then is it known that nothing more belongs to it.
@@ -247,7 +247,7 @@ class Session(Kind[Runs]):
 
 
 @dataclass(frozen=True)
-class Landmark(Kind[Content]):
+class Landmark(WindowKind[Content]):
     """All since a landmark: (landmark, end] for each multiple of ``every`` before which something came since the last one.
 
     The landmark is ``since``, or with ``period`` the last of its repetitions since then. Durations in ns. What came since the
@@ -310,7 +310,7 @@ class Landmark(Kind[Content]):
 
 
 @dataclass(frozen=True)
-class Counted(Kind[Content]):
+class Counted(WindowKind[Content]):
     """The last ``size`` events at every ``every``-th event: from the first of them to the last; fewer at the beginning.
 
     A window is known by its last event. With ``every`` above 1 a late event moves all that come after it.
@@ -365,7 +365,7 @@ class Counted(Kind[Content]):
         return content.orders[self.size - 1][0] if len(content) >= self.size else END
 
 
-def following(kind: Kind[Held], content: Held, after: int, upto: int) -> Iterator[list[Window]]:
+def following(kind: WindowKind[Held], content: Held, after: int, upto: int) -> Iterator[list[Window]]:
     """The windows that end after ``after`` and not after ``upto``, all of one end at a time."""
     windows = kind.next(content, after)
     while windows and windows[0].end <= upto:

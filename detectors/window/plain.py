@@ -18,17 +18,17 @@ from middleware.model.errors import WindowError
 T = TypeVar("T")
 
 
-class Node:
+class TreeNode:
     """Entries, and one child more than entries unless it is a leaf. ``left``, ``right``: on that spine, and not the root."""
 
     __slots__ = ("agg", "children", "left", "parent", "right", "times", "values")
 
-    def __init__(self, parent: Node | None = None, left: bool = False, right: bool = False) -> None:
+    def __init__(self, parent: TreeNode | None = None, left: bool = False, right: bool = False) -> None:
         self.parent = parent
         self.left, self.right = left, right
         self.times: list[Any] = []
         self.values: list[Any] = []
-        self.children: list[Node] = []
+        self.children: list[TreeNode] = []
         self.agg: Any = None
 
     @property
@@ -37,7 +37,7 @@ class Node:
         return not (self.left or self.right) and self.parent is not None
 
 
-Top = tuple[Node, bool, bool]
+Top = tuple[TreeNode, bool, bool]
 """Where rebalancing ended, and whether it touched the left and the right spine."""
 
 
@@ -55,7 +55,7 @@ class PlainFiba:
         self.clear()
 
     def clear(self) -> None:
-        self._root = self._left = self._right = Node()
+        self._root = self._left = self._right = TreeNode()
         self._root.agg = self.monoid.identity
         self._size = 0
 
@@ -161,7 +161,7 @@ class PlainFiba:
         finally:
             self._notes = None
 
-    def _note(self, *nodes: Node) -> None:
+    def _note(self, *nodes: TreeNode) -> None:
         """These nodes are about to change."""
         assert self._notes is not None, "changes are made within _whole"
         for node in nodes:
@@ -170,7 +170,7 @@ class PlainFiba:
 
     # Search: from the nearer finger up, and down again.
 
-    def _search(self, ts: Any) -> tuple[Node, int, bool]:
+    def _search(self, ts: Any) -> tuple[TreeNode, int, bool]:
         node = self._root
         if node.children:
             if ts > node.times[-1]:
@@ -209,7 +209,7 @@ class PlainFiba:
             self._repair_if_up(node)
         self._repair(*self._rebalance_for_insert(node))
 
-    def _rebalance_for_insert(self, node: Node) -> Top:
+    def _rebalance_for_insert(self, node: TreeNode) -> Top:
         hit_left, hit_right = node.left, node.right
         while len(node.times) >= 2 * self.min_arity:
             if node.parent is None:
@@ -219,7 +219,7 @@ class PlainFiba:
             hit_left, hit_right = hit_left or node.left, hit_right or node.right
         return node, hit_left, hit_right
 
-    def _evict(self, node: Node, place: int) -> None:
+    def _evict(self, node: TreeNode, place: int) -> None:
         self._size -= 1
         if node.children:
             self._repair(*self._evict_inner(node, place))
@@ -230,7 +230,7 @@ class PlainFiba:
             self._repair_if_up(node)
         self._repair(*self._rebalance_for_evict(node, None))
 
-    def _evict_inner(self, node: Node, place: int) -> Top:
+    def _evict_inner(self, node: TreeNode, place: int) -> Top:
         """Evict from a leaf instead, and put that entry into the gap."""
         leaf, end = node.children[place + 1], 0
         if len(leaf.times) < self.min_arity:
@@ -252,7 +252,7 @@ class PlainFiba:
                 self._repair_if_up(top)
         return top, hit_left, hit_right
 
-    def _rebalance_for_evict(self, node: Node, to_repair: Node | None) -> Top:
+    def _rebalance_for_evict(self, node: TreeNode, to_repair: TreeNode | None) -> Top:
         hit_left, hit_right = node.left, node.right
         if node is to_repair:
             self._repair_if_up(node)
@@ -276,18 +276,18 @@ class PlainFiba:
 
     def _grow(self) -> None:
         """A new root; the old one is about to be split, and stands on both spines until then."""
-        old, new = self._root, Node()
+        old, new = self._root, TreeNode()
         self._note(old)
         new.children = [old]
         old.parent, old.left, old.right = new, True, True
         self._root = new
 
-    def _split(self, node: Node) -> Node:
+    def _split(self, node: TreeNode) -> TreeNode:
         parent, stay = node.parent, self.min_arity - 1
         assert parent is not None
         self._note(node, parent)
         place = parent.children.index(node)
-        sibling = Node(parent, right=node.right)
+        sibling = TreeNode(parent, right=node.right)
         node.right = False
         parent.times.insert(place, node.times[stay])
         parent.values.insert(place, node.values[stay])
@@ -306,7 +306,7 @@ class PlainFiba:
             self._repair_if_up(parent)
         return parent
 
-    def _merge(self, parent: Node, place: int) -> Node:
+    def _merge(self, parent: TreeNode, place: int) -> TreeNode:
         """Merge children ``place`` and the next; give the topmost node that changed."""
         node, sibling = parent.children[place], parent.children[place + 1]
         self._note(parent, node, sibling)
@@ -327,7 +327,7 @@ class PlainFiba:
             self._repair_if_up(parent)
         return parent
 
-    def _move(self, parent: Node, place: int) -> None:
+    def _move(self, parent: TreeNode, place: int) -> None:
         """Share the entries of children ``place`` and the next evenly."""
         node, sibling = parent.children[place], parent.children[place + 1]
         self._note(parent, node, sibling)
@@ -344,7 +344,7 @@ class PlainFiba:
         for changed in (node, sibling, parent):
             self._repair_if_up(changed)
 
-    def _adopt(self, parent: Node, children: list[Node]) -> None:
+    def _adopt(self, parent: TreeNode, children: list[TreeNode]) -> None:
         self._note(*children)
         for child in children:
             child.parent = parent
@@ -358,7 +358,7 @@ class PlainFiba:
             result = combine(result, part)
         return result
 
-    def _aggregate(self, node: Node) -> Any:
+    def _aggregate(self, node: TreeNode) -> Any:
         """What the aggregate of a node must be, by its place in the tree."""
         parts: list[Any] = []
         above = node.parent.agg if node.parent is not None and node.parent is not self._root else None
@@ -377,16 +377,16 @@ class PlainFiba:
             parts.append(above)
         return self._product(parts) if parts else self.monoid.identity
 
-    def _refresh(self, node: Node) -> None:
+    def _refresh(self, node: TreeNode) -> None:
         self._work["visits"] += 1
         self._note(node)
         node.agg = self._aggregate(node)
 
-    def _repair_if_up(self, node: Node) -> None:
+    def _repair_if_up(self, node: TreeNode) -> None:
         if node.is_up:
             self._refresh(node)
 
-    def _repair(self, top: Node, hit_left: bool, hit_right: bool) -> None:
+    def _repair(self, top: TreeNode, hit_left: bool, hit_right: bool) -> None:
         """Repair upwards from the topmost repaired node to a spine, then down the spines that were touched."""
         if top.is_up:
             while top.is_up and top.parent is not None:
@@ -399,14 +399,14 @@ class PlainFiba:
         if top.right or (top.parent is None and hit_right):
             self._refresh_down(top, -1)
 
-    def _refresh_down(self, node: Node, end: int) -> None:
+    def _refresh_down(self, node: TreeNode, end: int) -> None:
         while node.children:
             node = node.children[end]
             self._refresh(node)
 
     # Range queries (figure 10).
 
-    def _collect(self, node: Node, low: Any, high: Any, from_start: bool, to_end: bool, parts: list[Any]) -> None:
+    def _collect(self, node: TreeNode, low: Any, high: Any, from_start: bool, to_end: bool, parts: list[Any]) -> None:
         """The parts of the range in a subtree, in order; it is known to begin, or to end, inside the range."""
         if from_start and to_end and node.is_up:
             parts.append(node.agg)
@@ -434,7 +434,7 @@ class PlainFiba:
             first, last = first.children[0], last.children[-1]
         assert (first, last) == (self._left, self._right), "a finger points elsewhere"
 
-    def _check_node(self, node: Node, depth: int, low: Any, high: Any) -> Iterator[int]:
+    def _check_node(self, node: TreeNode, depth: int, low: Any, high: Any) -> Iterator[int]:
         least = self.min_arity - 1 if node.parent is not None else bool(node.children)
         assert least <= len(node.times) < 2 * self.min_arity, f"{len(node.times)} entries in a node"
         assert all(a < b for a, b in pairwise(node.times)), "times are not sorted"
@@ -452,7 +452,7 @@ class PlainFiba:
             yield from self._check_node(child, depth + 1, limits[place], limits[place + 1])
 
 
-def entries(node: Node) -> Iterator[tuple[Any, Any]]:
+def entries(node: TreeNode) -> Iterator[tuple[Any, Any]]:
     """All entries of a subtree, in order."""
     for place, entry in enumerate(zip(node.times, node.values, strict=True)):
         if node.children:

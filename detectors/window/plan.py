@@ -13,7 +13,7 @@ import msgspec.structs
 
 from detectors.outcomes import beyond
 from detectors.window.aggregates import Aggregate, Field, aggregate_of
-from detectors.window.kinds import Kind
+from detectors.window.kinds import WindowKind
 from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
 from middleware.model.event import Event, EventType, type_name
@@ -31,7 +31,7 @@ class WindowsPlan(Operator):
     def __init__(
         self,
         reads: EventType | tuple[EventType, ...],
-        over: Kind[Any],
+        over: WindowKind[Any],
         values: Mapping[str, Aggregate | Monoid | tuple[Monoid, Field]],
         *,
         key: str | tuple[str, ...] | None = None,
@@ -42,7 +42,7 @@ class WindowsPlan(Operator):
         reads = reads if isinstance(reads, tuple) else (reads,)
         if emit not in EMITS:
             raise WindowError(f"emit must be one of {', '.join(EMITS)}, not {emit!r}")
-        if not isinstance(over, Kind):
+        if not isinstance(over, WindowKind):
             raise WindowError(f"{over!r} is no kind of windows: give Tumbling(...), Hopping(...), Session(...) or another")
         self.over = over
         self.emit = emit

@@ -11,7 +11,7 @@ from typing import Any
 
 from detectors.outcomes import difference, packed, unpacked, withheld
 from detectors.window.agenda import Agenda
-from detectors.window.content import Content, Entry, Values
+from detectors.window.content import Content, Values, WindowEntry
 from detectors.window.kinds import Window, following
 from detectors.window.plan import WindowsPlan
 from middleware.model.change import Delta
@@ -21,13 +21,13 @@ from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin
 
 
-class Changes:
+class WindowChanges:
     """What comes and goes for one key, and when."""
 
     __slots__ = ("come", "gone")
 
     def __init__(self) -> None:
-        self.come: list[Entry] = []
+        self.come: list[WindowEntry] = []
         self.gone: list[Order] = []
 
     def times(self) -> list[int]:
@@ -75,8 +75,8 @@ class WindowsOperation(Operation):
 
     # Changes.
 
-    def _by_key(self, delta: Delta) -> dict[Any, Changes]:
-        found: dict[Any, Changes] = {}
+    def _by_key(self, delta: Delta) -> dict[Any, WindowChanges]:
+        found: dict[Any, WindowChanges] = {}
         for event in delta.retracts:
             if self.failures.pop(IDENTITY(event), None) is None:
                 _of(found, canonical(self._key(event))).gone.append(ORDER(event))
@@ -91,10 +91,10 @@ class WindowsOperation(Operation):
             except Exception:
                 self.fail(event, traceback.format_exc(limit=-8))
                 continue
-            _of(found, key).come.append(Entry(ORDER(event), values))
+            _of(found, key).come.append(WindowEntry(ORDER(event), values))
         return found
 
-    def _change(self, key: Any, changes: Changes, out: Delta) -> None:
+    def _change(self, key: Any, changes: WindowChanges, out: Delta) -> None:
         content = self._contents.get(key)
         if content is None:
             if not changes.come:
@@ -204,13 +204,13 @@ class WindowsOperation(Operation):
             self._age(key, content, NEVER)
 
 
-def _of(found: dict[Any, Changes], key: Any) -> Changes:
+def _of(found: dict[Any, WindowChanges], key: Any) -> WindowChanges:
     changes = found.get(key)
     if changes is None:
-        changes = found[key] = Changes()
+        changes = found[key] = WindowChanges()
     return changes
 
 
 def _written(contents: list[tuple[Any, Any, int, dict[Order, Values]]]) -> Iterator[Any]:
     for key, shown, dropped, values in contents:
-        yield key, (shown, dropped, [Entry(order, values[order]) for order in sorted(values)])
+        yield key, (shown, dropped, [WindowEntry(order, values[order]) for order in sorted(values)])

@@ -34,11 +34,11 @@ class Pressure:
         subscriptions: Collection[str],
         publications: Collection[str],
         too_soon: bool,
-        position: int | None = None,
+        offset: int | None = None,
     ) -> bool:
         """Look at the queues, hold or release the publishers' credit. Whether ``paused`` has changed. O(peers).
 
-        ``too_soon``: nothing may be taken from publishers yet. ``position``: of this node's log, None if it keeps none.
+        ``too_soon``: nothing may be taken from publishers yet. ``offset``: of this node's log, None if it keeps none.
         """
         peers = list(peers)
         paused: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class Pressure:
             queued = peer.link.queued_bytes
             if peer.on_slow == "disconnect":
                 if queued > QUEUE_HIGH:
-                    _pass_by(peer, position)
+                    _pass_by(peer, offset)
                 peer.slow = False
             else:
                 peer.slow = queued > (QUEUE_LOW if peer.slow else QUEUE_HIGH)
@@ -65,15 +65,15 @@ class Pressure:
         return changed
 
 
-def _pass_by(peer: Peer, position: int | None) -> None:
+def _pass_by(peer: Peer, offset: int | None) -> None:
     """A reader that is not to be waited for leaves too much unread: from here on it is served from the log, at its own pace."""
-    if position is None or not peer.begun_in_log:
+    if offset is None or not peer.begun_in_log:
         peer.link.refuse(
             f"too slow: more than {QUEUE_HIGH >> 20} MiB was left unread; its subscription holds nobody up, and this node "
             "keeps no log to serve it from"
         )
     elif peer.behind is None:
-        peer.behind = position
+        peer.behind = offset
 
 
 def _overlap(patterns: frozenset[str], name: str) -> bool:

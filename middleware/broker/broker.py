@@ -1,4 +1,4 @@
-"""The broker of a node: links, subscriptions, forwarding, progress, and pressure back to the sources. No I/O, no clock.
+"""The broker of a node: links, subscriptions, forwarding, watermarks, and pressure back to the sources. No I/O, no clock.
 
 Nodes are meshed fully, one link for each pair; publishers and subscribers attach to any node. A node sends its peers
 only what originates here (from its own publishers and detectors), and only if someone there wants it: so nothing runs
@@ -18,18 +18,18 @@ from middleware.broker.dialling import Dialling
 from middleware.broker.effects import BrokerStatistics, Closed, Effects
 from middleware.broker.greeting import objection, objection_to_name
 from middleware.broker.inbox import Inbox
+from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Admitted, Ingress
-from middleware.broker.ingress.gate import Gate
 from middleware.broker.ingress.receipts import TURNED, tally
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.broker.log import BREAK, Journal, PeerKey
+from middleware.broker.log import BREAK, Log, PeerKey
 from middleware.broker.merge import retractions_first
 from middleware.broker.offering import Offering, with_log
 from middleware.broker.outbound import begin, note_passed, pass_on, post_news, serve
 from middleware.broker.peers import Channel, Peer
 from middleware.broker.routing import RoutingTable, check_pattern, wanted
 from middleware.broker.watermarks.reopening import Reopening
-from middleware.broker.watermarks.tracker import Books
+from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.broker.watermarks.waiting import NodeStatus, UnitStatus, status_of
 from middleware.link.codec import (
     LARGEST_BLOCK,
@@ -87,7 +87,7 @@ class Broker:
         backdate: int = 0,
         peers: Iterable[str] = (),
         owner: Callable[[Channel], str | None] = lambda channel: None,
-        journal: Journal | None = None,
+        log: Log | None = None,
         sources: SourcePolicy | None = None,
     ) -> None:
         self.name, self.subscriptions, self.publications = name, frozenset(subscriptions), frozenset(publications)
@@ -103,15 +103,15 @@ class Broker:
         self._peers: dict[PeerKey, Peer] = {}
         self._channels: dict[Channel, Peer] = {}
         self._table: RoutingTable[Peer] = RoutingTable()
-        self._books = Books(self.publications, backdate)
-        self._reopening = Reopening(self._books, journal)
-        self._gate = Gate(self._types, self._books.publishers, sources, now)
-        self.sources = self._gate.sources
+        self._tracker = WatermarkTracker(self.publications, backdate)
+        self._reopening = Reopening(self._tracker, log)
+        self._admission = Admission(self._types, self._tracker.publishers, sources, now)
+        self.sources = self._admission.sources
         self._inbox = Inbox(self.subscriptions, self._codec, self.drops, self._ingress)
         self._effects, self._pressure = Effects(), Pressure()
         self._offering = Offering(self.subscriptions, self.publications)
         self._closing: str | None = None
-        self.journal = journal
+        self.log = log
         self._awaited: dict[PeerKey, int] = {}
         """Peers of a former life, and until when what they promised holds without them."""
         self._events_in = self._events_out = 0
@@ -125,7 +125,7 @@ class Broker:
         self._owner = owner
         self._dialling = Dialling(frozenset(peers) - {name}, now)
         self._dialled, self._missing = self._dialling.names, set(self._dialling.names)
-        self._books.gather(bool(self._missing))
+        self._tracker.gather(bool(self._missing))
         self._early: list[tuple[BlockHead, bytes]] = []
         """What the local detectors made while peers were missing: those may want it, and have had no chance to say so."""
         self._dial_due()
@@ -152,17 +152,17 @@ class Broker:
             if self._closing is not None:
                 return  # not acknowledged, so the publisher knows that it was not taken
             ended = self._reopening.foreseen(peer, frame, parts)
-            if ended and (names := self._gate.known(ended)):
+            if ended and (names := self._admission.known(ended)):
                 self._offer_more(peer, names)  # before it is taken, as it may have to wait
         payload = peer.link.receive(frame, parts[1:], now)
         if type(frame) is Hello and peer.link.peer is frame:
-            self._gate.told_wall(peer.key, frame.wall, now)
+            self._admission.told_wall(peer.key, frame.wall, now)
         if payload is not None:
             self._received(peer, payload)
 
     def wall_is(self, wall: int, now: int) -> None:
         """Unix time at ``now``, to tell what lies in the future; to be told again from time to time, as it may be set."""
-        self._gate.sources.wall_is(wall, now)
+        self._admission.sources.wall_is(wall, now)
 
     def disconnected(self, channel: Channel, now: int) -> None:
         """The runtime has noticed that a channel broke."""
@@ -233,7 +233,7 @@ class Broker:
         self._attach(peer)
         link.wall = self.sources.own_wall
         if peer.role == "publisher":
-            link.held = self._gate.attach(peer.key, hello.wall, self._now) or bool(self._missing)
+            link.held = self._admission.attach(peer.key, hello.wall, self._now) or bool(self._missing)
         return peer
 
     def _forget(self, peer: Peer) -> None:
@@ -248,14 +248,14 @@ class Broker:
         """
         self._forget(peer)
         self._table.subscribe(peer, ())
-        if peer.key in self._books.lasting:
+        if peer.key in self._tracker.durable:
             self._lost[peer.key] = self._now
         elif peer.role == "node" and peer.name in self._dialled and not reason.startswith("said goodbye"):
-            self._books.lost(peer.key)  # it may be behind a cut, with publishers of its own: nothing ends without it
+            self._tracker.lost(peer.key)  # it may be behind a cut, with publishers of its own: nothing ends without it
             self._lost[peer.key] = self._now
-        elif not returns and (self._closing is None or self.journal is None or reason.startswith("said goodbye")):
+        elif not returns and (self._closing is None or self.log is None or reason.startswith("said goodbye")):
             self._leave(peer.key)  # who stays when a node with a log leaves is awaited by its next life
-        self._gate.sources.leave(peer.key)
+        self._admission.sources.leave(peer.key)
         self._offering.is_stale = True
         lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
         if lost:
@@ -279,10 +279,10 @@ class Broker:
                 self.questions[peer.key] = payload.number
             elif type(payload) is Changes:
                 if peer.role == "publisher":
-                    payload = self._gate.heard(peer.key, payload, self._now)
+                    payload = self._admission.received(peer.key, payload, self._now)
                 self._changed(peer, payload, parts)
-            elif type(payload) is Passed and self.journal is not None and payload.line == self.journal.line:
-                self.journal.moved(peer.key, payload.position, payload.mark)
+            elif type(payload) is Passed and self.log is not None and payload.line == self.log.line:
+                self.log.moved(peer.key, payload.offset, payload.mark)
             elif type(payload) is Gap and peer.role == "node":
                 self._broken(peer.key, payload.types)
         except WireError as error:
@@ -292,7 +292,7 @@ class Broker:
 
     def _broken(self, key: PeerKey, types: Collection[str] = ()) -> None:
         """Changes from a node are missing: of these types, or of all it ever had; and so of all that rests on them here."""
-        missing = set(types) or self._books.ever.get(key, set())
+        missing = set(types) or self._tracker.ever.get(key, set())
         here = set().union(*(self._derivations.get(name, ()) for name in missing))
         if not missing:
             return
@@ -301,35 +301,35 @@ class Broker:
 
     def _lack(self, key: PeerKey, missing: Collection[str], here: Collection[str]) -> None:
         """Tell readers that changes are missing of types from a peer, and of those made here: these alone, if they stopped."""
-        if self.journal is not None:
-            self.journal.broken(key, sorted(missing), sorted(here))
-        pass_on(missing, here, self._peers.values(), self.journal.place if self.journal is not None else (0, 0), self._now)
+        if self.log is not None:
+            self.log.broken(key, sorted(missing), sorted(here))
+        pass_on(missing, here, self._peers.values(), self.log.log_offset if self.log is not None else (0, 0), self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:
         try:
             patterns = frozenset(map(check_pattern, interest.subscriptions))
         except Exception as error:
             raise WireError(f"malformed subscription: {error}") from None
-        against = objection_to_name(self.journal, peer, interest) if peer.role == "subscriber" else None
+        against = objection_to_name(self.log, peer, interest) if peer.role == "subscriber" else None
         if against is not None:
             peer.link.refuse(f"node {self.name}: {against}")
             raise WireError("a name that cannot be had")
         self._offering.is_stale = True
         self._awaited.pop(peer.key, None)
         is_back = False
-        peer.forget_progress()
+        peer.forget_watermarks()
         peer.patterns, peer.on_slow, peer.paused = patterns, interest.on_slow, frozenset(interest.paused)
         if peer.role != "publisher":
             self._table.subscribe(peer, patterns)
             self._lost.pop(peer.key, None)
-            is_back = not peer.begun and self._met(peer, interest)
-        if self.journal is not None:
-            self.journal.told(peer.key, interest, peer.owner)
+            is_back = not peer.begun and self._attached(peer, interest)
+        if self.log is not None:
+            self.log.subscribed(peer.key, interest, peer.owner)
         if peer.role == "subscriber":
-            peer.is_in(self._books.eras.number)
+            peer.is_in(self._tracker.eras.number)
             peer.ready_number = interest.number
             return
-        peer.offered = self._gate.known(interest.raw)
+        peer.offered = self._admission.known(interest.raw)
         self._offers(peer, interest)
         if is_back and not interest.keeps:  # without a log, whatever it had not handed on is gone
             self._broken(peer.key)
@@ -342,26 +342,26 @@ class Broker:
             if not self._missing:
                 self._gathered()
 
-    def _met(self, peer: Peer, interest: Interest) -> bool:
+    def _attached(self, peer: Peer, interest: Interest) -> bool:
         """A reader says for the first time on its link what it wants; whether it is a node that was here before."""
-        is_back = peer.key in self._books.ever
+        is_back = peer.key in self._tracker.ever
         if peer.role == "node":
             self.joined.append(peer.name)
             self._dialling.joined(peer.name)
-        if begin(peer, self.journal, interest):
+        if begin(peer, self.log, interest):
             self.drops["gap for a reader"] += 1
         return is_back
 
     def _gathered(self) -> None:
         """No peer is missing any more."""
         self._early.clear()
-        self._books.gather(False)
+        self._tracker.gather(False)
 
     def _leave(self, key: PeerKey) -> None:
         """What it promised, and what it may still send, holds nothing back any more."""
-        if self.journal is not None:
-            self.journal.left(key)
-        self._books.left(key)
+        if self.log is not None:
+            self.log.detached(key)
+        self._tracker.left(key)
         self._offering.is_stale = True
 
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
@@ -373,27 +373,27 @@ class Broker:
         admitted: list[Admitted] = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)]
         logged = changes
         if peer.role == "publisher":
-            if new := self._gate.known({head.type for head in changes.blocks} - peer.offered):
+            if new := self._admission.known({head.type for head in changes.blocks} - peer.offered):
                 self._offer_more(peer, new)
             turned = len(self._ingress.turned)
-            self._ingress.copies.at = self.journal.position if self.journal is not None else 0
-            admitted, logged = self._gate.let_in(peer.key, changes, parts[1:], self._ingress, self.subscriptions, self._now)
+            self._ingress.copies.at = self.log.offset if self.log is not None else 0
+            admitted, logged = self._admission.admit(peer.key, changes, parts[1:], self._ingress, self.subscriptions, self._now)
             peer.account.taken += sum(head.count for head, _, _ in admitted)
             tally(self._ingress, self.drops, peer.account, turned)
-        if self.journal is not None:
-            self.journal.taken(peer.key, logged, [block for _, block, _ in admitted])
+        if self.log is not None:
+            self.log.received(peer.key, logged, [block for _, block, _ in admitted])
         for head, block, delta in admitted:
             self._route(head, block, delta, peer.role == "publisher")
-        self._books.noted(peer.key, logged)
-        if peer.role == "node" and logged.progress is not None:
+        self._tracker.noted(peer.key, logged)
+        if peer.role == "node" and logged.watermarks is not None:
             self._look()
 
     def _offer_more(self, peer: Peer, names: Iterable[str]) -> None:
         self._offering.is_stale = True
         peer.offered |= frozenset(names)
         interest = Interest(0, raw=sorted(peer.offered))
-        if self.journal is not None:
-            self.journal.told(peer.key, interest)
+        if self.log is not None:
+            self.log.subscribed(peer.key, interest)
         self._offers(peer, interest)
 
     def _offers(self, peer: Peer, interest: Interest) -> None:
@@ -403,7 +403,7 @@ class Broker:
         if ended:
             self._reopening.begin()
         elif peer.role == "node":
-            self._reopening.heard(peer.key, interest)
+            self._reopening.received(peer.key, interest)
         self._look()
 
     def _look(self) -> None:
@@ -411,23 +411,23 @@ class Broker:
         if self._reopening.is_under_way and self._reopening.look(self._peers.values(), bool(self._missing), self._now):
             self._offering.is_stale = True
             for peer in self._peers.values():
-                peer.is_in(self._books.eras.number)
+                peer.is_in(self._tracker.eras.number)
                 if peer.role == "node":
                     self._post(peer, self._current_interest(), self._now)
 
     def _offered(self, key: PeerKey, interest: Interest) -> None:
-        self._books.offered(key, self._gate.offers(interest) if key[0] == "publisher" else interest)
+        self._tracker.offered(key, self._admission.offers(interest) if key[0] == "publisher" else interest)
 
     def _route(self, head: BlockHead, block: bytes, delta: Delta | None, local: bool) -> None:
         """Hand on what came from outside, to the local detectors too."""
-        if self.journal is not None:
-            self.journal.position += 1
+        if self.log is not None:
+            self.log.offset += 1
         self._forward(head, block, local)
         if head.type in self.subscriptions:
             self._inbox.put(head, block, delta)
 
     def _forward(self, head: BlockHead, block: bytes, local: bool) -> None:
-        number = self.journal.position if self.journal is not None else 0
+        number = self.log.offset if self.log is not None else 0
         for target in self._table.route(head.type):
             if (local or target.role == "subscriber") and target.behind is None:
                 target.take(head, block, number)
@@ -443,14 +443,14 @@ class Broker:
     def take(self, now: int) -> Batch | None:
         """All that has arrived for the local detectors since the last time; None if nothing has changed for them.
 
-        ``progress`` holds what others promise of every type they read, but open ones; ``clock`` the largest raw time known.
+        ``watermarks`` holds what others promise of every type they read, but open ones; ``clock`` the largest raw time known.
         """
         self._now = now
-        if self.journal is not None and self.journal.gathers and not self._missing:
-            self.journal.met()
-        batch = self._inbox.take(self._books.elsewhere, self._books.clock, self._missing, self._reopening.due())
-        if batch is not None and self.journal is not None:
-            self.journal.stepped(batch.clock)
+        if self.log is not None and self.log.gathers and not self._missing:
+            self.log.all_attached()
+        batch = self._inbox.take(self._tracker.elsewhere, self._tracker.clock, self._missing, self._reopening.due())
+        if batch is not None and self.log is not None:
+            self.log.stepped(batch.clock)
         return batch
 
     def wanted(self) -> frozenset[str]:
@@ -464,21 +464,21 @@ class Broker:
         """
         self._now = now
         for name, delta in retractions_first(batch.deltas):
-            wanted_by = self.journal.is_wanted(name) if self.journal is not None else self._missing or self._table.route(name)
+            wanted_by = self.log.is_wanted(name) if self.log is not None else self._missing or self._table.route(name)
             if delta and wanted_by:
                 for head, block in encode_sendable(name, delta, self.drops):
                     if len(block) <= LARGEST_BLOCK:
-                        if self.journal is not None:
-                            self.journal.made(head, block)
+                        if self.log is not None:
+                            self.log.made(head, block)
                         self._forward(head, block, local=True)
-                        if self._missing and self.journal is None:
+                        if self._missing and self.log is None:
                             self._early.append((head, block))
                     else:
                         self.drops["oversized event"] += head.count
         if batch.stopped:
             self._lack(("node", self.name), (), batch.stopped)
-        self._books.reached = max(batch.reached, self._books.reached)
-        self._books.promised_here(batch.progress)
+        self._tracker.reached = max(batch.reached, self._tracker.reached)
+        self._tracker.promised_here(batch.watermarks)
 
     # -- the end of a step --------------------------------------------------------------------------------------------
 
@@ -491,16 +491,16 @@ class Broker:
         self._settled_at, self._excused = now, is_away
         if not self._missing:
             publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
-            promised = self._gate.stand_in(self._books.clock, publishers, self.subscriptions, now)
-            if self.journal is not None:
-                self.journal.kept_word([*promised, *self._gate.clock_behind()])
-        if self._missing and now - self._born >= GATHER and self.journal is None:
+            promised = self._admission.promise_on_behalf(self._tracker.clock, publishers, self.subscriptions, now)
+            if self.log is not None:
+                self.log.kept_word([*promised, *self._admission.clock_behind()])
+        if self._missing and now - self._born >= GATHER and self.log is None:
             self.drops["peers never seen"] += len(self._missing)
             self._missing.clear()
             self._gathered()
-        position = self.journal.position if self.journal is not None else None
+        offset = self.log.offset if self.log is not None else None
         too_soon = bool(self._missing) or self.sources.is_undecided(now)
-        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, too_soon, position):
+        if self._pressure.update(self._peers.values(), self.subscriptions, self.publications, too_soon, offset):
             self._offering.is_stale = True
         for key in [key for key, until in self._awaited.items() if now >= until and self._closing is None]:
             del self._awaited[key]
@@ -510,14 +510,14 @@ class Broker:
         interest = self._current_interest()
         for peer in list(self._peers.values()):
             self._post(peer, interest, now)
-            self._effects.sends += peer.settled(self._gate.sources.own_wall, now)
+            self._effects.sends += peer.settled(self._admission.sources.own_wall, now)
             if peer.link.closed is not None:
                 self._remove(peer, peer.link.closed)
         effects, self._effects = self._effects, Effects()
         if self._ingress.turned:
             effects.turned, self._ingress.turned = self._ingress.turned, []
-            if self.journal is not None:
-                self.journal.turned(effects.turned)
+            if self.log is not None:
+                self.log.turned(effects.turned)
             self.drops.update(TURNED[turned.reason] for turned in effects.turned)
         tally(self._ingress, self.drops)
         return effects
@@ -527,35 +527,35 @@ class Broker:
         for peer in self._peers.values():
             peer.link.excuse(duration, now)
         self._awaited = {key: until + duration for key, until in self._awaited.items()}
-        self._gate.sources.could_not_speak(now)
+        self._admission.sources.could_not_speak(now)
 
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:
-        """First who this node is, on a new link, then changes, progress, and what else is new: so nothing is overtaken by what
+        """First who this node is, on a new link, then changes, watermarks, and what else is new: so nothing is overtaken by what
         it rests on, and nobody takes for the same who has begun anew."""
         if not peer.link.up or peer.role == "publisher":
             peer.tell_account()
             return
-        ever, place = self.sources.types if self.journal is not None else (), self._books.places.get(peer.name, (0, 0))
+        ever, log_offset = self.sources.types if self.log is not None else (), self._tracker.log_offsets.get(peer.name, (0, 0))
         if is_new := peer.role == "node" and not peer.told_interest[0]:
-            peer.tell_interest(with_log(interest, peer, ever), place)
-        if self.journal is not None:
-            note_passed(peer, self.journal)
-            self._events_out += serve(peer, self.journal, now)
+            peer.tell_interest(with_log(interest, peer, ever), log_offset)
+        if self.log is not None:
+            note_passed(peer, self.log)
+            self._events_out += serve(peer, self.log, now)
         interest = with_log(interest, peer, ever)
         is_due = peer.role == "node" and peer.told_interest != (interest.number, len(interest.logged))
         if peer.begun and peer.behind is None:
             held = peer.role == "subscriber" and bool(self._missing)  # a peer that is still to come may send any of it, too
             post_news(
-                peer, self._books, self._table, self.journal, now, held=held, told=is_due or is_new, resting=self._gate.resting
+                peer, self._tracker, self._table, self.log, now, held=held, told=is_due or is_new, idle=self._admission.idle
             )
         if is_due:
-            peer.tell_interest(interest, place)
+            peer.tell_interest(interest, log_offset)
         if peer.ready_number is not None and self._is_known_everywhere(interest):
             peer.link.send([encode(Ready(peer.ready_number))])
             peer.ready_number = None
 
     def _current_interest(self) -> Interest:
-        return self._offering.current(self._peers.values(), self._table, self.journal, self._books, self._pressure.paused)
+        return self._offering.current(self._peers.values(), self._table, self.log, self._tracker, self._pressure.paused)
 
     def _is_known_everywhere(self, interest: Interest) -> bool:
         nodes = (peer for peer in self._peers.values() if peer.role == "node" and peer.link.up)
@@ -568,7 +568,7 @@ class Broker:
         self._now, self._closing = now, reason
         for peer in self._peers.values():
             self._post(peer, self._current_interest(), now)
-            peer.link.bye(reason, returns=self.journal is not None)
+            peer.link.bye(reason, returns=self.log is not None)
 
     @property
     def gathering(self) -> list[str]:
@@ -591,8 +591,8 @@ class Broker:
         """What streams wait for at this node, with what its units say of themselves. O(types * origins)."""
         peers, sources, paused = self._peers, self.sources, sorted(self._pressure.paused)
         slow = [f"{peer.role} {peer.name}" for peer in peers.values() if peer.slow]
-        streams = status_of(self.name, self._books.everywhere, peers, sources, self._lost, self._now)
-        return NodeStatus(self.name, self._books.clock, streams, units, self.gathering, paused, slow, sources.behind)
+        streams = status_of(self.name, self._tracker.everywhere, peers, sources, self._lost, self._now)
+        return NodeStatus(self.name, self._tracker.clock, streams, units, self.gathering, paused, slow, sources.behind)
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""

@@ -10,7 +10,7 @@ import xxhash
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Closed
 from middleware.broker.ingress.receipts import tally
-from middleware.broker.log import Began, Behind, Left, PeerKey, Record, StoodIn, Taken, Told, TurnedAway, WentOn
+from middleware.broker.log import Began, Behind, Detached, OnBehalf, PeerKey, Received, Record, Subscribed, TurnedAway, WentOn
 from middleware.broker.peers import Peer
 from middleware.broker.routing import wanted
 from middleware.link.codec import Interest
@@ -22,8 +22,8 @@ MOST_REMEMBERED = 10_000
 """Readers of one life that are told apart from those who come for the first time."""
 
 
-class LastingBroker(Broker):
-    """A broker with a journal, which can go on where another life ended.
+class DurableBroker(Broker):
+    """A broker with a log, which can go on where another life ended.
 
     ``outrun``
         who has shown in this life that the log lacks what it once had. One is believed: more would let a peer that lies do
@@ -42,7 +42,7 @@ class LastingBroker(Broker):
         return {
             "seen": ingress.seen.state(),
             "changed": ingress.changed.state(),
-            "books": self._books.state(),
+            "books": self._tracker.state(),
             "copies": ingress.copies.since,
             "behind": self.sources.behind,
         }
@@ -51,37 +51,37 @@ class LastingBroker(Broker):
         """Go on where ``state`` was taken; only a broker that was just made can."""
         self._ingress.seen.restore(state["seen"])
         self._ingress.changed.restore(state.get("changed", {}))
-        self._books.restore(state["books"])
+        self._tracker.restore(state["books"])
         self.sources.was_behind(state.get("behind", 0))
         if (since := state.get("copies")) is not None:
             self._recall(since)
 
-    def _recall(self, position: int) -> None:
-        """Read the raw blocks behind a position of the log again, to know what came first. O(bytes)."""
-        assert self.journal is not None
-        last, copies = self.journal.position, self._ingress.copies
-        while position < last:
-            blocks, reached = self.journal.blocks_after(position)
+    def _recall(self, offset: int) -> None:
+        """Read the raw blocks behind an offset of the log again, to know what came first. O(bytes)."""
+        assert self.log is not None
+        last, copies = self.log.offset, self._ingress.copies
+        while offset < last:
+            blocks, reached = self.log.blocks_after(offset)
             for number, _, head, block in blocks:
                 if head.raw and number <= last:
                     copies.at = number - 1
                     copies.keep(head, block, head.runs)
-            if reached <= position:
+            if reached <= offset:
                 return
-            position = reached
+            offset = reached
 
     def replay(self, record: Record) -> Batch | None:
         """Take a step again: the books as it left them, and the batch that the detectors were given, if they were."""
-        assert self.journal is not None
-        self._books.gather(self.journal.gathers and bool(self._dialled))
+        assert self.log is not None
+        self._tracker.gather(self.log.gathers and bool(self._dialled))
         self._ingress.copies.at = record.first
         for entry in record.entries:
-            if type(entry) is Taken:
+            if type(entry) is Received:
                 self._take_again(entry)
-            elif type(entry) is Told and entry.peer[0] != "subscriber":
+            elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
                 self._offered(entry.peer, entry.interest)
-            elif type(entry) is Left:
-                self._books.left(entry.peer)
+            elif type(entry) is Detached:
+                self._tracker.left(entry.peer)
             elif type(entry) is TurnedAway:
                 for turned in entry.turned:
                     self._ingress.refused(turned)
@@ -89,76 +89,76 @@ class LastingBroker(Broker):
                 self._reopening.again(entry)
             elif type(entry) is Behind:
                 self.sources.was_behind(entry.behind)
-        self.journal.passed(record)
+        self.log.passed(record)
         batch = None
         if record.stepped:
-            taken = self._inbox.take(self._books.elsewhere, record.clock, (), self._reopening.due()) or Batch()
-            batch = Batch(taken.deltas, taken.progress, record.clock, ground=taken.ground)
+            taken = self._inbox.take(self._tracker.elsewhere, record.clock, (), self._reopening.due()) or Batch()
+            batch = Batch(taken.deltas, taken.watermarks, record.clock, ground=taken.ground)
         for entry in record.entries:
-            if type(entry) is StoodIn:  # at the end of the step, as then
-                self._gate.again(entry)
+            if type(entry) is OnBehalf:  # at the end of the step, as then
+                self._admission.again(entry)
         tally(self._ingress, self.drops)
         return batch
 
-    def _take_again(self, taken: Taken) -> None:
+    def _take_again(self, taken: Received) -> None:
         for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
             reads = head.type in self.subscriptions
             is_raw = taken.peer[0] == "publisher"
             for admitted in self._ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
                 if reads:
                     self._inbox.put(*admitted)
-        self._books.noted(taken.peer, taken.changes)
+        self._tracker.noted(taken.peer, taken.changes)
 
-    def resumed(self, progress: dict[str, int], reached: int = NEVER) -> None:
+    def resumed(self, watermarks: dict[str, int], reached: int = NEVER) -> None:
         """All that was stored has been taken again, with these promises of the local detectors: await who was there.
 
         ``reached``: up to where anything of theirs was final, or is stamped, that has ended.
         """
-        self._books.promised_here(progress)
-        self.sources.reached_before = self._books.clock if self._books.clock is not None else NEVER
-        self._books.reached = max(reached, self._books.reached)
-        here = self._books.here
-        self._gate.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
-        for gone in [key for key in self._books.lasting if key[1] not in self._dialled]:
-            self._books.lasting.discard(gone)
+        self._tracker.promised_here(watermarks)
+        self.sources.reached_before = self._tracker.clock if self._tracker.clock is not None else NEVER
+        self._tracker.reached = max(reached, self._tracker.reached)
+        here = self._tracker.here
+        self._admission.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
+        for gone in [key for key in self._tracker.durable if key[1] not in self._dialled]:
+            self._tracker.durable.discard(gone)
             self._leave(gone)
             self._effects.closed.append(Closed("node", gone[1], "is not in the configuration any more", 0))
-        self._lost |= dict.fromkeys(self._books.lasting, self._now)
-        self._missing -= {name for _, name in self._books.lasting}
-        self._books.gather(bool(self._missing))
-        assert self.journal is not None
-        self.journal.began = self.journal.position
-        readers = {peer for peer, reader in self.journal.readers.items() if not reader.named}
-        for key in (self._books.origins() | readers) - self._books.lasting:
+        self._lost |= dict.fromkeys(self._tracker.durable, self._now)
+        self._missing -= {name for _, name in self._tracker.durable}
+        self._tracker.gather(bool(self._missing))
+        assert self.log is not None
+        self.log.began = self.log.offset
+        readers = {peer for peer, reader in self.log.readers.items() if not reader.named}
+        for key in (self._tracker.origins() | readers) - self._tracker.durable:
             self._awaited[key] = self._now + SILENCE  # type: ignore[index]
             if key[0] == "node":  # type: ignore[index]
                 self._lost[key] = self._now  # type: ignore[index]
 
     def lost_log(self, common: int) -> None:
-        """What the log had behind position ``common`` is lost: it goes on under another identity, and readers get a gap.
+        """What the log had behind offset ``common`` is lost: it goes on under another identity, and readers get a gap.
 
         The gap is in all that came in or was made here: of what was acknowledged to publishers something is gone.
         """
-        assert self.journal is not None
+        assert self.log is not None
         self.drops["gap in the log"] += 1
-        self.journal.renewed(xxhash.xxh3_64_intdigest(b"%d %d" % (self.journal.line, self._epoch)) >> 3 | 1, common)
-        elsewhere = self._books.elsewhere
-        raw = {name for name in {*self._types, *self._books.raw_here()} if not elsewhere.is_derived(name)}
+        self.log.renewed(xxhash.xxh3_64_intdigest(b"%d %d" % (self.log.line, self._epoch)) >> 3 | 1, common)
+        elsewhere = self._tracker.elsewhere
+        raw = {name for name in {*self._types, *self._tracker.raw_here()} if not elsewhere.is_derived(name)}
         self._lack(("node", self.name), set(elsewhere.known), raw | self.publications)
 
-    def _met(self, peer: Peer, interest: Interest) -> bool:
-        assert self.journal is not None
-        promises = self._books.everywhere
+    def _attached(self, peer: Peer, interest: Interest) -> bool:
+        assert self.log is not None
+        promises = self._tracker.everywhere
         final = max((promises.floor(name) for name in promises.known if wanted(peer.patterns, name)), default=NEVER)
         is_first = peer.key not in self._here_before and len(self._here_before) < MOST_REMEMBERED
         if is_first:
             self._here_before.add(peer.key)
-        if not self.outrun and self.journal.is_outrun(peer.key, interest, final, is_first):
+        if not self.outrun and self.log.is_outrun(peer.key, interest, final, is_first):
             self.outrun = f"{peer.role} {peer.name}"
-            self.lost_log(self.journal.began)
-        return super()._met(peer, interest)
+            self.lost_log(self.log.began)
+        return super()._attached(peer, interest)
 
     def wait_longer(self, now: int) -> None:
         """This node cannot answer at the moment: those it awaits have as long as ever once it can."""
         self._awaited = dict.fromkeys(self._awaited, now + SILENCE)
-        self._gate.sources.could_not_speak(now)
+        self._admission.sources.could_not_speak(now)

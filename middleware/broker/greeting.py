@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from middleware.broker.log import Journal
+from middleware.broker.log import Log
 from middleware.broker.peers import Peer
 from middleware.link.codec import Interest
 from middleware.link.frames import VERSION, Hello
@@ -67,8 +67,8 @@ def objection(
     return None
 
 
-def objection_to_name(journal: Journal | None, peer: Peer, interest: Interest) -> str | None:
-    """Why a subscriber cannot have its name at a node with this journal, if so."""
-    if journal is not None:
-        return journal.objection(peer.key, interest, peer.owner)
+def objection_to_name(log: Log | None, peer: Peer, interest: Interest) -> str | None:
+    """Why a subscriber cannot have its name at a node with this log, if so."""
+    if log is not None:
+        return log.objection(peer.key, interest, peer.owner)
     return f"it keeps no log, so nobody can go on there under a name: {_RESUME_ADVICE}" if interest.resumes else None

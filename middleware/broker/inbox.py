@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.merge import merged
-from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import BlockHead, Drops, EventCodec, encode, encode_delta
 from middleware.model.change import Batch, Delta
 from middleware.model.event import NEVER, Event
@@ -26,23 +26,25 @@ class Inbox:
         self._blocks.setdefault(head.type, []).append((head, block, delta))
         self.pending += head.count
 
-    def take(self, promises: Promises, clock: int | None, missing: Collection[str], ground: int | None = None) -> Batch | None:
-        """All of it, decoded and merged; None if nothing has changed: no events, no progress, no clock. O(bytes).
+    def take(
+        self, promises: CombinedWatermarks, clock: int | None, missing: Collection[str], ground: int | None = None
+    ) -> Batch | None:
+        """All of it, decoded and merged; None if nothing has changed: no events, no watermark, no clock. O(bytes).
 
         ``ground``: from where on goes on what had ended, if the detectors are to be told.
         """
         if not self._subscriptions:
             return None
-        progress = self._progress(promises, missing)
-        if not self._blocks and self._known == (progress, clock) and ground is None:
+        watermarks = self._watermarks(promises, missing)
+        if not self._blocks and self._known == (watermarks, clock) and ground is None:
             return None
-        blocks, self._blocks, self.pending, self._known = self._blocks, {}, 0, (progress, clock)
+        blocks, self._blocks, self.pending, self._known = self._blocks, {}, 0, (watermarks, clock)
         deltas: dict[str, Delta] = {}
         for name, same in blocks.items():
             if net := merged([delta or self._decoded(head, block) for head, block, delta in same]):
                 deltas[name] = net
                 self.taken += len(net)
-        return Batch(deltas, dict(progress), clock, ground=ground)
+        return Batch(deltas, dict(watermarks), clock, ground=ground)
 
     def _decoded(self, head: BlockHead, block: bytes) -> Delta:
         """What is in a block from another node. Raw events that came in here, too (their publisher moved), count once."""
@@ -61,9 +63,9 @@ class Inbox:
             ingress.copies.keep(part, data)
         return kept
 
-    def _progress(self, promises: Promises, missing: Collection[str]) -> dict[str, int]:
+    def _watermarks(self, promises: CombinedWatermarks, missing: Collection[str]) -> dict[str, int]:
         values = promises.values
-        progress = {name: values[name] for name in self._subscriptions if name in values}
+        watermarks = {name: values[name] for name in self._subscriptions if name in values}
         if missing:  # a peer that is still to come may send any of it, too
-            progress = dict.fromkeys(self._subscriptions - promises.open, NEVER)
-        return progress
+            watermarks = dict.fromkeys(self._subscriptions - promises.open, NEVER)
+        return watermarks

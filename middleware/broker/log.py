@@ -1,7 +1,7 @@
-"""The log of a node as its broker sees it: what a step took in and gave out, block by block, under positions that last.
+"""The log of a node as its broker sees it: what a step took in and gave out, block by block, under offsets that last.
 
 Pure: ``close`` gives the record of a step, the owner stores it, and what it has stored can be read through ``stored``.
-See docs/decisions/009. Blocks are numbered from 1 over all lives of the log; a *position* is the number of the last block
+See docs/decisions/009. Blocks are numbered from 1 over all lives of the log; an *offset* is the number of the last block
 that a reader has passed, those that it did not want included.
 """
 
@@ -21,11 +21,11 @@ from middleware.link.frames import Role
 from middleware.model.event import NEVER
 
 PeerKey = tuple[Role, str]
-Place = tuple[int, int]
-"""Where a reader stands in a log: (line, position)."""
+LogOffset = tuple[int, int]
+"""Where a reader stands in a log: (line, offset)."""
 
 
-class Taken(msgspec.Struct, array_like=True, tag=0, gc=False):
+class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
     """A payload from outside, as it was admitted: ``changes`` names the blocks that follow."""
 
     peer: PeerKey
@@ -33,7 +33,7 @@ class Taken(msgspec.Struct, array_like=True, tag=0, gc=False):
     blocks: list[bytes]
 
 
-class Told(msgspec.Struct, array_like=True, tag=1, gc=False):
+class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
     """What a peer wants and offers from now on; ``owner``: whose key it has shown."""
 
     peer: PeerKey
@@ -41,7 +41,7 @@ class Told(msgspec.Struct, array_like=True, tag=1, gc=False):
     owner: str | None = None
 
 
-class Left(msgspec.Struct, array_like=True, tag=2, gc=False):
+class Detached(msgspec.Struct, array_like=True, tag=2, gc=False):
     """A peer is gone for good, and with it what it promised."""
 
     peer: PeerKey
@@ -55,14 +55,14 @@ class Made(msgspec.Struct, array_like=True, tag=3, gc=False):
 
 
 class Moved(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """A reader that the log is kept for needs nothing up to ``position`` any more, and has finals up to ``mark``."""
+    """A reader that the log is kept for needs nothing up to ``offset`` any more, and has finals up to ``mark``."""
 
     peer: PeerKey
-    position: int
+    offset: int
     mark: Mark | None = None
 
 
-class Met(msgspec.Struct, array_like=True, tag=5, gc=False):
+class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):
     """All configured peers have been heard of: who wants what is known."""
 
 
@@ -83,16 +83,16 @@ class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
     turned: list[Turned]
 
 
-class StoodIn(msgspec.Struct, array_like=True, tag=8, gc=False):
+class OnBehalf(msgspec.Struct, array_like=True, tag=8, gc=False):
     """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left;
-    nothing any more, if there is no progress."""
+    nothing any more, if there is no watermark."""
 
     peer: PeerKey | None
-    progress: dict[str, int]
+    watermarks: dict[str, int]
 
 
 class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
-    """The log lacks what it had behind position ``common``: from here on its identity is ``line``."""
+    """The log lacks what it had behind offset ``common``: from here on its identity is ``line``."""
 
     line: int
     common: int
@@ -123,7 +123,22 @@ class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
     behind: int
 
 
-Entry = Taken | Told | Left | Made | Moved | Met | Broken | TurnedAway | StoodIn | Renewed | Began | WentOn | Halted | Behind
+LogEntry = (
+    Received
+    | Subscribed
+    | Detached
+    | Made
+    | Moved
+    | AllAttached
+    | Broken
+    | TurnedAway
+    | OnBehalf
+    | Renewed
+    | Began
+    | WentOn
+    | Halted
+    | Behind
+)
 
 BREAK = "!"
 """In the place of a type: what is missing. No event type has such a name."""
@@ -137,12 +152,12 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     ``stepped``
         whether the detectors ran, with the clock mark ``clock``; what they were given is what was taken in this record.
     ``finals``
-        units whose progress moved, and to where.
+        units whose watermark moved, and to where.
     """
 
     number: int
     first: int
-    entries: list[Entry]
+    entries: list[LogEntry]
     stepped: bool
     clock: int | None
     finals: dict[str, int]
@@ -151,7 +166,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
         """(number, whether it originates at this node, head, block) of each block; a break is one, its block the names."""
         number = self.first
         for entry in self.entries:
-            if type(entry) is Taken:
+            if type(entry) is Received:
                 for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
                     number += 1
                     yield number, entry.peer[0] == "publisher", head, block
@@ -171,70 +186,70 @@ MOST_NAMES = 1_000
 
 decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
 Stored = Callable[[int, int], Iterable[Record]]
-"""(position, bytes) -> the stored records with blocks behind the position, in order, from the first on, about so many bytes."""
+"""(offset, bytes) -> the stored records with blocks behind the offset, in order, from the first on, about so many bytes."""
 
 
 _MOST_COMMITS = 64
 
 
 class Reader(msgspec.Struct):
-    """Someone the log is kept for, attached or not: the position it needs nothing up to, and whether it finds its place again
+    """Someone the log is kept for, attached or not: the offset it needs nothing up to, and whether it finds its place again
     under its name after a life of its own has ended. ``owner``: the key that the name belongs to, if there are keys.
 
     ``commits``
-        some of the places that it had before, spread over the log: (position, mark). Who has finals up to a mark at least
-        loses nothing if it reads on from its position.
+        some of the places that it had before, spread over the log: (offset, mark). Who has finals up to a mark at least
+        loses nothing if it reads on from its offset.
     """
 
     patterns: frozenset[str]
-    position: int
+    offset: int
     named: bool
     mark: Mark | None = None
     owner: str | None = None
     commits: list[tuple[int, Mark | None]] = []
 
-    def moved(self, position: int, mark: Mark | None, oldest: int = 0) -> None:
+    def moved(self, offset: int, mark: Mark | None, oldest: int = 0) -> None:
         """It has got there; the log reaches back to ``oldest``. O(1): there is a limit to ``commits``."""
         if self.named and mark != self.mark:
-            self.commits.append((self.position, self.mark))
+            self.commits.append((self.offset, self.mark))
             if len(self.commits) > _MOST_COMMITS:
                 del self.commits[self._dispensable(oldest)]
-        self.position, self.mark = position, mark
+        self.offset, self.mark = offset, mark
 
     def _dispensable(self, oldest: int) -> int:
         """The commit to forget: one that the log does not reach back to, or else the one between the closest neighbours."""
-        places = [position for position, _ in self.commits]
-        if places[0] < oldest:
+        offsets = [offset for offset, _ in self.commits]
+        if offsets[0] < oldest:
             return 0
-        spans = [after - before for before, after in zip(places, places[2:], strict=False)]
+        spans = [after - before for before, after in zip(offsets, offsets[2:], strict=False)]
         return 1 + spans.index(min(spans))
 
-    def place(self, after: Mark | None) -> tuple[int, Mark | None]:
+    def commit_for(self, after: Mark | None) -> tuple[int, Mark | None]:
         """Where it goes on if all it has is finals up to ``after``: the last place that will do, or else the oldest known."""
-        place = self.position, self.mark
+        commit = self.offset, self.mark
         for before in reversed(self.commits):
-            if after is None or place[1] is None or place[1] <= after:
+            if after is None or commit[1] is None or commit[1] <= after:
                 break
-            place = before
-        return place
+            commit = before
+        return commit
 
     def back(self, after: Mark | None) -> None:
         """It goes on at that place."""
-        place = self.place(after)
-        while (self.position, self.mark) != place:
-            self.position, self.mark = self.commits.pop()
+        commit = self.commit_for(after)
+        while (self.offset, self.mark) != commit:
+            self.offset, self.mark = self.commits.pop()
 
 
-class Journal:
+class Log:
     """See the module.
 
     ``line``
-        identity of this log. ``oldest``: the position up to which it may have been cut off.
+        identity of this log. ``oldest``: the offset up to which it may have been cut off.
     ``former``
-        by identities that it had before it lost its end: the position up to which it is the same.
+        by identities that it had before it lost its end: the offset up to which it is the same.
     ``began``
-        the position at which this life of the node began.
-    ``position``
+        the offset at which this life of the node began.
+    ``offset``
         number of the last block; ``number``: of the last record closed.
     ``readers``
         those the log is kept for: nodes, and subscribers.
@@ -245,13 +260,13 @@ class Journal:
     def __init__(self, line: int, stored: Stored) -> None:
         self.line = line
         self.oldest = 0
-        self.position = self.number = self.began = 0
+        self.offset = self.number = self.began = 0
         self.former: dict[int, int] = {}
         self.readers: dict[PeerKey, Reader] = {}
         self.gathers = True
         self._table: RoutingTable[PeerKey] = RoutingTable()
         self._stored = stored
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._first = 0
         self._finals: dict[str, int] = {}
         self._clock: int | None = None
@@ -259,34 +274,34 @@ class Journal:
         self._unstored: deque[Record] = deque()
 
     @property
-    def place(self) -> Place:
+    def log_offset(self) -> LogOffset:
         """Where who has read all of it stands."""
-        return self.line, self.position
+        return self.line, self.offset
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def taken(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None:
+    def received(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None:
         """Note an admitted payload, before any of its blocks is handed on; the blocks get the next numbers."""
-        self._entries.append(Taken(peer, changes, blocks))
+        self._entries.append(Received(peer, changes, blocks))
 
-    def told(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None:
+    def subscribed(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None:
         """Note what a peer wants and offers; nodes and subscribers are readers from then on."""
-        self._entries.append(Told(peer, interest, owner))
+        self._entries.append(Subscribed(peer, interest, owner))
         self._remember(peer, interest, owner)
 
-    def left(self, peer: PeerKey) -> None:
+    def detached(self, peer: PeerKey) -> None:
         """Note that a peer is gone for good; a subscriber with a name stays a reader."""
-        self._entries.append(Left(peer))
+        self._entries.append(Detached(peer))
         self._forget(peer)
 
     def made(self, head: BlockHead, block: bytes) -> None:
         """Note a block published here."""
-        self.position += 1
+        self.offset += 1
         self._entries.append(Made(head, block))
 
     def broken(self, peer: PeerKey, names: list[str], here: list[str]) -> None:
         """Note that changes of these types are missing."""
-        self.position += 1
+        self.offset += 1
         self._entries.append(Broken(peer, names, here))
 
     def turned(self, turned: list[Turned]) -> None:
@@ -297,7 +312,7 @@ class Journal:
         """Note what becomes of the era."""
         self._entries.append(entry)
 
-    def kept_word(self, entries: Iterable[StoodIn | Behind]) -> None:
+    def kept_word(self, entries: Iterable[OnBehalf | Behind]) -> None:
         """Note what is promised in the place of others, and by which clock: this node keeps its word through a crash."""
         self._entries += entries
 
@@ -305,26 +320,26 @@ class Journal:
         """Note that units have stopped."""
         self._entries.append(Halted(names))
 
-    def moved(self, peer: PeerKey, position: int, mark: Mark | None = None) -> None:
+    def moved(self, peer: PeerKey, offset: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""
         reader = self.readers.get(peer)
-        if reader is not None and (position > reader.position or mark != reader.mark):
-            reader.moved(max(reader.position, min(position, self.position)), mark, self.oldest)
-            self._entries.append(Moved(peer, reader.position, mark))
+        if reader is not None and (offset > reader.offset or mark != reader.mark):
+            reader.moved(max(reader.offset, min(offset, self.offset)), mark, self.oldest)
+            self._entries.append(Moved(peer, reader.offset, mark))
 
     def renewed(self, line: int, common: int) -> None:
-        """Note that what the log had behind position ``common`` is lost, and with it its identity."""
+        """Note that what the log had behind offset ``common`` is lost, and with it its identity."""
         self._entries.append(Renewed(line, common))
         self._renew(line, common)
 
     def _renew(self, line: int, common: int) -> None:
-        former = {before: min(position, common) for before, position in self.former.items()} | {self.line: common}
+        former = {before: min(offset, common) for before, offset in self.former.items()} | {self.line: common}
         self.line, self.former = line, dict(list(former.items())[-_MOST_LINES:])
 
-    def met(self) -> None:
+    def all_attached(self) -> None:
         """Note that all configured peers have been heard of."""
         self.gathers = False
-        self._entries.append(Met())
+        self._entries.append(AllAttached())
 
     def stepped(self, clock: int | None) -> None:
         """Note that the detectors ran on all that was taken."""
@@ -340,7 +355,7 @@ class Journal:
         self.number += 1
         record = Record(self.number, self._first, self._entries, self._stepped, self._clock, moved)
         self._unstored.append(record)
-        self._entries, self._first, self._stepped = [], self.position, False
+        self._entries, self._first, self._stepped = [], self.offset, False
         return record
 
     def kept(self, number: int) -> None:
@@ -350,11 +365,11 @@ class Journal:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def blocks_after(self, position: int) -> tuple[list[tuple[int, bool, BlockHead, bytes]], int]:
-        """The next blocks behind a position, about a frame's worth, and the position they lead to. O(bytes)."""
+    def blocks_after(self, offset: int) -> tuple[list[tuple[int, bool, BlockHead, bytes]], int]:
+        """The next blocks behind an offset, about a frame's worth, and the offset they lead to. O(bytes)."""
         found: list[tuple[int, bool, BlockHead, bytes]] = []
-        size, at = 0, position
-        for record in self._records_after(position):
+        size, at = 0, offset
+        for record in self._records_after(offset):
             for numbered in record.blocks():
                 if numbered[0] > at:
                     found.append(numbered)
@@ -363,11 +378,11 @@ class Journal:
                 break
         return found, at
 
-    def _records_after(self, position: int) -> Iterator[Record]:
+    def _records_after(self, offset: int) -> Iterator[Record]:
         waiting = self._unstored[0].first if self._unstored else self._first
-        if position < waiting:
+        if offset < waiting:
             found = False
-            for record in self._stored(position, BLOCK_TARGET):
+            for record in self._stored(offset, BLOCK_TARGET):
                 found = True
                 yield record
             if found:
@@ -382,19 +397,19 @@ class Journal:
         One that is ahead of this log has read what was lost with a disk, and with it what has taken its numbers since.
         """
         common = self.former.get(interest.line)
-        is_here = interest.line == self.line or (common is not None and interest.position <= common)
+        is_here = interest.line == self.line or (common is not None and interest.offset <= common)
         if is_here:
-            position = interest.position
+            offset = interest.offset
         elif (reader := self.readers.get(peer)) is not None and reader.named:
-            position = reader.place(interest.after)[0]
+            offset = reader.commit_for(interest.after)[0]
         elif common is not None:
-            position = common
+            offset = common
         else:  # new to this log: a node gets all that there is, a subscriber what comes from now on
-            position = 0 if peer[0] == "node" else self.position
-        is_gap = not self.oldest <= position <= self.position or not (is_here or interest.line == 0)
+            offset = 0 if peer[0] == "node" else self.offset
+        is_gap = not self.oldest <= offset <= self.offset or not (is_here or interest.line == 0)
         is_known = is_here or interest.after is not None  # it has been here before,
         is_forgotten = is_known and peer not in self.readers  # and nothing was kept for it any more
-        return max(min(position, self.position), self.oldest), is_gap or is_forgotten
+        return max(min(offset, self.offset), self.oldest), is_gap or is_forgotten
 
     # -- readers ------------------------------------------------------------------------------------------------------
 
@@ -405,7 +420,7 @@ class Journal:
         before in this life, so what it has is of former ones.
         """
         if interest.line:
-            return interest.line == self.line and interest.position > (self.began if is_first else self.position)
+            return interest.line == self.line and interest.offset > (self.began if is_first else self.offset)
         reader = self.readers.get(peer)
         return reader is not None and reader.named and interest.after is not None and interest.after[0] > promised
 
@@ -450,18 +465,18 @@ class Journal:
 
     @property
     def needed(self) -> int:
-        """Every reader has passed this position, those included that were never heard of."""
+        """Every reader has passed this offset, those included that were never heard of."""
         if self.gathers:
             return 0
-        return min((reader.position for reader in self.readers.values()), default=self.position)
+        return min((reader.offset for reader in self.readers.values()), default=self.offset)
 
     # -- lives --------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of the journal, at a step's end."""
+        """What a checkpoint holds of the log, at a step's end."""
         readers = {peer: (*astuple(reader)[:-1], reader.commits.copy()) for peer, reader in self.readers.items()}
         return {
-            "position": self.position,
+            "position": self.offset,
             "number": self.number,
             "finals": dict(self._finals),
             "readers": readers,
@@ -472,7 +487,7 @@ class Journal:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken."""
-        self.position = self._first = state["position"]
+        self.offset = self._first = state["position"]
         self.number = state["number"]
         self.gathers = state["gathers"]
         self._finals = dict(state["finals"])
@@ -482,23 +497,23 @@ class Journal:
 
     def passed(self, record: Record) -> None:
         """A stored record was taken again."""
-        self.position = record.first
+        self.offset = record.first
         for entry in record.entries:
-            if type(entry) is Taken:
-                self.position += len(entry.blocks)
+            if type(entry) is Received:
+                self.offset += len(entry.blocks)
             elif type(entry) is Made or type(entry) is Broken:
-                self.position += 1
-            elif type(entry) is Told:  # where the log was then
+                self.offset += 1
+            elif type(entry) is Subscribed:  # where the log was then
                 self._remember(entry.peer, entry.interest, entry.owner)
-            elif type(entry) is Met:
+            elif type(entry) is AllAttached:
                 self.gathers = False
             elif type(entry) is Renewed:
                 self._renew(entry.line, entry.common)
-            elif type(entry) is Left:
+            elif type(entry) is Detached:
                 self._forget(entry.peer)
             elif type(entry) is Moved and entry.peer in self.readers:
-                self.readers[entry.peer].moved(entry.position, entry.mark, self.oldest)
-        self._first, self.number = self.position, record.number
+                self.readers[entry.peer].moved(entry.offset, entry.mark, self.oldest)
+        self._first, self.number = self.offset, record.number
         self._finals |= record.finals
 
 

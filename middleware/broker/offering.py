@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from msgspec.structs import replace
 
-from middleware.broker.log import Journal
+from middleware.broker.log import Log
 from middleware.broker.peers import Peer
 from middleware.broker.routing import RoutingTable, fitted
-from middleware.broker.watermarks.tracker import Books
+from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.link.codec import MOST_NAME_BYTES, MOST_TYPES, Interest
 
 
@@ -21,18 +21,23 @@ class Offering:
         self._subscriptions, self._publications = subscriptions, sorted(publications)
 
     def current(
-        self, peers: Collection[Peer], table: RoutingTable[Peer], journal: Journal | None, books: Books, paused: frozenset[str]
+        self,
+        peers: Collection[Peer],
+        table: RoutingTable[Peer],
+        log: Log | None,
+        tracker: WatermarkTracker,
+        paused: frozenset[str],
     ) -> Interest:
         """The interest, under a new number if it has changed."""
         if not self.is_stale:
             return self.interest
         self.is_stale = False
         wants = table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self._subscriptions
-        if journal is not None:
-            wants |= journal.wants()
+        if log is not None:
+            wants |= log.wants()
         named, held = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, paused))
-        now = Interest(0, named, "block", sorted(books.raw_here()), self._publications, held, keeps=journal is not None)
-        eras = books.eras
+        now = Interest(0, named, "block", sorted(tracker.raw_here()), self._publications, held, keeps=log is not None)
+        eras = tracker.eras
         now.era, now.reached, now.backdate = eras.number, eras.reached, eras.backdate
         now.ground = eras.ground if eras.number else None
         if self.interest.number == 0 or replace(self.interest, number=0) != now:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
-from middleware.broker.log import PeerKey, Place
+from middleware.broker.log import LogOffset, PeerKey
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
 from middleware.link.frames import Parts, Role
 from middleware.link.link import Link, LinkStatistics
@@ -23,7 +23,7 @@ Numbered = tuple[BlockHead, bytes, int]
 """A block with its number in the log."""
 
 SPREAD = 20 * MILLISECOND
-"""Progress without events travels at most this often, and so do clock marks. News after a quiet time travels at once."""
+"""Watermarks without events travel at most this often, and so do clock marks. News after a quiet time travels at once."""
 
 
 class PeerStatistics(msgspec.Struct):
@@ -65,86 +65,90 @@ class Peer:
         self.begun_in_log = False
         """Whether what it has not taken stays in the log."""
         self.behind: int | None = None
-        """The position in the log up to which it was served, while it is served from there."""
-        self._under_way: deque[Place] = deque()
+        """The offset in the log up to which it was served, while it is served from there."""
+        self._under_way: deque[LogOffset] = deque()
         self._interest_frame = 0
         self._blocks: list[Numbered] = []
-        self._told_progress: dict[str, int] | None = None
+        self._told_watermarks: dict[str, int] | None = None
         self._told_version = -1
         self._told_clock = NEVER
-        self._progress_at = self._clock_at = -SPREAD
+        self._watermarks_at = self._clock_at = -SPREAD
 
     def take(self, head: BlockHead, block: bytes, number: int) -> None:
         """Let a block, of this number in the log (0: there is none), go out with the next frame."""
         self._blocks.append((head, block, number))
 
-    def forget_progress(self) -> None:
-        """It wants, or was offered, other types from now on, so all of the progress is news to it."""
+    def forget_watermarks(self) -> None:
+        """It wants, or was offered, other types from now on, so all watermarks are news to it."""
         self._told_version = -1
-        self._told_progress = None
+        self._told_watermarks = None
 
     def is_in(self, era: int) -> None:
         """What it is sent is of this era of the node; if that has just begun, it is to be told again what has ended."""
         if era != self.era:
             self.era = era
-            self.forget_progress()
+            self.forget_watermarks()
 
     def news_due(self, version: int, clock: int, now: int) -> bool:
-        """Whether there is news of progress or clock, and it is time to tell it: with events at once, else each by itself
+        """Whether there is news of watermarks or clock, and it is time to tell it: with events at once, else each by itself
         as soon as it was not told without events for a while.
         """
         moved, ticked = version != self._told_version, clock > self._told_clock
         if self._blocks:
             return moved or ticked
-        return (moved and now - self._progress_at >= SPREAD) or (ticked and now - self._clock_at >= SPREAD)
+        return (moved and now - self._watermarks_at >= SPREAD) or (ticked and now - self._clock_at >= SPREAD)
 
-    def post(self, progress: dict[str, int] | None, version: int, clock: int, now: int, place: Place = (0, 0)) -> None:
-        """Send the waiting blocks, and behind them the progress (None: no news) and the clock mark (NEVER: none).
+    def post(
+        self, watermarks: dict[str, int] | None, version: int, clock: int, now: int, log_offset: LogOffset = (0, 0)
+    ) -> None:
+        """Send the waiting blocks, and behind them the watermarks (None: no news) and the clock mark (NEVER: none).
 
-        ``place``: what all of it together leads to in this node's log.
+        ``log_offset``: what all of it together leads to in this node's log.
         """
-        if progress is not None:
+        if watermarks is not None:
             self._told_version = version
-            if progress == self._told_progress:
-                progress = None
+            if watermarks == self._told_watermarks:
+                watermarks = None
             else:
-                self._told_progress = progress
+                self._told_watermarks = watermarks
         mark = clock if clock > self._told_clock else None
         if mark is not None:
             self._told_clock = mark
         if not self._blocks:
-            self._progress_at = now if progress is not None else self._progress_at
+            self._watermarks_at = now if watermarks is not None else self._watermarks_at
             self._clock_at = now if mark is not None else self._clock_at
         blocks = self._blocks
-        if not blocks and progress is None and mark is None:
+        if not blocks and watermarks is None and mark is None:
             return
         self._blocks = []
         start, size = 0, 0
         for at, (_, data, _) in enumerate(blocks):
             if size and size + len(data) > BLOCK_TARGET:
-                self._send(None, None, blocks[start:at], (place[0], blocks[at - 1][2]))
+                self._send(None, None, blocks[start:at], (log_offset[0], blocks[at - 1][2]))
                 start, size = at, 0
             size += len(data)
-        self._send(mark, progress, blocks[start:], place)
+        self._send(mark, watermarks, blocks[start:], log_offset)
 
-    def _send(self, clock: int | None, progress: dict[str, int] | None, blocks: list[Numbered], place: Place) -> None:
-        changes = Changes(clock, progress, [head for head, _, _ in blocks], *place, self.era)
+    def _send(
+        self, clock: int | None, watermarks: dict[str, int] | None, blocks: list[Numbered], log_offset: LogOffset
+    ) -> None:
+        changes = Changes(clock, watermarks, [head for head, _, _ in blocks], *log_offset, self.era)
         number = self.link.send([encode(changes), *(data for _, data, _ in blocks)])
-        if place[0]:
-            self._under_way.append((number, place[1]))
+        if log_offset[0]:
+            self._under_way.append((number, log_offset[1]))
 
     def passed(self) -> int | None:
-        """The position up to which it has taken everything, if that has moved since the last time."""
-        position = None
+        """The offset up to which it has taken everything, if that has moved since the last time."""
+        offset = None
         while self._under_way and self._under_way[0][0] <= self.link.acked:
-            position = self._under_way.popleft()[1]
-        return position
+            offset = self._under_way.popleft()[1]
+        return offset
 
-    def tell_interest(self, interest: Interest, place: Place) -> None:
+    def tell_interest(self, interest: Interest, log_offset: LogOffset) -> None:
         """Send what this node wants and offers, and the place it has reached in the peer's log."""
         self.told_interest = interest.number, len(interest.logged)
-        self.forget_progress()  # what was promised for a type before it was offered again counts no more
-        self._interest_frame = self.link.send([encode(replace(interest, line=place[0], position=place[1]))])
+        self.forget_watermarks()  # what was promised for a type before it was offered again counts no more
+        self._interest_frame = self.link.send([encode(replace(interest, line=log_offset[0], offset=log_offset[1]))])
 
     def tell_account(self) -> None:
         """Answer a publisher that has asked what became of what it sent; one answer waits at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a sub-command lives (``module:attribute``, a function or a typer app), and its line in the overview."""
 
     target: str

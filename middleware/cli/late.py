@@ -14,7 +14,7 @@ from middleware.cli.output import JsonFile, console, write_json
 from middleware.link.codec import BLOCK_TARGET
 from middleware.model.errors import LedgerError, last_line
 from middleware.model.quantities import exact_time, spoken_duration
-from middleware.runtime.storage.late_ledger import Entry, Query, gone_from, read_entry, read_ledger, summary
+from middleware.runtime.storage.late_ledger import LedgerEntry, Query, gone_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -115,10 +115,10 @@ def show(
     )
     screen.print(f"  {entry.reason}: {_why(entry)}", markup=False)
     if entry.clk is not None and entry.k is not None:
-        horizon = entry.clk - entry.bound
+        lateness = entry.clk - entry.bound
         told = (
             f"clk {exact_time(entry.clk)}, K {spoken_duration(entry.k)}, final up to {exact_time(entry.bound)} "
-            f"({spoken_duration(horizon)} behind clk)"
+            f"({spoken_duration(lateness)} behind clk)"
         )
         screen.print(f"  {told}", markup=False)
     screen.print(f"  fields: {_fields(entry)}", markup=False)
@@ -169,9 +169,9 @@ def replay(
         write_json({"published": len(chosen), "left_out": left_out}, json)
 
 
-def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
+def _batches(entries: list[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
     """In order, cut where a batch has enough events or bytes; one that is larger alone goes alone."""
-    batch: list[Entry] = []
+    batch: list[LedgerEntry] = []
     size = 0
     for entry in entries:
         if batch and (len(batch) == _BATCH or size + len(entry.record) > BLOCK_TARGET):
@@ -183,9 +183,9 @@ def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
         yield batch
 
 
-def _replayable(entries: list[Entry]) -> tuple[list[Entry], int]:
+def _replayable(entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], int]:
     """Raw insertions, each identity once, in total order; and how many entries that leaves out."""
-    once: dict[tuple[str, int], Entry] = {}
+    once: dict[tuple[str, int], LedgerEntry] = {}
     for entry in entries:
         if entry.change == "insert" and msgspec.msgpack.decode(entry.record)[-1] == 0:
             once.setdefault((entry.source, entry.id), entry)
@@ -199,7 +199,7 @@ def _query(detector: str | None, reason: str | None, type_: str | None, source: 
     return Query(detector, reason, type_, source)
 
 
-def _why(entry: Entry) -> str:
+def _why(entry: LedgerEntry) -> str:
     if entry.reason == "failed":
         return f"the detector raised, and did without it\n{entry.told.rstrip()}"
     if entry.reason == "clash":
@@ -212,14 +212,14 @@ def _why(entry: Entry) -> str:
     return f"{by} below {entry.bound}, up to which the node had promised that nothing more comes"
 
 
-def _fields(entry: Entry) -> str:
+def _fields(entry: LedgerEntry) -> str:
     try:
         return repr(msgspec.msgpack.decode(entry.record))
     except msgspec.DecodeError as error:
         raise LedgerError(f"entry {entry.number} is damaged: {error}") from None
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def _plain(entry: LedgerEntry) -> dict[str, Any]:
     fields = msgspec.structs.asdict(entry)
     return fields | {"record": msgspec.msgpack.decode(entry.record), "lateness": entry.lateness}
 

@@ -12,7 +12,7 @@ import msgspec
 
 from middleware.model.event import IDENTITY, NEVER, Event, Identity
 from middleware.model.quantities import spoken_duration
-from middleware.runtime.storage.late_ledger import FILE, Entry, Query, read_ledger
+from middleware.runtime.storage.late_ledger import FILE, LedgerEntry, Query, read_ledger
 
 if TYPE_CHECKING:
     from middleware.broker.effects import BrokerStatistics
@@ -36,7 +36,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     ``worst``
         by how much (ns) the latest came too late, or the furthest was too far ahead.
     ``recorded``
-        how many of them the recording itself has later than the detector's horizon.
+        how many of them the recording itself has later than the detector's allowed lateness.
     ``ledger``
         where all of them are listed.
     """
@@ -83,11 +83,11 @@ def left_out(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Iden
     policies = plan.policies()
     found = []
     for node, ledger in ledgers.items():
-        groups: dict[tuple[str, str], list[Entry]] = {}
+        groups: dict[tuple[str, str], list[LedgerEntry]] = {}
         for entry in _entries(ledger):
             groups.setdefault((entry.detector, entry.reason), []).append(entry)
         for (detector, reason), entries in groups.items():
-            least = (policies.get(detector) or policies[""]).horizon.floor
+            least = (policies.get(detector) or policies[""]).lateness.floor
             so_late = sum(recorded.get((entry.source, entry.id), NEVER) > least for entry in entries) if reason == "late" else 0
             types = dict(Counter(entry.type for entry in entries))
             worst = max(entry.lateness for entry in entries)
@@ -111,5 +111,5 @@ def lateness(arrived: Iterable[Event]) -> dict[Identity, int]:
     return behind
 
 
-def _entries(ledger: Path) -> Iterator[Entry]:
+def _entries(ledger: Path) -> Iterator[LedgerEntry]:
     return (entry for entry in read_ledger(ledger, Query()) if entry.reason in ("late", "ahead"))

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from middleware import __version__
-from middleware.cli.command import Entry
+from middleware.cli.command import CommandEntry
 from middleware.cli.output import exit_code, log_to_standard_error, print_error
 from middleware.cli.termination import end_in_order, interrupted
 from middleware.extensions import extensions
@@ -20,20 +20,22 @@ from middleware.installation import extra_with, install
 from middleware.model.errors import SlacklineError
 
 COMMANDS = {
-    "run": Entry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
-    "evaluate": Entry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
-    "node": Entry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
-    "trace": Entry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
-    "sub": Entry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
-    "pub": Entry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
-    "why-waiting": Entry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
-    "late": Entry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
-    "keys": Entry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
-    "check": Entry("middleware.cli.check:check", "Check that a detector keeps its contract."),
-    "flow": Entry("middleware.cli.flow:flow", "Check a flow and draw it."),
-    "simulate": Entry("middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."),
-    "bench": Entry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
-    "doctor": Entry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
+    "run": CommandEntry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
+    "evaluate": CommandEntry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
+    "node": CommandEntry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
+    "trace": CommandEntry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
+    "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
+    "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
+    "why-waiting": CommandEntry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
+    "late": CommandEntry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
+    "keys": CommandEntry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
+    "check": CommandEntry("middleware.cli.check:check", "Check that a detector keeps its contract."),
+    "flow": CommandEntry("middleware.cli.flow:flow", "Check a flow and draw it."),
+    "simulate": CommandEntry(
+        "middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."
+    ),
+    "bench": CommandEntry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
+    "doctor": CommandEntry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }
 
 OVERVIEW = """Complex event processing for event streams that arrive out of order.
@@ -51,7 +53,7 @@ Examples:
 class Lazy(TyperGroup):
     """A group whose commands are stand-ins with a name and a help line, until one of them is called."""
 
-    entries: ClassVar[dict[str, Entry]] = {}
+    entries: ClassVar[dict[str, CommandEntry]] = {}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -75,7 +77,7 @@ class Lazy(TyperGroup):
             raise typer.Exit(interrupted()) from None
 
 
-def load(name: str, entry: Entry) -> Any:
+def load(name: str, entry: CommandEntry) -> Any:
     """The command that an entry of the table stands for."""
     module, _, attribute = entry.target.partition(":")
     found = getattr(import_module(module), attribute)
@@ -87,7 +89,7 @@ def load(name: str, entry: Entry) -> Any:
     return command
 
 
-def commands() -> dict[str, Entry]:
+def commands() -> dict[str, CommandEntry]:
     """All sub-commands: our own, and those of other packages. One that cannot be had is told of, and hurts no other."""
     found = dict(COMMANDS)
     for name, point in extensions("commands").items():
@@ -116,7 +118,7 @@ def _root(
     """Takes the options before the sub-command."""
 
 
-def application(entries: dict[str, Entry] | None = None) -> typer.Typer:
+def application(entries: dict[str, CommandEntry] | None = None) -> typer.Typer:
     """The typer app with those commands whose module is there; by default, with all."""
     entries = commands() if entries is None else entries
     app = typer.Typer(

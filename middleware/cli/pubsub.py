@@ -20,7 +20,7 @@ from middleware.cli.awaited import telling_what_is_awaited
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.installation import install
 from middleware.link.codec import LARGEST_BLOCK, Sample, encode, name_of
-from middleware.model.change import Advance, Change, Insert
+from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import exact_time
@@ -158,7 +158,7 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> 
     try:
         with _writer(json_file) if json_file is not None else nullcontext() as lines:
             for number, change in enumerate(subscriber, 1):
-                if not isinstance(change, Advance):
+                if not isinstance(change, Watermark):
                     at = exact_time(change.event.ts)
                     if subscriber.gaps != gaps:
                         gaps = subscriber.gaps
@@ -203,12 +203,12 @@ def _missing(subscriber: Subscriber) -> dict[str, int]:
 def described(change: Change) -> dict[str, Any]:
     """A change as plain values: kind, type, and the event's fields (see ``as_record``); ``pub`` reads the same."""
     kind = {"change": type(change).__name__.lower()}
-    return kind | {"progress": change.progress} if isinstance(change, Advance) else as_record(change.event, kind)
+    return kind | {"ts": change.ts} if isinstance(change, Watermark) else as_record(change.event, kind)
 
 
 def _line(change: Change) -> str:
-    if isinstance(change, Advance):
-        return "= the end" if change.progress == END else f"= final up to {exact_time(change.progress)}"
+    if isinstance(change, Watermark):
+        return "= the end" if change.ts == END else f"= final up to {exact_time(change.ts)}"
     sign = "+" if isinstance(change, Insert) else "~" if type(change).__name__ == "Revise" else "-"
     ts = change.event.ts
     shown = repr(change.event)

@@ -292,7 +292,7 @@ def _less(result: Summary) -> str:
     if not count:
         return ""
     if all(run.is_complete for run in runs):
-        return f", without {count:,} that the recording itself has too late (raise horizon to have them)"
+        return f", without {count:,} that the recording itself has too late (raise lateness to have them)"
     same = max(sum(one.recorded for one in run.left_out) for run in runs)
     return f", [bold red]but {count - same:,} events were left out that the recording has in time[/]"
 

@@ -148,7 +148,7 @@ class Mesh(msgspec.Struct):
 
 def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str]) -> NodeStatus | None:
     """What the node at ``address`` says, whichever of ``names`` it is; None if it does not."""
-    heard: list[NodeStatus] = []
+    received: list[NodeStatus] = []
     enough = threading.Event()
     deadline = time.monotonic() + timeout
 
@@ -158,7 +158,7 @@ def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str
         with Inquiry(address, keys=keys, node=name, patience=timeout) as inquiry:
             while not enough.is_set() and (left := deadline - time.monotonic()) > 0:
                 try:
-                    heard.append(inquiry.ask(min(left, _SLICE) if names else left))
+                    received.append(inquiry.ask(min(left, _SLICE) if names else left))
                     enough.set()
                 except NetworkError:
                     enough.wait(_PAUSE)
@@ -167,7 +167,7 @@ def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str
     with ThreadPoolExecutor(len(candidates), thread_name_prefix="key") as pool:
         for each in [pool.submit(ask, name) for name in candidates]:
             each.result()
-    return heard[0] if heard else None
+    return received[0] if received else None
 
 
 def _as_utc(found: re.Match[str]) -> str:

@@ -14,8 +14,8 @@ from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Identity,
 class Barrier:
     """Events of the subscribed types, final ones only, each once, in total order.
 
-    ``progress``
-        everything up to it has been let go: the least progress of the subscribed types. A type subscribed by its exact
+    ``watermark``
+        everything up to it has been let go: the least watermark of the subscribed types. A type subscribed by its exact
         name counts from the start, one that a pattern covers from when it is first heard of. It goes back only from END, to the
         newest that was let go, when what had ended goes on (``Batch.ground``).
     ``violations``
@@ -23,7 +23,7 @@ class Barrier:
     """
 
     def __init__(self, patterns: Collection[str]) -> None:
-        self.progress = NEVER
+        self.watermark = NEVER
         self.violations: Counter[str] = Counter()
         self._patterns = frozenset(patterns)
         self._promised = {name: NEVER for name in patterns if not name.endswith("*")}
@@ -39,24 +39,24 @@ class Barrier:
         """Take changes, then promises; the events that are final now. O(log n) per change."""
         if batch.ground is not None:
             self._go_on()
-        for name in batch.deltas.keys() | batch.progress.keys():
+        for name in batch.deltas.keys() | batch.watermarks.keys():
             if name not in self._promised and wanted(self._patterns, name):
                 self._promised[name] = NEVER
         for delta in batch.deltas.values():
             self._retract(delta)
         for delta in batch.deltas.values():
             self._insert(delta)
-        for name, until in batch.progress.items():
+        for name, until in batch.watermarks.items():
             if until > self._promised.get(name, until):
                 self._promised[name] = until
-        self.progress = max(self.progress, min(self._promised.values(), default=NEVER))
+        self.watermark = max(self.watermark, min(self._promised.values(), default=NEVER))
         return self._released()
 
     def _go_on(self) -> None:
         """A new era: what has ended in it is to be said again, and nothing comes that is as old as what was let go."""
         self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
-        if self.progress == END:
-            self.progress = self._newest
+        if self.watermark == END:
+            self.watermark = self._newest
 
     def __contains__(self, identity: object) -> bool:
         """Whether an event is held back."""
@@ -87,15 +87,15 @@ class Barrier:
             self._hold(event)
 
     def _hold(self, event: Event) -> None:
-        if event.ts <= self.progress:
-            self.violations["event at or below the progress promised"] += 1
+        if event.ts <= self.watermark:
+            self.violations["event at or below the watermark promised"] += 1
             return
         self._held[IDENTITY(event)] = event
         heappush(self._heap, ORDER(event))
 
     def _released(self) -> list[Event]:
         heap, held, free = self._heap, self._held, list[Event]()
-        while heap and heap[0][0] <= self.progress:
+        while heap and heap[0][0] <= self.watermark:
             order = heappop(heap)
             event = held.get((order[2], order[3]))
             if event is not None and ORDER(event) == order:  # else retracted or revised since

@@ -11,29 +11,29 @@ from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 
 _Group = list[int]
-"""[position before what came together, how many events of it are still held back]."""
+"""[offset before what came together, how many events of it are still held back]."""
 
 
 class Cursor:
     """See the module.
 
-    ``place``
-        (line, position) reached, (0, 0) before anything came. ``mark``: finals up to this order key have been delivered.
+    ``log_offset``
+        (line, offset) reached, (0, 0) before anything came. ``mark``: finals up to this order key have been delivered.
     """
 
     def __init__(self, mark: Mark | None = None) -> None:
-        self.place = (0, 0)
+        self.log_offset = (0, 0)
         self.mark = mark
         self._groups: deque[_Group] = deque()
         self._came: dict[Identity, _Group] = {}
 
     @property
-    def position(self) -> int:
-        """The lowest position behind which something may still be needed. O(1)."""
+    def offset(self) -> int:
+        """The lowest offset behind which something may still be needed. O(1)."""
         groups = self._groups
         while groups and not groups[0][1]:
             groups.popleft()
-        return groups[0][0] if groups else self.place[1]
+        return groups[0][0] if groups else self.log_offset[1]
 
     def fresh(self, finals: list[Event]) -> list[Event]:
         """Those of the finals, in total order, that were not delivered before; they are, from now on."""
@@ -44,9 +44,9 @@ class Cursor:
             self.mark = ORDER(finals[-1])
         return finals
 
-    def moved(self, place: tuple[int, int], deltas: Iterable[Delta], finals: list[Event], barrier: Barrier) -> None:
-        """Changes have come that lead to ``place``, and the barrier has let ``finals`` go. O(changes)."""
-        group = [self.place[1] if self.place[0] == place[0] else 0, 0]
+    def moved(self, log_offset: tuple[int, int], deltas: Iterable[Delta], finals: list[Event], barrier: Barrier) -> None:
+        """Changes have come that lead to ``log_offset``, and the barrier has let ``finals`` go. O(changes)."""
+        group = [self.log_offset[1] if self.log_offset[0] == log_offset[0] else 0, 0]
         deltas = list(deltas)
         for delta in deltas:  # all retractions first: an identity may change its type
             known = [self._drop(IDENTITY(event)) for event in delta.retracts]
@@ -64,7 +64,7 @@ class Cursor:
             self._drop(IDENTITY(event))
         if group[1]:
             self._groups.append(group)
-        self.place = place
+        self.log_offset = log_offset
 
     def forget(self) -> None:
         """What was held back is given up: nothing of it needs to be read again."""

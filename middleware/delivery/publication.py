@@ -40,7 +40,7 @@ class Publication:
 
     def __init__(self, types: Iterable[EventType | str] = ()) -> None:
         self._types = dict.fromkeys(_names(types))
-        self._progress: dict[str, int] = {}
+        self._watermarks: dict[str, int] = {}
         self._clock: int | None = None
 
     @property
@@ -95,17 +95,17 @@ class Publication:
             self._types[head.type] = None
         return [encode(Changes(self._clock, None, [head for head, _ in frame.blocks])), *(block for _, block in frame.blocks)]
 
-    def promise(self, types: EventType | str | Iterable[EventType | str], progress: int) -> Parts:
-        """The payload that promises progress of these types, with all that was promised before."""
+    def promise(self, types: EventType | str | Iterable[EventType | str], watermark: int) -> Parts:
+        """The payload that promises a watermark of these types, with all that was promised before."""
         for name in _names([types] if isinstance(types, str | type) else types):
-            self._progress[name] = max(progress, self._progress.get(name, progress))
-        return [encode(Changes(None, self._progress, []))]
+            self._watermarks[name] = max(watermark, self._watermarks.get(name, watermark))
+        return [encode(Changes(None, self._watermarks, []))]
 
     def restarted(self) -> Parts | None:
         """A node that starts anew must be told the promises anew, behind all that is sent again; None if there is nothing."""
-        if not self._progress and self._clock is None:
+        if not self._watermarks and self._clock is None:
             return None
-        return [encode(Changes(self._clock, self._progress or None, []))]
+        return [encode(Changes(self._clock, self._watermarks or None, []))]
 
 
 def _names(types: Iterable[EventType | str]) -> Iterator[str]:

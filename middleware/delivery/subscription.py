@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from middleware.broker.log import Place
+from middleware.broker.log import LogOffset
 from middleware.broker.merge import merged
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
@@ -35,14 +35,14 @@ from middleware.link.codec import (
     encode,
 )
 from middleware.link.frames import Parts, payload_size
-from middleware.model.change import Advance, Batch, Change, Delta, Insert
+from middleware.model.change import Batch, Change, Delta, Insert, Watermark
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, NEVER, Event, type_name
 
 Arrived = list[tuple[Changes, Parts]]
 """Changes as they came: the header of each payload, and all its parts."""
 
-_NOWHERE: Place = (0, 0)
+_NOWHERE: LogOffset = (0, 0)
 _MISSED = Gap(0, 0)
 """Stands where a reader sees for itself that changes are missing."""
 
@@ -73,7 +73,7 @@ class Subscription:
     ``resumes``
         whether the node keeps its place under its name. ``after``: the last final that is known to be taken.
     ``ready``
-        whether all nodes know it. ``progress``: that of the reader; what is read up to it stays as it is. From END it
+        whether all nodes know it. ``watermark``: that of the reader; what is read up to it stays as it is. From END it
         goes back when a new era begins: what comes then is newer than all that was read.
     ``events``
         changes read so far. ``drops``: what could not be taken, by reason; an interruption counts as one.
@@ -97,7 +97,7 @@ class Subscription:
                 "subscribe to prefixes such as 'soccer.*', or to '*'"
             )
         self.ready = False
-        self.progress = self._before_end = NEVER
+        self.watermark = self._before_end = NEVER
         self._era = 0
         self.events = 0
         self.drops = Drops()
@@ -106,7 +106,7 @@ class Subscription:
         self._interest = Interest(1, list(patterns), on_slow, resumes=resumes, after=after)
         self._codec = codec
         self._inbox: deque[tuple[Payload, Parts, int]] = deque()
-        self._place: Place | None = None
+        self._log_offset: LogOffset | None = None
         """Where in the node's log what has arrived leads to: _NOWHERE if to no place, None if nothing has arrived."""
         self._doubts = False
         """Whether the node, which has lost the link, is yet to say if it still knows the name."""
@@ -120,8 +120,8 @@ class Subscription:
     @property
     def greeting(self) -> Parts:
         """The first payload of each life of the link: what is wanted, and the place that has been reached."""
-        line, position = self._place or _NOWHERE
-        return [encode(replace(self._interest, line=line, position=position))]
+        line, offset = self._log_offset or _NOWHERE
+        return [encode(replace(self._interest, line=line, offset=offset))]
 
     @property
     def pending(self) -> bool:
@@ -140,12 +140,12 @@ class Subscription:
             if not isinstance(payload, Resumed | Gap):  # which a node that knows the name says before all else
                 self._inbox.append((_MISSED, [], 0))
         if type(payload) is Changes:
-            if not payload.line and self._place is not None and self._place[0]:
+            if not payload.line and self._log_offset is not None and self._log_offset[0]:
                 self._inbox.append((_MISSED, [], 0))  # the log in which it had its place is gone, and nobody says so
-            self._place = (payload.line, payload.position)
+            self._log_offset = (payload.line, payload.offset)
         elif type(payload) is not Gap:
             self.ready = self.ready or type(payload) is Ready
-            self._place = self._place or _NOWHERE
+            self._log_offset = self._log_offset or _NOWHERE
         self._inbox.append((payload, parts, payload_size(parts)))
 
     def restarted(self) -> Parts:
@@ -157,11 +157,11 @@ class Subscription:
         """
         self.ready = False
         self._inbox = deque((payload, parts, 0) for payload, parts, _ in self._inbox)
-        if self._interest.resumes and not (self._place or _NOWHERE)[0]:
+        if self._interest.resumes and not (self._log_offset or _NOWHERE)[0]:
             self._doubts = True  # what its former lives had committed may be lost, though it has heard nothing itself
-        elif self._place == _NOWHERE:
+        elif self._log_offset == _NOWHERE:
             self._inbox.append((_MISSED, [], 0))
-            self._place = None
+            self._log_offset = None
         return self.greeting
 
     def take(self) -> tuple[Arrived, int]:
@@ -183,7 +183,7 @@ class Subscription:
             size += cost
         if arrived:
             last = arrived[-1][0]
-            self._taken = (last.line, last.position)
+            self._taken = (last.line, last.offset)
         return arrived, size
 
     def _heed(self, payload: Payload) -> None:
@@ -209,37 +209,37 @@ class Subscription:
     # -- what is read -------------------------------------------------------------------------------------------------
 
     def changes(self, arrived: Arrived) -> list[Change]:
-        """What has arrived as changes one by one, and behind them how far progress has come, if it has. O(changes)."""
+        """What has arrived as changes one by one, and behind them how far the watermark has come, if it has. O(changes)."""
         if self.barrier is None:
             self._goes_on(arrived)
             changes: list[Change] = [change for _, delta in self._deltas(arrived) for change in delta.changes()]
-            progress: Mapping[str, int] = _latest_progress(arrived)
+            watermarks: Mapping[str, int] = _latest_watermarks(arrived)
         else:
             batch = self._decoded(arrived)
-            changes, progress = [Insert(event) for event in self._finals(self.barrier, batch, arrived)], batch.progress
-        if self._advance(progress):
-            changes.append(Advance(self.progress))
+            changes, watermarks = [Insert(event) for event in self._finals(self.barrier, batch, arrived)], batch.watermarks
+        if self._advance(watermarks):
+            changes.append(Watermark(self.watermark))
         return changes
 
     def batch(self, arrived: Arrived) -> Batch:
         """The net effect of what has arrived, in columns by type; finals are insertions, those of a type in total order."""
         batch = self._decoded(arrived)
-        self._advance(batch.progress)
+        self._advance(batch.watermarks)
         if self.barrier is None:
             return batch
         deltas: dict[str, Delta] = {}
         for event in self._finals(self.barrier, batch, arrived):
             deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
-        return Batch(deltas, dict.fromkeys(self._promised, self.barrier.progress))
+        return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
 
     def passed(self) -> Parts | None:
         """What to tell the node, once what was read is safe, so that it is not sent again to this name; None if nothing."""
-        line, position, mark = *self._taken, None
+        line, offset, mark = *self._taken, None
         if self.barrier is not None:
-            line, position, mark = self._cursor.place[0], self._cursor.position, self._cursor.mark
+            line, offset, mark = self._cursor.log_offset[0], self._cursor.offset, self._cursor.mark
         if not self._interest.resumes or not line:
             return None
-        passed = Passed(line, position, mark)
+        passed = Passed(line, offset, mark)
         if passed == self._passed:
             return None
         self._passed = passed
@@ -249,7 +249,7 @@ class Subscription:
         """What the barrier lets go and was not delivered before."""
         finals = barrier.take(batch)
         if self._interest.resumes and arrived and (last := arrived[-1][0]).line:
-            self._cursor.moved((last.line, last.position), batch.deltas.values(), finals, barrier)
+            self._cursor.moved((last.line, last.offset), batch.deltas.values(), finals, barrier)
         return self._cursor.fresh(finals)
 
     def _deltas(self, arrived: Arrived) -> list[tuple[str, Delta]]:
@@ -269,16 +269,16 @@ class Subscription:
         for name, delta in self._deltas(arrived):
             by_type.setdefault(name, []).append(delta)
         net = {name: net for name, same in by_type.items() if (net := merged(same))}
-        return Batch(net, _latest_progress(arrived), ground=NEVER if self._goes_on(arrived) else None)
+        return Batch(net, _latest_watermarks(arrived), ground=NEVER if self._goes_on(arrived) else None)
 
-    def _advance(self, progress: Mapping[str, int]) -> bool:
-        """Whether the least progress of the subscribed types has grown."""
-        for name, until in progress.items():
+    def _advance(self, watermarks: Mapping[str, int]) -> bool:
+        """Whether the least watermark of the subscribed types has grown."""
+        for name, until in watermarks.items():
             self._promised[name] = max(until, self._promised.get(name, NEVER))
         least = min(self._promised.values(), default=NEVER)
-        if least <= self.progress:
+        if least <= self.watermark:
             return False
-        self.progress, self._before_end = least, least if least != END else self.progress
+        self.watermark, self._before_end = least, least if least != END else self.watermark
         return True
 
     def _goes_on(self, arrived: Arrived) -> bool:
@@ -287,11 +287,11 @@ class Subscription:
             return False
         self._era = arrived[-1][0].era
         self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
-        if self.progress == END:
-            self.progress = self._before_end
+        if self.watermark == END:
+            self.watermark = self._before_end
         return True
 
 
-def _latest_progress(arrived: Arrived) -> dict[str, int]:
+def _latest_watermarks(arrived: Arrived) -> dict[str, int]:
     """The node's promises are whole, so the last ones told stand for all."""
-    return next((changes.progress for changes, _ in reversed(arrived) if changes.progress is not None), {})
+    return next((changes.watermarks for changes, _ in reversed(arrived) if changes.watermarks is not None), {})

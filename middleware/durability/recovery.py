@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from middleware.broker.durable import LastingBroker
+from middleware.broker.durable import DurableBroker
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.log import Broken, Halted, Made, Record, Taken, TurnedAway
+from middleware.broker.log import Broken, Halted, Made, Received, Record, TurnedAway
 from middleware.broker.merge import retractions_first
 from middleware.durability.checkpoint import Stored
-from middleware.durability.durable_node import Recoverable
+from middleware.durability.durable_core import Recoverable
 from middleware.durability.encoding import uncollected
 from middleware.link.codec import BlockHead, Drops, EventCodec, encode
 from middleware.model.change import Batch, Change, Delta, consolidate
@@ -49,7 +49,7 @@ _UNREADABLE = ("unknown type", "malformed event", "malformed block")
 
 
 def recover(
-    broker: LastingBroker,
+    broker: DurableBroker,
     hierarchy: Recoverable | None,
     types: EventTypes,
     checkpoint: Iterable[bytes] | None,
@@ -64,8 +64,8 @@ def recover(
     Raises StateError or DetectorError where the code has changed such that something that was taken would be lost.
     """
     result = Recovered(checkpoint is not None and not rebuild)
-    journal = broker.journal
-    assert journal is not None, "only a node with a log can be recovered"
+    log = broker.log
+    assert log is not None, "only a node with a log can be recovered"
     if checkpoint is not None:
         stored = Stored(checkpoint, types)
         result.known = stored.known
@@ -73,12 +73,12 @@ def recover(
             with uncollected():
                 _restore(broker, hierarchy, stored, result)
             result.changed |= not set(types) <= result.known.keys()
-    logged = frozenset(name for name in broker.publications if journal.is_wanted(name))
+    logged = frozenset(name for name in broker.publications if log.is_wanted(name))
     made, stood, stopped = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known)
     correction = correcting(consolidate(made), consolidate(stood), logged) if hierarchy is not None else Delta()
     promised = hierarchy.promised if hierarchy is not None else {}
-    gone = journal.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
-    final = max((journal.state()["finals"][name] for name in gone), default=NEVER)
+    gone = log.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
+    final = max((log.state()["finals"][name] for name in gone), default=NEVER)
     correction, result.withheld = _above(correction, promised, final)
     broker.resumed(promised, hierarchy.reached if hierarchy is not None else NEVER)
     result.corrected = len(correction)
@@ -86,7 +86,7 @@ def recover(
 
 
 def _replayed(
-    broker: LastingBroker,
+    broker: DurableBroker,
     hierarchy: Recoverable | None,
     types: EventTypes,
     records: Iterable[Record],
@@ -99,7 +99,7 @@ def _replayed(
     ``known``: types of which nothing may be lost, not even if they are not known any more. None for a rebuild: then any may,
     and what had stopped may go on, as its code may have been mended.
     """
-    assert broker.journal is not None
+    assert broker.log is not None
     codec, drops = EventCodec(types), Drops()
     made: list[Change] = []
     stood: list[Change] = []
@@ -126,7 +126,7 @@ def _replayed(
             for published in hierarchy.process(batch, record.finals):
                 stopped.update(published.stopped)
                 for name, delta in retractions_first(published.deltas):
-                    stood += delta.changes() if broker.journal.is_wanted(name) else ()
+                    stood += delta.changes() if broker.log.is_wanted(name) else ()
     if lost:
         counts = ", ".join(f"{count} of {name}" for name, count in sorted(lost.items()))
         raise StateError(
@@ -136,7 +136,7 @@ def _replayed(
     return made, stood, sorted(stopped - told)
 
 
-def _restore(broker: LastingBroker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
+def _restore(broker: DurableBroker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
     """Go on from what a checkpoint holds."""
     state = checkpoint.state()
     units = state["units"]
@@ -145,8 +145,8 @@ def _restore(broker: LastingBroker, hierarchy: Recoverable | None, checkpoint: S
         raise StateError(f"the stored state has detectors, {', '.join(sorted(stored))}, and none run here any more")
     if not units and hierarchy is not None:
         raise StateError("the stored state has no detectors: start the node with --rebuild to run them over the whole log")
-    assert broker.journal is not None
-    broker.journal.restore(state["journal"])
+    assert broker.log is not None
+    broker.log.restore(state["journal"])
     broker.restore(state["broker"])
     result.turned += state["turned"]
     result.changed = False
@@ -170,12 +170,12 @@ def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Map
         blocks: Iterable[tuple[BlockHead, bytes]] = ()
         if type(entry) is Made:
             blocks = ((entry.head, entry.block),)
-        elif type(entry) is Taken and entry.peer[0] == "publisher":
+        elif type(entry) is Received and entry.peer[0] == "publisher":
             blocks = zip(entry.changes.blocks, entry.blocks, strict=True)
         for head, block in blocks:
             if head.type not in codec.types:
                 lost[head.type] += head.count if head.type in needed else 0
-            elif head.type in reads and type(entry) is Taken:
+            elif head.type in reads and type(entry) is Received:
                 drops = Drops()
                 codec.decode(head, block, drops)
                 lost[head.type] += _unreadable(drops)

@@ -36,7 +36,7 @@ MOST_NAME_BYTES = 2**20
 OnSlow = Literal["block", "disconnect"]
 TypeName = Annotated[str, msgspec.Meta(max_length=256)]
 TypeNames = Annotated[list[TypeName], msgspec.Meta(max_length=MOST_TYPES)]
-Progress = Annotated[int, msgspec.Meta(ge=MIN_TS, le=MAX_TS)]
+WatermarkTime = Annotated[int, msgspec.Meta(ge=MIN_TS, le=MAX_TS)]
 Drops = Counter[str]
 """Events (or frames) dropped, by reason."""
 
@@ -68,17 +68,17 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
 
 
 class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
-    """Blocks of changes, then promises: ``progress`` replaces all that this sender promised before, None keeps it.
+    """Blocks of changes, then promises: ``watermarks`` replaces all that this sender promised before, None keeps it.
 
-    ``line``, ``position``: the place in the sender's log that this leads to; 0 if it keeps none. ``era``: to a subscriber, that
+    ``line``, ``offset``: the place in the sender's log that this leads to; 0 if it keeps none. ``era``: to a subscriber, that
     of the node: what had ended in an earlier one goes on, from these blocks on (see ``eras``).
     """
 
     clock: Timestamp | None
-    progress: Annotated[dict[TypeName, Progress], msgspec.Meta(max_length=MOST_TYPES)] | None
+    watermarks: Annotated[dict[TypeName, WatermarkTime], msgspec.Meta(max_length=MOST_TYPES)] | None
     blocks: list[BlockHead]
     line: Count = 0
-    position: Count = 0
+    offset: Count = 0
     era: Count = 0
 
 
@@ -90,7 +90,7 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     """What the sender wants and what it may send: always the whole of it, which replaces what it said before.
 
     ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
-    ``line``, ``position``: the place it has reached in the receiver's log; 0 if it has heard nothing yet.
+    ``line``, ``offset``: the place it has reached in the receiver's log; 0 if it has heard nothing yet.
     ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name,
     or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), the place that it had then.
     ``era``: that in which it promises from now on (see ``eras``). ``reached``: up to where all was final there when it began;
@@ -105,14 +105,14 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     derived: TypeNames = []
     paused: TypeNames = []
     line: Count = 0
-    position: Count = 0
+    offset: Count = 0
     keeps: bool = False
     resumes: bool = False
     after: Mark | None = None
     era: Count = 0
-    reached: Progress = NEVER
+    reached: WatermarkTime = NEVER
     backdate: Count = 0
-    ground: Progress | None = None
+    ground: WatermarkTime | None = None
     logged: TypeNames = []
 
 
@@ -123,10 +123,10 @@ class Ready(msgspec.Struct, array_like=True, tag=2):
 
 
 class Passed(msgspec.Struct, array_like=True, tag=3):
-    """A subscriber with a name needs nothing up to ``position`` of the log ``line`` any more; finals it has up to ``mark``."""
+    """A subscriber with a name needs nothing up to ``offset`` of the log ``line`` any more; finals it has up to ``mark``."""
 
     line: Count
-    position: Count
+    offset: Count
     mark: Mark | None = None
 
 
@@ -144,7 +144,7 @@ class Gap(msgspec.Struct, array_like=True, tag=4):
     """
 
     line: Count
-    position: Count
+    offset: Count
     types: list[str] = []
     stopped: bool = False
 

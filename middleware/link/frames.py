@@ -73,7 +73,7 @@ class Ack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
 class Bye(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     """The last frame of a life: numbered like Data, so it is acknowledged only when all before it has arrived.
 
-    ``returns``: another life follows, which goes on where this one ends; who has a lasting link waits for it.
+    ``returns``: another life follows, which goes on where this one ends; who has a durable link waits for it.
     """
 
     epoch: Count

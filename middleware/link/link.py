@@ -7,7 +7,7 @@ again from the first one missing (go-back-N: over TCP nothing is lost but at a r
 bytes, so what is under way is bounded by WINDOW; what the owner queues beyond it is the owner's to bound.
 
 The end that dials says Hello until it is answered, also after a break; the other end answers. If the answer comes from
-another life of the peer, a ``lasting`` link begins a new life of its own, with ``greeting`` as its first payload, and
+another life of the peer, a ``durable`` link begins a new life of its own, with ``greeting`` as its first payload, and
 sends again what was not acknowledged; any other link is closed, as it is when the peer is dead.
 """
 
@@ -64,7 +64,7 @@ class LinkStatistics(msgspec.Struct):
 class Link:
     """See the module. The owner sends what ``outbox`` holds after each call, and looks at ``closed`` (the reason, or None)."""
 
-    def __init__(self, name: str, role: Role, epoch: int, now: int, *, dials: bool, lasting: bool = False) -> None:
+    def __init__(self, name: str, role: Role, epoch: int, now: int, *, dials: bool, durable: bool = False) -> None:
         self.outbox: list[Parts] = []
         self.closed: str | None = None
         self.refused = False
@@ -79,12 +79,12 @@ class Link:
         """The first payload of each life, if any."""
         self.wall: int | None = None
         """Unix time less the running clock, if the peer is to be told it."""
-        self.name, self.role, self.epoch, self.dials, self.lasting = name, role, epoch, dials, lasting
+        self.name, self.role, self.epoch, self.dials, self.durable = name, role, epoch, dials, durable
         self.restarts = 0
         """How often this end has begun a new life."""
         self._count = LinkStatistics()
         self._peer_epoch = 0
-        self._heard_at, self._told_at = now, now - RETRY
+        self._received_at, self._told_at = now, now - RETRY
         self._asked_at = self._resent_at = now - RETRY
         self._fresh_streams()
 
@@ -207,7 +207,7 @@ class Link:
         elif type(frame) is Bye:
             if self._take(frame, parts, now) is not None:
                 self._acknowledge(now)
-                if frame.returns and self.lasting:
+                if frame.returns and self.durable:
                     self.up = False  # dial until its next life answers
                 else:
                     self.closed = f"{'will be back' if frame.returns else 'said goodbye'}: {frame.reason}"
@@ -260,7 +260,7 @@ class Link:
         if epoch != self._peer_epoch or not self.up:
             self._count.old_epoch += 1
             return False
-        self._heard_at = now
+        self._received_at = now
         return True
 
     def _settled(self, received: int, limit: int) -> None:
@@ -321,15 +321,15 @@ class Link:
 
     def excuse(self, duration: int, now: int) -> None:
         """This end was away for so long: that the peer was not heard of then says nothing about it."""
-        self._heard_at = min(now, self._heard_at + duration)
+        self._received_at = min(now, self._received_at + duration)
 
     def tick(self, now: int) -> None:
         """To be called some times in a HEARTBEAT: Hello and heartbeats when due; ``closed`` when the peer is dead."""
         if self.closed is not None:
             return
-        silent = now - self._heard_at
+        silent = now - self._received_at
         if self.peer is not None and silent > SILENCE:
-            if not self.lasting:
+            if not self.durable:
                 self.closed = f"dead: not heard of for {silent / SECOND:.1f} s"
                 return
             self.up = False
@@ -357,12 +357,12 @@ class Link:
             self._count.old_epoch += 1  # an answer to an earlier life of this end
             return
         if self.dials and self._peer_epoch not in (0, hello.epoch):
-            if self.lasting:
+            if self.durable:
                 self._restart(now)
             else:
                 self.closed = "restarted"
             return
-        self._heard_at = now
+        self._received_at = now
         first = self._peer_epoch == 0
         self.peer, self._peer_epoch = hello, hello.epoch
         if self.up and self.dials:
@@ -400,7 +400,7 @@ class Link:
         if refusal.epoch not in (0, self.epoch):
             self._count.old_epoch += 1
             return
-        self._heard_at = now
+        self._received_at = now
         if refusal.final or self._bye is not None:
             self.closed, self.refused = f"refused: {refusal.reason}", refusal.final
         elif self.dials and self.up:

@@ -32,13 +32,13 @@ class Retract(msgspec.Struct, frozen=True, tag=True):
     event: Event
 
 
-class Advance(msgspec.Struct, frozen=True, tag=True):
-    """No further change with ts <= ``progress`` will come on this stream."""
+class Watermark(msgspec.Struct, frozen=True, tag=True):
+    """No further change with ts <= ``ts`` will come on this stream."""
 
-    progress: int
+    ts: int
 
 
-Change = Insert | Revise | Retract | Advance
+Change = Insert | Revise | Retract | Watermark
 
 
 class Delta:
@@ -125,7 +125,7 @@ class Batch(msgspec.Struct):
 
     ``deltas``
         changes by event type name.
-    ``progress``
+    ``watermarks``
         by event type name: no further change of that type with ts <= this will come from where the batch comes from.
     ``clock``
         largest raw occurrence time known where the batch comes from (a clock mark), or None.
@@ -138,7 +138,7 @@ class Batch(msgspec.Struct):
     """
 
     deltas: dict[str, Delta] = {}
-    progress: dict[str, int] = {}
+    watermarks: dict[str, int] = {}
     clock: int | None = None
     stopped: list[str] = []
     reached: int = NEVER
@@ -197,7 +197,7 @@ def consolidate(changes: Iterable[Change]) -> Delta:
     first: dict[Identity, Event | None] = {}
     last: dict[Identity, tuple[Event | None, int]] = {}
     for change in changes:
-        if isinstance(change, Advance):
+        if isinstance(change, Watermark):
             continue
         identity = IDENTITY(change.event)
         match change:

@@ -20,10 +20,10 @@ MAX_TS = 2**62
 """Occurrence times lie strictly between MIN_TS and MAX_TS: nanoseconds, 146 years to either side of the epoch."""
 
 NEVER = MIN_TS
-"""Progress of a stream that has promised nothing yet."""
+"""Watermark of a stream that has promised nothing yet."""
 
 END = MAX_TS
-"""Progress of a stream that has ended: no further change will come."""
+"""Watermark of a stream that has ended: no further change will come."""
 
 Timestamp = Annotated[int, msgspec.Meta(gt=MIN_TS, lt=MAX_TS)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

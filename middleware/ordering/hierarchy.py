@@ -115,7 +115,7 @@ class Hierarchy:
             for name in placed.publishes:
                 self._publishers.setdefault(name, []).append(placed.unit)
         self._promised: dict[str, int] = dict.fromkeys(self._publishers, NEVER)
-        self._progress = self._promised.copy()  # of each type, by the units here that publish it
+        self._watermarks = self._promised.copy()  # of each type, by the units here that publish it
         self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
         self.publications = frozenset(self._publishers)
         self.derivations = {name: self._resting_on(name) for name in self.subscriptions}
@@ -136,13 +136,13 @@ class Hierarchy:
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         """Take what arrived at this node; return what its detectors publish, in sequence.
 
-        ``batch.progress`` is the whole of what is promised from outside: a raw type that is missing is open. Several
+        ``batch.watermarks`` is the whole of what is promised from outside: a raw type that is missing is open. Several
         batches come out only where results are withdrawn and published again (full retraction).
 
         ``finals``: in a replay, how far each unit named got in this step; the others stay where they are. So a step that
         is taken again admits the same events, however alpha, K or batches of promises have changed.
         """
-        self._outside = batch.progress
+        self._outside = batch.watermarks
         if batch.clock is not None:
             self.clock = batch.clock if self.clock is None else max(self.clock, batch.clock)
         arrived: list[Parts] = [{name: [delta] for name, delta in batch.deltas.items()}]
@@ -179,9 +179,9 @@ class Hierarchy:
         out = self._published(published, moved)
         if len(halted) > self._stopped:
             self._stopped = len(halted)
-            promised = out[-1].progress if out else {}
+            promised = out[-1].watermarks if out else {}
             if out:
-                out[-1].progress = {}  # nothing is promised before readers know
+                out[-1].watermarks = {}  # nothing is promised before readers know
             out.append(Batch({}, promised, self.clock, sorted(halted)))
         return out
 
@@ -226,8 +226,8 @@ class Hierarchy:
         return min((promise for promise in promises if promise is not None), default=END), is_open
 
     def _promise(self, name: str) -> int | None:
-        """Progress of the stream of a type as this node sees it; None for a raw type that is open."""
-        own = self._progress.get(name)
+        """Watermark of the stream of a type as this node sees it; None for a raw type that is open."""
+        own = self._watermarks.get(name)
         if own is not None and name not in self._away:
             return own
         promise = self._outside.get(name, NEVER if name in self._derived else None)
@@ -239,7 +239,7 @@ class Hierarchy:
         moved = {}
         for name in placed.publishes:
             units = self._publishers[name]
-            own = self._progress[name] = units[0].progress if len(units) == 1 else min(unit.progress for unit in units)
+            own = self._watermarks[name] = units[0].watermark if len(units) == 1 else min(unit.watermark for unit in units)
             if own > self._promised[name] or resumed:
                 self._promised[name] = moved[name] = own
         return moved
@@ -250,7 +250,7 @@ class Hierarchy:
         if moved and not batches:
             batches.append(Batch({}, {}, self.clock))
         if moved:
-            batches[-1].progress = moved
+            batches[-1].watermarks = moved
         if END in moved.values():
             batches[-1].reached = self.reached
         return batches
@@ -367,7 +367,7 @@ class Hierarchy:
                     units[name].restore_part(lanes, version)
         self._stopped = len({name for placed in self._placed if placed.unit.halted is not None for name in placed.publishes})
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
-        self._progress = {name: min(unit.progress for unit in own) for name, own in self._publishers.items()}
+        self._watermarks = {name: min(unit.watermark for unit in own) for name, own in self._publishers.items()}
 
     def _check_names(self, stored: Collection[str]) -> None:
         present = {placed.unit.name for placed in self._placed}

@@ -1,8 +1,8 @@
-"""Dynamic K-slack: the local clock of a unit, its slack K, and the horizon behind which nothing is revised any more.
+"""Dynamic K-slack: the local clock of a unit, its slack K, and the allowed lateness behind which nothing is revised any more.
 
 DEBS'13, section 3.2: clk is the largest occurrence time of the clock types; K is the largest delay seen, an event's
 delay being measured when it arrives and again when the clock next moves; an event that was derived prematurely counts
-as later by its K+ (Algorithm 1). Design section 4 adds the horizon.
+as later by its K+ (Algorithm 1). Design section 4 adds the allowed lateness.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SlackPolicy:
     ``k``
         the present slack, ns.
     ``reach``
-        the largest delay that is to be expected, ns: the horizon rests on it.
+        the largest delay that is to be expected, ns: the allowed lateness rests on it.
     ``learnt``
         the attributes that outlast the process; all others are as configured.
     ``counts_late``
@@ -109,10 +109,10 @@ class FixedSlack(SlackPolicy):
         """A fixed slack learns nothing."""
 
 
-class Horizon(msgspec.Struct, frozen=True):
+class Lateness(msgspec.Struct, frozen=True):
     """How far behind clk a unit still revises: max(factor * K, floor).
 
-    ``Horizon(1, 0)`` is the paper's setting (horizon = K). With no floor, nothing is final before a delay was measured.
+    ``Lateness(1, 0)`` is the paper's setting (lateness = K). With no floor, nothing is final before a delay was measured.
     """
 
     factor: float = 2.0
@@ -120,10 +120,10 @@ class Horizon(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.factor < 1 or self.floor < 0:
-            raise ValueError(f"a horizon needs factor >= 1 and floor >= 0 ns, not {self.factor} and {self.floor}")
+            raise ValueError(f"a lateness needs factor >= 1 and floor >= 0 ns, not {self.factor} and {self.floor}")
 
     def of(self, k: int) -> int:
-        """The horizon for slack ``k``, ns. Never below ``k``."""
+        """The allowed lateness for slack ``k``, ns. Never below ``k``."""
         return max(int(self.factor * k), self.floor, k)
 
 

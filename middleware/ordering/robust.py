@@ -1,11 +1,11 @@
 """The slack that is learnt by default: from what can be in time, in the last minute, and from no source alone (decision 028).
 
 Two figures come of it, both of a window that is made of spans. ``k`` steers emission: the largest delay that was reached in two
-spans at least, so that what happens once is left to speculation. ``reach`` is what the horizon rests on: the largest delay of
+spans at least, so that what happens once is left to speculation. ``reach`` is what the allowed lateness rests on: the largest delay of
 an event in time.
 
 What comes too late teaches nothing by its delay, which may be anything. But if delays grow for good, all that is late is so
-from then on; so late events have a vote: once many sources are late, the horizon is doubled, and they vote afresh.
+from then on; so late events have a vote: once many sources are late, the allowed lateness is doubled, and they vote afresh.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import MOST, Horizon, SlackPolicy
+from middleware.ordering.kslack import MOST, Lateness, SlackPolicy
 
 SPANS = 12
 """The window is so many spans, each of at least SPAN and LEAST_SPAN events: a minute, or 1,000 events if they are rarer."""
@@ -41,27 +41,27 @@ _Span = tuple[int, int, int]
 class RobustSlack(SlackPolicy):
     """See the module. O(1) a batch that is in time.
 
-    ``horizon``
-        that of the unit: in a window the reach grows at most to what the horizon was at its beginning, unless by votes.
+    ``lateness``
+        that of the unit: in a window the reach grows at most to what the allowed lateness was at its beginning, unless by votes.
     ``most``
         neither K nor the reach grows beyond, ns.
     """
 
-    def __init__(self, horizon: Horizon | None = None, most: int = MOST) -> None:
+    def __init__(self, lateness: Lateness | None = None, most: int = MOST) -> None:
         if most <= 0:
             raise ValueError(f"the most that K may become is a time > 0, not {most} ns")
-        self._horizon = horizon if horizon is not None else Horizon()
+        self._lateness = lateness if lateness is not None else Lateness()
         self._most = most
         self.k = self.reach = 0
         self._spans: list[_Span] = []
         self._ends = NEVER
         self._count = self._worst = self._given = 0  # of this span: events, largest delay in time, what votes gave
         self._first = self._second = 0  # largest delays of the spans that are over
-        self._limit = self._horizon.of(0) or END  # without a floor nothing is final before a delay was seen
+        self._limit = self._lateness.of(0) or END  # without a floor nothing is final before a delay was seen
         self._nearest = END
         self._sources: dict[str, None] = {}
         self._acquit()
-        self.learnt = tuple(name for name in vars(self) if name not in ("_horizon", "_most"))
+        self.learnt = tuple(name for name in vars(self) if name not in ("_lateness", "_most"))
 
     def observe(self, clk: int, delayed: list[int], events: Sequence[Event]) -> None:
         self._count += len(events)
@@ -80,8 +80,8 @@ class RobustSlack(SlackPolicy):
                 self._turn(clk, events)
 
     def waited(self, clk: int, ts: int) -> None:
-        """A silence is no delay: what came in time before it says nothing about what is to come beyond the horizon."""
-        if clk - ts <= self._horizon.of(self.reach):
+        """A silence is no delay: what came in time before it says nothing about what is to come beyond the allowed lateness."""
+        if clk - ts <= self._lateness.of(self.reach):
             self.observe(clk, [ts], ())
 
     def missed(self, clk: int, events: Sequence[Event], arrived: Sequence[Event]) -> None:
@@ -98,7 +98,7 @@ class RobustSlack(SlackPolicy):
             return
         if voters * 3 > sources and (voters > 1 or sources == 1):
             self._given = self._nearest
-            self._limit = max(self._limit, self._horizon.of(self._given))
+            self._limit = max(self._limit, self._lateness.of(self._given))
             self._stretch(self._given)
             self._acquit()
 
@@ -126,7 +126,7 @@ class RobustSlack(SlackPolicy):
         self.k = min(self._second if len(self._spans) > 1 else self._first, self._most)
         given = max(span[1] for span in self._spans)
         before = self._spans[0][2] if len(self._spans) == SPANS else 0
-        self._limit = max(self._horizon.of(before) or END, self._horizon.of(given))
+        self._limit = max(self._lateness.of(before) or END, self._lateness.of(given))
         self.reach = min(max(min(self._first, self._limit), given), self._most)
         self._turns += 1
         if self._turns >= SPANS:

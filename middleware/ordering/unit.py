@@ -23,7 +23,7 @@ from middleware.model.event import END, IDENTITY, NEVER, TS, Event, Identity, ty
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
-from middleware.ordering.kslack import Horizon, LocalClock, SlackPolicy
+from middleware.ordering.kslack import Lateness, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
 from middleware.ordering.operation import OperatorLane, Ready
@@ -54,14 +54,14 @@ class Policies(msgspec.Struct, frozen=True):
     ``slack``
         makes the K policy. None: learnt from what is in time, and from no source alone. ``MaxSlack`` is the paper's maximum,
         moved by every outlier; a quantile forgets bursts; a fixed K serves comparisons.
-    ``horizon``
+    ``lateness``
         how long results may change; raise its floor for sources that may be silent or late for longer.
     ``retraction``
         on-demand or full (DEBS'13, 4.3), or whichever costs less.
     ``spacing``
         events between snapshots: None finds the best from measured cost, 1 is the paper's setting.
     ``late``
-        "ledger" or "error": whether an event behind the horizon is listed or ends the run.
+        "ledger" or "error": whether an event behind the allowed lateness is listed or ends the run.
     ``failing``
         "skip" the event at which a detector raises, or "stop" the detector (a keyed one: for that key). What comes after for
         it is listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
@@ -69,7 +69,7 @@ class Policies(msgspec.Struct, frozen=True):
 
     alpha: float = 1.0
     slack: Callable[[], SlackPolicy] | None = None
-    horizon: Horizon = Horizon()
+    lateness: Lateness = Lateness()
     retraction: Retraction = Retraction.ON_DEMAND
     spacing: int | None = None
     late: str = "ledger"
@@ -90,7 +90,7 @@ class Unit:
     """The ordering unit of one detector.
 
     ``push`` takes whatever has arrived; nothing else moves it. It reads no clock and does no I/O.
-    ``final`` is its progress: what it derived from events at or below it never changes again.
+    ``final`` is its watermark: what it derived from events at or below it never changes again.
     ``halted`` is why nothing more comes of it, None while it runs: its operator raised, or what it reads has halted. What was
     not final then is withdrawn; what it is given from then on, and in the batch at which its operator raised, is listed as
     failed once it is final. ``final`` goes on: there is nothing left that could become wrong.
@@ -113,7 +113,7 @@ class Unit:
         self.policies = policies if policies is not None else Policies()
         self.alpha = self.policies.alpha
         slack = self.policies.slack
-        self.clock = LocalClock(slack() if slack is not None else RobustSlack(self.policies.horizon))
+        self.clock = LocalClock(slack() if slack is not None else RobustSlack(self.policies.lateness))
         self.final = NEVER
         self.emitted = NEVER
         self.ledger: list[Late] = []
@@ -136,22 +136,25 @@ class Unit:
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
         self._waiting: list[Event] = []
-        self._reached, self._horizon = 0, self.policies.horizon.of(0)  # the horizon is worked out when the reach has changed
+        self._reached, self._lateness = (
+            0,
+            self.policies.lateness.of(0),
+        )  # the allowed lateness is worked out when the reach has changed
         self._failures, self._failing = 0, END  # counted so far, and until when some of them are not final
         self._refused: dict[Identity, int] = {}  # whose last revision came too late, and its time: further ones rest on that
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
         self._inserted = self._revised = self._retracted = 0
 
     @property
-    def progress(self) -> int:
+    def watermark(self) -> int:
         """No further change of what this unit publishes will have ts <= this."""
         final = self.final
         return final - self._backdate if NEVER < final < END else final
 
     @property
-    def horizon(self) -> int:
+    def lateness(self) -> int:
         """How far behind clk results may still change where an input is open, ns."""
-        return self.policies.horizon.of(self.clock.policy.reach)
+        return self.policies.lateness.of(self.clock.policy.reach)
 
     @property
     def received(self) -> int:
@@ -171,9 +174,9 @@ class Unit:
         ``mark``
             the node's clock mark, if it has one; a unit with clock types of its own ignores it.
         ``promised``
-            smallest progress of the upstream streams that promise any; END if none does.
+            smallest watermark of the upstream streams that promise any; END if none does.
         ``is_open``
-            whether some input comes without promises, so that clk - horizon bounds what is final.
+            whether some input comes without promises, so that clk - lateness bounds what is final.
         ``more``
             whether there is more of the same arrival to come: the clock stands still till then.
         """
@@ -321,15 +324,15 @@ class Unit:
             clock.pend(delayed)
 
     def _settle(self, promised: int, is_open: bool) -> None:
-        """Move ``final`` to where the promises and the horizon allow; never back."""
+        """Move ``final`` to where the promises and the allowed lateness allow; never back."""
         if is_open:
             clock = self.clock
             if clock.policy.reach != self._reached:
                 self._reached = clock.policy.reach
-                self._horizon = self.horizon
-            if clock.clk != NEVER and self._horizon:
-                self.final = max(self.final, min(promised, clock.clk - self._horizon))
-                clock.within = self._horizon
+                self._lateness = self.lateness
+            if clock.clk != NEVER and self._lateness:
+                self.final = max(self.final, min(promised, clock.clk - self._lateness))
+                clock.within = self._lateness
         else:
             self.clock.within = END
             self.final = max(self.final, promised)
@@ -410,7 +413,7 @@ class Unit:
     def halt(self, why: str) -> list[Delta]:
         """Nothing more may come of this unit, as something is missing in what it reads; returns what takes back its results."""
         self._halt(why, _NOTHING)
-        deltas = withdrawal(self._lanes, self.progress)
+        deltas = withdrawal(self._lanes, self.watermark)
         self._count(deltas)
         return deltas
 
@@ -487,7 +490,7 @@ class Unit:
             event = events[0]
             raise LateEventError(
                 f"{self.name}: {type_name(event.__class__)} of {event.source!r} with ts={event.ts} came when everything up to "
-                f"{self.final} was final already; raise the horizon's floor, or set the policy for late events to ledger"
+                f"{self.final} was final already; raise lateness, or set the policy for late events to ledger"
             )
         self.ledger += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
         self._late += len(events)

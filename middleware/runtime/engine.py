@@ -34,7 +34,7 @@ class Run(msgspec.Struct):
     ``finals``
         final results by detector name, in total order.
     ``late``
-        by detector name, the ledger of what came behind the horizon and was left out.
+        by detector name, the ledger of what came behind the allowed lateness and was left out.
     ``duplicates``
         how many arrivals repeated an earlier (source, id).
     ``published``, ``corrected``

@@ -13,19 +13,19 @@ from typing import Any, Protocol, runtime_checkable
 import structlog
 
 from middleware.broker.broker import Broker
-from middleware.broker.durable import LastingBroker
+from middleware.broker.durable import DurableBroker
 from middleware.broker.effects import BrokerStatistics, Effects
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.broker.log import Journal
+from middleware.broker.log import Log
 from middleware.broker.watermarks.waiting import UnitStatus
-from middleware.durability.durable_node import Doings, Recoverable
+from middleware.durability.durable_core import DurableEffects, Recoverable
 from middleware.model.change import Batch
 from middleware.model.errors import KeyFileError, StateError
 from middleware.model.event import EventTypes
 from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha import INTERVAL
-from middleware.runtime.keeper import Keeper
+from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
 from middleware.runtime.transport.keys import Keys
@@ -139,8 +139,8 @@ class Node:
         name, processor, store = self.name, self._processor, self._store
         now = time.monotonic_ns()
         types = types if types is not None else EventTypes()
-        journal = Journal(store.line, store.read) if store is not None else None
-        self._broker = (Broker if journal is None else LastingBroker)(
+        log = Log(store.line, store.read) if store is not None else None
+        self._broker = (Broker if log is None else DurableBroker)(
             name,
             store.epoch if store is not None else time.time_ns(),
             now,
@@ -152,17 +152,17 @@ class Node:
             peers=peers or (),
             owner=self._transport.owner,
             sources=sources,
-            journal=journal,
+            log=log,
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
         self._tell_at = time.monotonic() + _TELL_FIRST
-        self._owed: list[Effects | Doings] = []  # to be sent once what led to it is listed
-        self._keeper: Keeper | None = None
-        if store is not None and isinstance(self._broker, LastingBroker):
+        self._owed: list[Effects | DurableEffects] = []  # to be sent once what led to it is listed
+        self._durable: DurableRunner | None = None
+        if store is not None and isinstance(self._broker, DurableBroker):
             if processor is not None and not isinstance(processor, Recoverable):
                 raise StateError(f"{type(processor).__name__} has no state()/restore(): a node with a log cannot run it")
             self._transport.wake_by(store.wakes)
-            self._keeper = Keeper(self._broker, processor, types, store, rebuild)
+            self._durable = DurableRunner(self._broker, processor, types, store, rebuild)
 
     def run(self) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye.
@@ -238,8 +238,8 @@ class Node:
         self._settle()
         self._tell_of_nodes()
         self._tell_of_clock()
-        if self._keeper is not None:
-            self._keeper.worked += time.monotonic_ns() - start
+        if self._durable is not None:
+            self._durable.worked += time.monotonic_ns() - start
 
     def _settle(self) -> None:
         """End the step; with a log, what was stored in the meantime releases what earlier steps have to send.
@@ -248,12 +248,12 @@ class Node:
         without room for its log.
         """
         now = time.monotonic_ns()
-        if self._keeper is None:
+        if self._durable is None:
             self._carry_out(self._broker.settle(now))
         elif self._ledger.commit():
-            for doings in self._keeper.settle(now):
-                self._carry_out(doings)
-        elif isinstance(self._broker, LastingBroker):
+            for effects in self._durable.settle(now):
+                self._carry_out(effects)
+        elif isinstance(self._broker, DurableBroker):
             self._broker.wait_longer(now)
 
     def _receive(self, timeout: float) -> int:
@@ -299,16 +299,16 @@ class Node:
         available = self._busy_ns + self._idle_ns
         return self._busy_ns / available if available else 0.0
 
-    def _carry_out(self, effects: Effects | Doings) -> None:
+    def _carry_out(self, effects: Effects | DurableEffects) -> None:
         """List first what was not taken, then acknowledge: what is acknowledged was taken or is listed."""
         self._ledger.list_turned(effects.turned)
         self._owed.append(effects)
-        if self._ledger.commit() or self._keeper is None:  # without a log a crash costs all that is in memory anyway
+        if self._ledger.commit() or self._durable is None:  # without a log a crash costs all that is in memory anyway
             for each in self._owed:
                 self._send(each)
             self._owed.clear()
 
-    def _send(self, effects: Effects | Doings) -> None:
+    def _send(self, effects: Effects | DurableEffects) -> None:
         for reason in {turned.reason for turned in effects.turned} - self._warned:
             self._warned.add(reason)  # once a life: how many, and which, the ledger tells
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
@@ -317,8 +317,8 @@ class Node:
                 self._broker.disconnected(channel, time.monotonic_ns())
         for closed in effects.closed:
             is_node_gone = closed.role == "node" and not closed.reason.startswith(("said goodbye", "will be back"))
-            log = _log.warning if closed.lost or is_node_gone else _log.info
-            log("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
+            say = _log.warning if closed.lost or is_node_gone else _log.info
+            say("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
 
     def _tell_of_nodes(self) -> None:
         """Log which nodes have come, and from time to time for which ones this one waits."""
@@ -352,8 +352,8 @@ class Node:
         self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:
             self._step(_IDLE_POLL / SECOND)
-        if self._keeper is not None and self._ledger.commit():
-            self._keeper.end()
+        if self._durable is not None and self._ledger.commit():
+            self._durable.end()
         for peer in self._broker.statistics().peers:
             if peer.link.queued_bytes or peer.link.unacked_bytes:
                 _log.warning("peer has not taken everything", node=self.name, role=peer.role, peer=peer.name, link=peer.link)

@@ -20,7 +20,7 @@ from middleware.model.identity import levels, named
 from middleware.model.operator import Operator
 from middleware.model.quantities import parse_duration
 from middleware.ordering.hierarchy import Adaptation
-from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack, SlackPolicy
+from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.unit import Policies
@@ -78,14 +78,14 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         the most that K may become, but for "max" and a fixed one.
     ``spacing``
         events between snapshots, or "auto": what is cheapest, as measured.
-    ``horizon``
+    ``lateness``
         the least time for which results may change; it grows with twice the slack.
     """
 
     alpha: str | float = "adaptive"
     slack: str = "robust"
     most: str = "10min"
-    horizon: str = "1s"
+    lateness: str = "1s"
     retraction: Retraction = Retraction.ON_DEMAND
     spacing: int | Literal["auto"] = "auto"
     late: str = "ledger"
@@ -94,10 +94,10 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def policies(self, alpha: float | None = None) -> Policies:
         """The policies that this stands for; ``alpha`` overrides."""
         start = alpha if alpha is not None else 1.0 if self.alpha in _ADAPTATIONS else self._alpha()
-        horizon = Horizon(floor=parse_duration(self.horizon))
-        slack = _slack(self.slack, horizon, parse_duration(self.most))
+        lateness = Lateness(floor=parse_duration(self.lateness))
+        slack = _slack(self.slack, lateness, parse_duration(self.most))
         spacing = None if self.spacing == "auto" else self.spacing
-        return Policies(start, slack, horizon, self.retraction, spacing, self.late, self.failing)
+        return Policies(start, slack, lateness, self.retraction, spacing, self.late, self.failing)
 
     def _alpha(self) -> float:
         if isinstance(self.alpha, str):
@@ -449,12 +449,12 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
     return places
 
 
-def _slack(text: str, horizon: Horizon, most: int) -> Callable[[], SlackPolicy]:
+def _slack(text: str, lateness: Lateness, most: int) -> Callable[[], SlackPolicy]:
     try:
         if text == "max":
             slack: Callable[[], SlackPolicy] = MaxSlack
         elif text == "robust":
-            slack = partial(RobustSlack, horizon, most)
+            slack = partial(RobustSlack, lateness, most)
         elif text.endswith("%"):
             slack = partial(QuantileSlack, float(text[:-1]) / 100, most=most)
         else:

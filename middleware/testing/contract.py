@@ -21,7 +21,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, MAX_TS, Event, type_name
 from middleware.model.identity import levels
 from middleware.model.state import same_state
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
@@ -31,11 +31,11 @@ from middleware.testing.trial import Outcome, Trial, difference, run_in_fresh_pr
 
 CUTS = 6
 HASH_SEEDS = (1, 2)
-ALL_IN_TIME = Horizon(floor=MAX_TS)
+ALL_IN_TIME = Lateness(floor=MAX_TS)
 ARRIVALS = (
-    (Policies(alpha=0.0, horizon=ALL_IN_TIME), 1, 3),
-    (Policies(alpha=0.0, horizon=ALL_IN_TIME, spacing=4), 4, 100),
-    (Policies(alpha=0.0, horizon=ALL_IN_TIME, retraction=Retraction.FULL), 3, 10),
+    (Policies(alpha=0.0, lateness=ALL_IN_TIME), 1, 3),
+    (Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4), 4, 100),
+    (Policies(alpha=0.0, lateness=ALL_IN_TIME, retraction=Retraction.FULL), 3, 10),
     (Policies(alpha=0.5), 3, 6),
     (Policies(alpha=1.0), 8, 100),
 )

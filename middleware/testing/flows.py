@@ -17,7 +17,7 @@ import msgspec
 from middleware.model.detector import Detector
 from middleware.model.event import END, ORDER, Event, EventType, type_name
 from middleware.model.operator import result_fields
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.oracle import first_arrivals
@@ -124,7 +124,7 @@ def check_flow(flow: FlowGraph, events: Iterable[Event], runs: int = 20, seed: i
     """
     given = first_arrivals(events)
     wanted = Counter(map(_shown, (_event(result) for result in sequential(flow.nodes, given))))
-    policies = Policies(alpha=0.0, horizon=Horizon(floor=END))
+    policies = Policies(alpha=0.0, lateness=Lateness(floor=END))
     for number in range(runs):
         generator = Random(f"{seed}/{number}")
         arrived = generator.sample(given, len(given)) if number else sorted(given, key=ORDER)

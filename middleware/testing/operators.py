@@ -144,7 +144,7 @@ def _check(out: Delta, promised: int, operator: Operator, level: int) -> None:
     """What each change must be by itself."""
     events = [*out.inserts, *out.retracts, *(event for pair in out.revises for event in pair)]
     for event in events:
-        assert event.ts > promised, f"changed after it was final (progress {promised}): {event}"
+        assert event.ts > promised, f"changed after it was final (watermark {promised}): {event}"
         assert event.__class__ in operator.publishes, f"of a type that is not declared: {event}"
         assert (event.source, event.level) == ("Tested", level), f"not stamped: {event}"
     inserted = [IDENTITY(event) for event in out.inserts] + [IDENTITY(new) for _, new in out.revises]

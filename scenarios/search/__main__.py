@@ -43,7 +43,7 @@ class Live:
 
     def _follow(self) -> None:
         try:
-            while self.index.progress < END and not self.done.is_set():
+            while self.index.watermark < END and not self.done.is_set():
                 batch = self._subscriber.receive_batch(0.1)
                 with self.lock:
                     self.index.take(batch)
@@ -134,7 +134,7 @@ def answer(live: Live, line: str, screen: Console) -> None:
     with live.lock:
         index = live.index
         if line == ":stats":
-            state = "complete and final" if index.progress == END else "growing"
+            state = "complete and final" if index.watermark == END else "growing"
             screen.print(f"{index.pages} pages, {index.words} words, {index.changed} postings revised or withdrawn; {state}")
         elif line.startswith(":list "):
             for word in words_of(line.removeprefix(":list ")):

@@ -52,7 +52,7 @@ class Indexed(Event, frozen=True):
     ranks: tuple[int, ...]
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A word of a page: the ``number``-th of ``of`` different ones."""
 
     word: str
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
 class Posting(NamedTuple):
     """An entry in its posting list."""
 
-    entry: Entry
+    entry: IndexEntry
     rank: int
     before: str
 
@@ -93,15 +93,15 @@ def words_of(text: str) -> Iterator[str]:
     return (found[0] for found in _WORD.finditer(text.lower()))
 
 
-def entries(page: Page) -> Iterable[Entry]:
+def entries(page: Page) -> Iterable[IndexEntry]:
     """The first map: the words of a page with their places."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(words_of(page.text)):
         places[word].append(place)
-    return [Entry(word, page.title, tuple(at), number, len(places)) for number, (word, at) in enumerate(places.items())]
+    return [IndexEntry(word, page.title, tuple(at), number, len(places)) for number, (word, at) in enumerate(places.items())]
 
 
-def post(known: PostingList | None, entry: Entry) -> tuple[PostingList, list[Posting]]:
+def post(known: PostingList | None, entry: IndexEntry) -> tuple[PostingList, list[Posting]]:
     """Append a page to the posting list of a word."""
     length, last = known or (0, "")
     return PostingList(length + 1, entry.page), [Posting(entry, length, last)]
@@ -130,7 +130,7 @@ def flow(updates: bool = True) -> Flow:
     return graph
 
 
-def _word(entry: Entry) -> str:
+def _word(entry: IndexEntry) -> str:
     return entry.word
 
 

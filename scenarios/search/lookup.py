@@ -31,7 +31,7 @@ class LiveIndex:
     """Posting lists as they are now, kept by the change log. ``changed``: how often postings were revised or withdrawn."""
 
     def __init__(self) -> None:
-        self.progress = NEVER
+        self.watermark = NEVER
         self.changed = 0
         self._lists: dict[str, dict[str, Posted]] = {}
         self._pages: dict[str, int] = {}
@@ -57,7 +57,7 @@ class LiveIndex:
             self._add(new)  # type: ignore[arg-type]
         for event in delta.inserts:
             self._add(event)  # type: ignore[arg-type]
-        self.progress = max(self.progress, batch.progress.get("search.Posted", NEVER))
+        self.watermark = max(self.watermark, batch.watermarks.get("search.Posted", NEVER))
 
     def _add(self, posted: Posted) -> None:
         self._lists.setdefault(posted.word, {})[posted.page] = posted
@@ -97,7 +97,7 @@ class LiveIndex:
             first.append(at[0])
             rarity = sum(math.log(1 + self.pages / len(self._lists[word])) for word in phrase)
             score += (1 + math.log(len(at))) * rarity
-            is_final = is_final and found[0].ts <= self.progress
+            is_final = is_final and found[0].ts <= self.watermark
         return Hit(page, score, is_final, tuple(first))
 
     def posting_list(self, word: str) -> list[Posted]:

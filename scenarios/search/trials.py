@@ -27,7 +27,7 @@ _PATIENCE = 60.0
 """Seconds that the last results may take to become final."""
 
 _BLOCKING = PolicyPlan(alpha=1.0, slack="3600s")
-"""An operation that holds its input back, in order, until progress tells that none is missing."""
+"""An operation that holds its input back, in order, until the watermark tells that none is missing."""
 
 
 class Mode(StrEnum):
@@ -124,7 +124,7 @@ class Sink:
 
     def take_all(self, deadline: float) -> None:
         """Take in whatever comes, to the end of the stream. Raises RunError if that does not come."""
-        while self.barrier.progress < END:
+        while self.barrier.watermark < END:
             if time.monotonic() > deadline or self._writer.failure:
                 raise RunError(
                     f"the index did not come to its end: {self._writer.failure or 'the nodes are too slow, or stuck'}"

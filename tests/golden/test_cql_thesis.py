@@ -9,11 +9,11 @@ import pytest
 
 from detectors.cql import compile_cql
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 
-POLICIES = Policies(alpha=0.0, horizon=Horizon(1.0, 100_000 * SECOND))  # nothing comes too late
+POLICIES = Policies(alpha=0.0, lateness=Lateness(1.0, 100_000 * SECOND))  # nothing comes too late
 
 INSTREAM = "CREATE STREAM Instream (time Long, value Int) TIMESTAMP time;"
 FLINK, ORACLE, CORAL8 = "EXECUTE TUPLE DRIVEN", "EXECUTE TIME DRIVEN", "EXECUTE BATCH DRIVEN"

@@ -1,12 +1,12 @@
 """The worked examples of DEBS'13 (Figures 4, 8 and 9, as its text tells them), event by event.
 
-The papers' setting is horizon = K and a clock set by A alone. One unit of the figures' time is a nanosecond here.
+The papers' setting is lateness = K and a clock set by A alone. One unit of the figures' time is a nanosecond here.
 """
 
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event
-from middleware.ordering.kslack import Horizon, MaxSlack
+from middleware.ordering.kslack import Lateness, MaxSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit
 
@@ -69,15 +69,15 @@ def label(event):
     return f"{type(event).__name__}{event.ts}"
 
 
-PAPER = Horizon(1, 0)
+PAPER = Lateness(1, 0)
 
 
 class Figure:
     """A unit in the papers' setting, fed one event at a time."""
 
-    def __init__(self, alpha, retraction=Retraction.ON_DEMAND, horizon=PAPER):
+    def __init__(self, alpha, retraction=Retraction.ON_DEMAND, lateness=PAPER):
         self.given = []
-        self.unit = Unit("Hits", Traced(self.given), 1, Policies(alpha, MaxSlack, horizon, retraction, spacing=1))
+        self.unit = Unit("Hits", Traced(self.given), 1, Policies(alpha, MaxSlack, lateness, retraction, spacing=1))
         self.number = 0
 
     def receive(self, event_type, ts):
@@ -148,7 +148,7 @@ def test_figure_8_speculation_with_snapshots():
 
 def feed_figure_9(retraction):
     """A3, C5, A6, C7 and B8 are emitted speculatively; D 3 and D 6 (the figure's names) are out; then B4 comes."""
-    figure = Figure(0, retraction, Horizon(1, 100))  # the figure's buffer still holds A3: K is larger than its few events show
+    figure = Figure(0, retraction, Lateness(1, 100))  # the figure's buffer still holds A3: K is larger than its few events show
     known = {}
     for kind, ts in ((A, 3), (A, 6), (C, 5), (A, 8), (C, 7), (B, 8)):
         figure.receive(kind, ts)
@@ -180,7 +180,7 @@ def test_figure_9b_on_demand_retraction_sends_the_difference():
 
 def test_figure_9b_replay_ends_where_the_state_is_what_it_was():
     """If the state after B4 equals s5 (= s4), replay and retraction are aborted: here B4 changes nothing."""
-    figure = Figure(0, horizon=Horizon(1, 100))
+    figure = Figure(0, lateness=Lateness(1, 100))
     for kind, ts in ((A, 1), (B, 2), (A, 5), (C, 6), (A, 8)):
         figure.receive(kind, ts)
     assert figure.receive(B, 3) == ["B3"], "not near already: nothing behind it is run again"

@@ -21,25 +21,25 @@ from detectors.simulated import an_application, of_cql, of_flows, of_sequences, 
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
 from middleware.broker import broker
-from middleware.broker.durable import LastingBroker
+from middleware.broker.durable import DurableBroker
 from middleware.broker.ingress import sources
+from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.changed import ChangedEvents
 from middleware.broker.ingress.checks import Bounds, Ingress
-from middleware.broker.ingress.gate import Gate
 from middleware.broker.ingress.seen import SeenIds
-from middleware.broker.log import Journal
+from middleware.broker.log import Log
 from middleware.broker.peers import Peer
-from middleware.broker.watermarks import combining as progress
-from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks import combining
+from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.eras import Eras
 from middleware.broker.watermarks.reopening import Reopening
-from middleware.broker.watermarks.tracker import LOCAL, Books
+from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
 from middleware.delivery.publication import Publication
 from middleware.delivery.subscription import Subscription
 from middleware.durability import recovery
-from middleware.durability.durable_node import Core, Doings
+from middleware.durability.durable_core import DurableCore, DurableEffects
 from middleware.link.codec import Gap, Payload, Resumed, Run
 from middleware.link.frames import Parts
 from middleware.link.link import Link
@@ -114,15 +114,15 @@ def _without(part: str, of: Callable[..., dict[str, Any]]) -> Callable[..., dict
 
 @bug
 def output_before_the_log(patch: pytest.MonkeyPatch) -> None:
-    def hasty(self: Core, now: int) -> Doings:
-        doings = settle(self, now)
-        for _, effects in self._held:
-            doings.sends += effects.sends
+    def hasty(self: DurableCore, now: int) -> DurableEffects:
+        effects = settle(self, now)
+        for _, outgoing in self._held:
+            effects.sends += outgoing.sends
         self._held.clear()
-        return doings
+        return effects
 
-    settle = Core.settle
-    patch.setattr(Core, "settle", hasty)
+    settle = DurableCore.settle
+    patch.setattr(DurableCore, "settle", hasty)
 
 
 @bug
@@ -138,18 +138,18 @@ def replay_ignores_the_recorded_watermarks_of_units(patch: pytest.MonkeyPatch) -
 
 @bug
 def promises_for_the_silent_not_logged(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Journal, "kept_word", lambda self, entries: None)
+    patch.setattr(Log, "kept_word", lambda self, entries: None)
 
 
 @bug
 def turned_away_events_not_listed_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    make = Core.__init__
-    patch.setattr(Core, "__init__", lambda self, *args: make(self, *args[:4]))
+    make = DurableCore.__init__
+    patch.setattr(DurableCore, "__init__", lambda self, *args: make(self, *args[:4]))
 
 
 @bug
 def log_cut_before_readers_have_it(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Journal, "needed", property(lambda self: self.position))
+    patch.setattr(Log, "needed", property(lambda self: self.offset))
 
 
 # -- what a checkpoint forgets ----------------------------------------------------------------------------------------
@@ -188,24 +188,24 @@ def checkpoint_forgets_what_was_published(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def checkpoint_forgets_what_peers_promised(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Books, "restore", lambda self, state: None)
+    patch.setattr(WatermarkTracker, "restore", lambda self, state: None)
 
 
 @bug
 def checkpoint_forgets_readers(patch: pytest.MonkeyPatch) -> None:
-    state = Journal.state
-    patch.setattr(Journal, "state", lambda self: state(self) | {"readers": {}})
+    state = Log.state
+    patch.setattr(Log, "state", lambda self: state(self) | {"readers": {}})
 
 
 @bug
 def checkpoint_forgets_places_in_other_logs(patch: pytest.MonkeyPatch) -> None:
-    restore = LastingBroker.restore
+    restore = DurableBroker.restore
 
-    def forgetful(self: LastingBroker, state: dict[str, object]) -> None:
+    def forgetful(self: DurableBroker, state: dict[str, object]) -> None:
         restore(self, state)
-        self._books.places.clear()
+        self._tracker.log_offsets.clear()
 
-    patch.setattr(LastingBroker, "restore", forgetful)
+    patch.setattr(DurableBroker, "restore", forgetful)
 
 
 def _emptied(part: str, empty: Any) -> Callable[[Unit], dict[str, Any]]:
@@ -215,7 +215,7 @@ def _emptied(part: str, empty: Any) -> Callable[[Unit], dict[str, Any]]:
 
 @bug
 def damage_to_the_log_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LastingBroker, "lost_log", lambda self, common: None)
+    patch.setattr(DurableBroker, "lost_log", lambda self, common: None)
 
 
 @bug
@@ -274,7 +274,7 @@ def results_of_what_stopped_are_left(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def outliers_move_the_horizon(patch: pytest.MonkeyPatch) -> None:
+def outliers_move_the_lateness(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RobustSlack, "missed", lambda self, clk, events, arrived: self._stretch(clk - min(map(TS, events))))
 
 
@@ -337,12 +337,12 @@ def late_revisions_let_through_where_they_come_in(patch: pytest.MonkeyPatch) -> 
 
 @bug
 def events_below_promises_let_through(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gate, "_promised", lambda self, name: NEVER)
+    patch.setattr(Admission, "_promised", lambda self, name: NEVER)
 
 
 @bug
 def watermarks_combined_as_the_largest(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(progress, "min", lambda one, other: other if one == END else max(one, other), raising=False)
+    patch.setattr(combining, "min", lambda one, other: other if one == END else max(one, other), raising=False)
 
 
 @bug
@@ -355,8 +355,8 @@ def publishers_do_not_promise_again(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def an_end_of_a_former_era_believed(patch: pytest.MonkeyPatch) -> None:
-    fall = Promises.fall
-    patch.setattr(Promises, "fall", lambda self, may_go_on: fall(self, lambda origin: origin == LOCAL))
+    fall = CombinedWatermarks.fall
+    patch.setattr(CombinedWatermarks, "fall", lambda self, may_go_on: fall(self, lambda origin: origin == LOCAL))
     patch.setattr(Eras, "in_doubt", property(lambda self: False))
 
 
@@ -383,7 +383,7 @@ def publishers_do_not_wait_till_it_is_known_from_where_on(patch: pytest.MonkeyPa
 
 @bug
 def eras_not_logged(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Journal, "noted", lambda self, entry: None)
+    patch.setattr(Log, "noted", lambda self, entry: None)
 
 
 @bug
@@ -416,12 +416,12 @@ def barrier_lets_go_one_too_early(patch: pytest.MonkeyPatch) -> None:
     released = Barrier._released
 
     def hasty(self: Barrier) -> Any:
-        reached = self.progress
-        self.progress = min(reached + 1, END)
+        reached = self.watermark
+        self.watermark = min(reached + 1, END)
         try:
             return released(self)
         finally:
-            self.progress = reached
+            self.watermark = reached
 
     patch.setattr(Barrier, "_released", hasty)
 
@@ -434,12 +434,12 @@ def types_change_in_any_order(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def readers_behind_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Journal, "start_of", lambda self, *_: (self.oldest, False))
+    patch.setattr(Log, "start_of", lambda self, *_: (self.oldest, False))
 
 
 @bug
 def cursor_forgets_what_is_held_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Cursor, "position", property(lambda self: self.place[1]))
+    patch.setattr(Cursor, "offset", property(lambda self: self.log_offset[1]))
 
 
 @bug
@@ -447,7 +447,7 @@ def reader_forgets_its_place(patch: pytest.MonkeyPatch) -> None:
     restarted = Subscription.restarted
 
     def without_place(self: Subscription) -> Parts:
-        self._place = None
+        self._log_offset = None
         return restarted(self)
 
     patch.setattr(Subscription, "restarted", without_place)

@@ -277,8 +277,8 @@ def test_nodes_and_clients_start_in_any_order_and_nothing_is_lost(order: list[st
     def echo(batch: Batch) -> list[Batch]:
         delta = batch.deltas.get("Ping", Delta())
         out = [Pong(ts=e.ts, id=e.id, source="echo", level=1) for e in delta.inserts]
-        progress = {"Pong": batch.progress["Ping"]} if "Ping" in batch.progress else {}
-        return [Batch({"Pong": Delta(out)}, progress, batch.clock)]
+        watermarks = {"Pong": batch.watermarks["Ping"]} if "Ping" in batch.watermarks else {}
+        return [Batch({"Pong": Delta(out)}, watermarks, batch.clock)]
 
     subscriber = SimulatedSubscriber(simulation, "s", "a", ["Pong"], TYPES)
     for name in order:
@@ -287,19 +287,19 @@ def test_nodes_and_clients_start_in_any_order_and_nothing_is_lost(order: list[st
         role = {"reads": ["Ping"], "derives": ["Pong"], "process": echo} if derive.get(name) else {}
         nodes[name] = SimulatedNode(simulation, name, ["a", "b"], TYPES, **role)  # type: ignore[arg-type]
     publisher.advance(Ping, END)
-    assert simulation.run_until(lambda: publisher.idle and subscriber.progress.get("Pong") == END, 20 * SECOND)
+    assert simulation.run_until(lambda: publisher.idle and subscriber.watermarks.get("Pong") == END, 20 * SECOND)
     read = [event.id for batch in nodes["b"].batches for event in batch.deltas.get("Ping", Delta()).inserts]
     assert read == list(range(10))
 
 
-def test_progress_of_what_a_missing_node_may_derive_is_held_at_never() -> None:
+def test_watermark_of_what_a_missing_node_may_derive_is_held_at_never() -> None:
     simulation = Simulation(2)
     reader = SimulatedNode(simulation, "a", ["b"], TYPES, reads=["Ping", "Pong"])
     simulation.run(SECOND)
-    assert reader.batches[-1].progress == {"Ping": NEVER, "Pong": NEVER}
+    assert reader.batches[-1].watermarks == {"Ping": NEVER, "Pong": NEVER}
     SimulatedNode(simulation, "b", ["a"], TYPES, derives=["Pong"])
     simulation.run(SECOND)
-    assert reader.batches[-1].progress == {"Pong": NEVER}
+    assert reader.batches[-1].watermarks == {"Pong": NEVER}
 
 
 def test_what_is_derived_before_a_peer_was_heard_of_still_reaches_it() -> None:
@@ -308,8 +308,8 @@ def test_what_is_derived_before_a_peer_was_heard_of_still_reaches_it() -> None:
     def echo(batch: Batch) -> list[Batch]:
         delta = batch.deltas.get("Ping", Delta())
         out = [Pong(ts=e.ts, id=e.id, source="echo", level=1) for e in delta.inserts]
-        progress = {"Pong": batch.progress["Ping"]} if "Ping" in batch.progress else {}
-        return [Batch({"Pong": Delta(out)}, progress, batch.clock)]
+        watermarks = {"Pong": batch.watermarks["Ping"]} if "Ping" in batch.watermarks else {}
+        return [Batch({"Pong": Delta(out)}, watermarks, batch.clock)]
 
     simulation = Simulation(3)
     simulation.partition("a", "c")
@@ -324,5 +324,5 @@ def test_what_is_derived_before_a_peer_was_heard_of_still_reaches_it() -> None:
     simulation.run(SECOND)
     assert not any(batch.deltas for batch in reader.batches)
     simulation.heal()
-    assert simulation.run_until(lambda: bool(reader.batches) and reader.batches[-1].progress.get("Pong") == END, 10 * SECOND)
+    assert simulation.run_until(lambda: bool(reader.batches) and reader.batches[-1].watermarks.get("Pong") == END, 10 * SECOND)
     assert sum(len(batch.deltas["Pong"].inserts) for batch in reader.batches if batch.deltas) == 10

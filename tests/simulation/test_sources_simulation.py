@@ -84,7 +84,7 @@ def test_a_silent_source_that_has_promised_holds_the_others_back_for_idle_and_no
     simulation.run(IDLE - 3 * SECOND, speak)
     assert node.final == 1 * SECOND
     simulation.run(4 * SECOND, speak)
-    assert simulation.now - node.final < SECOND, "the silent one left the progress"
+    assert simulation.now - node.final < SECOND, "the silent one left the watermark"
     silent.publish([ping(5 * SECOND, "silent"), ping(simulation.now + SECOND, "silent")])
     silent.advance(Ping, simulation.now + SECOND)
     until = simulation.now + SECOND
@@ -101,16 +101,16 @@ def test_when_all_fall_silent_what_they_said_becomes_final_and_going_on_does_no_
     publisher = SimulatedPublisher(simulation, "p", "a", [Ping])
     publisher.publish([ping(100 * SECOND)])
     simulation.run(IDLE - SECOND)
-    assert subscriber.progress["Pong"] == 99 * SECOND, "the horizon behind the clock"
+    assert subscriber.watermarks["Pong"] == 99 * SECOND, "the allowed lateness behind the clock"
     simulation.run(2 * SECOND)
-    assert subscriber.progress["Pong"] == 100 * SECOND
+    assert subscriber.watermarks["Pong"] == 100 * SECOND
     publisher.publish([ping(100 * SECOND, number=7), ping(101 * SECOND)])
     simulation.run(SECOND)
     assert [turned.id for turned in node.turned] == [7]
-    assert subscriber.progress["Pong"] == 100 * SECOND, "by the horizon again, and never back"
+    assert subscriber.watermarks["Pong"] == 100 * SECOND, "by the allowed lateness again, and never back"
     publisher.publish([ping(105 * SECOND), ping(104 * SECOND)])
     simulation.run(SECOND)
-    assert subscriber.progress["Pong"] == 103 * SECOND, "twice the delay that was just seen"
+    assert subscriber.watermarks["Pong"] == 103 * SECOND, "twice the delay that was just seen"
     assert [event.ts for event in subscriber.events] == [100 * SECOND, 101 * SECOND, 104 * SECOND]
 
 
@@ -173,7 +173,7 @@ def test_it_becomes_final_on_other_nodes_too_and_going_on_does_no_harm() -> None
     simulation.run(SECOND)
     publisher.link.bye("has nothing more to say")
     simulation.run(IDLE - 2 * SECOND)
-    assert b.final == 99 * SECOND, "the horizon behind the clock"
+    assert b.final == 99 * SECOND, "the allowed lateness behind the clock"
     simulation.run(4 * SECOND)
     assert b.final == 100 * SECOND
     here = SimulatedPublisher(simulation, "q", "b", [Ping])
@@ -184,7 +184,7 @@ def test_it_becomes_final_on_other_nodes_too_and_going_on_does_no_harm() -> None
     again.publish([ping(100 * SECOND, "r", 1), ping(200 * SECOND, "r", 2)])
     simulation.run(SECOND)
     assert [turned.id for turned in a.turned] == [1]
-    assert b.final == 199 * SECOND, "by the horizon again"
+    assert b.final == 199 * SECOND, "by the allowed lateness again"
     again.advance(Ping, END)
     here.advance(Ping, END)
     simulation.run(SECOND)
@@ -210,7 +210,7 @@ def test_who_may_not_speak_is_not_idle() -> None:
     assert simulation.run_until(lambda: held.idle, 60 * SECOND)
     simulation.run(SECOND)
     assert sum(event.source == "held" for event in slow.events) == 200
-    assert slow.progress["Ping"] == 1_199
+    assert slow.watermarks["Ping"] == 1_199
 
 
 def test_a_clock_far_ahead_of_all_others_is_turned_away() -> None:
@@ -443,9 +443,9 @@ def test_whatever_sources_do_no_promise_is_broken_and_every_event_is_taken_or_li
             publishers[who].publish(events)
         if promises:
             publishers[who].advance(Ping, simulation.now + 10**12)
-        progress = subscriber.progress.get("Ping", NEVER)
-        assert promised <= progress or progress == NEVER
-        promised = max(promised, progress)
+        watermark = subscriber.watermarks.get("Ping", NEVER)
+        assert promised <= watermark or watermark == NEVER
+        promised = max(promised, watermark)
     simulation.run(3 * IDLE)
     unit = node.hierarchy.units[0]
     listed = len(node.turned) + len(unit.ledger)

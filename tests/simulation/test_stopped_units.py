@@ -75,5 +75,5 @@ def test_what_stopped_stays_so_after_a_crash_and_what_stops_in_replay_is_told(ra
     a_life(False)
     for kind in (Probe, Low):
         publisher.advance(kind, END)
-    assert simulation.run_until(lambda: sink.subscription.progress == END, 60 * SECOND), "something waits for it"
+    assert simulation.run_until(lambda: sink.subscription.watermark == END, 60 * SECOND), "something waits for it"
     assert not sink.finals

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from middleware.broker import log as journal
+from middleware.broker import log as log_module
 from middleware.durability import recovery
 from middleware.link.codec import Interest, encode
 from middleware.model.change import Delta
@@ -93,7 +93,7 @@ def test_a_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_places_are_kept_for_so_many_named_subscriptions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "MOST_NAMES", 2)
+    monkeypatch.setattr(log_module, "MOST_NAMES", 2)
     simulation, disk = Simulation(1), Disk(1, random.Random(1))
     hierarchy = Hierarchy([Level()], ["Level"])
     node = DurableNode(simulation, "a", ["a"], TYPES, hierarchy, Watch("a"), random.Random(1), disk)

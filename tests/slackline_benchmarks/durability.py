@@ -20,12 +20,12 @@ from typing import Any
 
 from slackline_benchmarks.tail import bench_tail
 
-from middleware.broker.durable import LastingBroker
-from middleware.broker.log import Journal
+from middleware.broker.durable import DurableBroker
+from middleware.broker.log import Log
 from middleware.model.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher
-from middleware.runtime.keeper import Keeper
+from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 from middleware.runtime.scenario import Scenario, load_scenario
@@ -105,14 +105,12 @@ def _recovery(scenario: Scenario, folder: Path) -> tuple[float, float]:
     """Seconds of the recording that are taken again in a second, and in a second of processor time."""
     store = Store(folder / "killed", "bench")
     reporter = Reporter(_hierarchy(scenario))
-    journal = Journal(store.line, store.read)
+    log = Log(store.line, store.read)
     start, worked = time.perf_counter(), time.thread_time()
     reads, makes = reporter.subscriptions, reporter.publications
-    broker = LastingBroker(
-        "bench", store.epoch, 0, types=scenario.types, subscriptions=reads, publications=makes, journal=journal
-    )
-    keeper = Keeper(broker, reporter, scenario.types, store)
+    broker = DurableBroker("bench", store.epoch, 0, types=scenario.types, subscriptions=reads, publications=makes, log=log)
+    runner = DurableRunner(broker, reporter, scenario.types, store)
     spent, worked = time.perf_counter() - start, time.thread_time() - worked
     store.close()
-    assert keeper.recovered.records, "nothing was recovered"
+    assert runner.recovered.records, "nothing was recovered"
     return _SECONDS / spent, _SECONDS / worked

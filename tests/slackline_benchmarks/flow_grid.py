@@ -48,8 +48,8 @@ def cell(workers: int, rate: float, seconds: float, seed: int = 7, mode: Mode = 
     for number, row in enumerate(pages(seed, seconds, rate)["search.Page"].to_pylist()):
         page, at = Page(**row), round(number * SECOND / rate)
         written[page.ts] = at
-        progress = {"search.Page": page.ts} if number % every == every - 1 else {}
-        mesh.feed(at, Batch({"search.Page": Delta([page])}, progress, page.ts))
+        watermarks = {"search.Page": page.ts} if number % every == every - 1 else {}
+        mesh.feed(at, Batch({"search.Page": Delta([page])}, watermarks, page.ts))
     mesh.feed(at, Batch({}, {"search.Page": END}))
     mesh.run()
     barrier = Barrier(["search.Posted"])
@@ -57,8 +57,8 @@ def cell(workers: int, rate: float, seconds: float, seed: int = 7, mode: Mode = 
     for now, batch in sink.taken:
         arrived += sum(len(delta) + len(delta.revises) for delta in batch.deltas.values())
         waits += [(now - written[event.ts]) / MILLISECOND for event in barrier.take(batch)]
-    if barrier.violations or barrier.progress != END:
-        raise RunError(f"the barrier was broken: {dict(barrier.violations)}, progress {barrier.progress}")
+    if barrier.violations or barrier.watermark != END:
+        raise RunError(f"the barrier was broken: {dict(barrier.violations)}, watermark {barrier.watermark}")
     return Cell(workers, rate, arrived / len(waits), sum(waits) / len(waits))
 
 

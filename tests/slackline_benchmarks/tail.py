@@ -30,19 +30,19 @@ from typing import Any
 
 import msgspec
 
-from middleware.broker.durable import LastingBroker
-from middleware.broker.log import Journal
-from middleware.durability.durable_node import Core
+from middleware.broker.durable import DurableBroker
+from middleware.broker.log import Log
+from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import uncollected
 from middleware.model.change import Batch, Delta, Insert
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime import keeper
+from middleware.runtime import durable_runner
 from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.keeper import Keeper
+from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 from middleware.runtime.storage.store import Store
@@ -201,7 +201,7 @@ def restart(folder: Path, keys: int) -> tuple[float, float]:
             readings: list[Event] = [_reading(place, place, now + place) for place in range(start, min(start + 1_000, keys))]
             hierarchy.process(Batch({"Reading": Delta(readings)}, {}, now + start))
         broker = _broker(store, hierarchy)
-        core = Core(broker, broker.journal, hierarchy, TYPES)  # type: ignore[arg-type]
+        core = DurableCore(broker, broker.log, hierarchy, TYPES)  # type: ignore[arg-type]
         core.checkpoint_due = True
         for write in core.settle(0).writes:
             store.write(write)
@@ -213,7 +213,7 @@ def restart(folder: Path, keys: int) -> tuple[float, float]:
     began, worked = time.monotonic(), time.process_time()
     store = Store(folder, "bench")
     hierarchy = Hierarchy([Totals()])
-    Keeper(_broker(store, hierarchy), hierarchy, TYPES, store)
+    DurableRunner(_broker(store, hierarchy), hierarchy, TYPES, store)
     spent, work = time.monotonic() - began, time.process_time() - worked
     store.close()
     (statistics_of,) = hierarchy.statistics()
@@ -221,10 +221,10 @@ def restart(folder: Path, keys: int) -> tuple[float, float]:
     return spent, work
 
 
-def _broker(store: Store, hierarchy: Hierarchy) -> LastingBroker:
+def _broker(store: Store, hierarchy: Hierarchy) -> DurableBroker:
     reads, makes = hierarchy.subscriptions, hierarchy.publications
-    journal = Journal(store.line, store.read)
-    return LastingBroker("bench", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, journal=journal)
+    log = Log(store.line, store.read)
+    return DurableBroker("bench", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, log=log)
 
 
 @contextmanager
@@ -241,7 +241,7 @@ def _node(folder: Path | None) -> Iterator[tuple[str, Connection]]:
 
 
 def _serve(pipe: Connection, folder: Path | None) -> None:
-    keeper.TARGET = _BETWEEN
+    durable_runner.TARGET = _BETWEEN
     store = Store(folder, "bench") if folder is not None else None
     processor = Reporter(Hierarchy([Totals()], timer=time.perf_counter_ns))
     node = Node("bench", "tcp://127.0.0.1:*", {}, processor, TYPES, store=store)

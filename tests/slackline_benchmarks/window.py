@@ -9,7 +9,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from slackline_benchmarks import window_rivals
+from slackline_benchmarks import window_baselines
 from slackline_benchmarks.window_by_key import keyed_cases
 from slackline_benchmarks.window_workload import batches, columns, cost, filled, fused_calls, three_calls
 
@@ -102,9 +102,11 @@ def _sizes() -> list[Case]:
 def _rivals() -> list[Case]:
     """FiBA in batches against other ways to have the sums of the same rounds."""
     found = []
-    for name, rival, n, rounds in window_rivals.available(N):
+    for name, baseline, n, rounds in window_baselines.available(N):
         size = "" if n == N else f".n{n}"
         for distance in DISTANCES:
             value = measured(Fiba, MONOIDS["sum"], n, distance, ROUNDS)
-            found.append((f"window.vs_{name}{size}.d{distance}", value, window_rivals.measured(rival, n, distance, rounds)))
+            found.append(
+                (f"window.vs_{name}{size}.d{distance}", value, window_baselines.measured(baseline, n, distance, rounds))
+            )
     return found

@@ -15,7 +15,7 @@ from time import process_time_ns
 from typing import Any
 
 import numpy as np
-from slackline_benchmarks import window_rivals
+from slackline_benchmarks import window_baselines
 from slackline_benchmarks.window import MONOIDS, measured
 from slackline_benchmarks.window_workload import columns, cost, filled
 
@@ -89,7 +89,7 @@ def _in_order(rounds: int) -> Iterator[Line]:
     plain = [1e3 / median(measured(PlainFiba, MONOIDS["sum"], n, 0, 2_000, "call")() for _ in range(rounds)) for n in sizes[:5]]
     yield "sum, plain Python", [float(n) for n in sizes[:5]], plain
     stacks = [
-        1e3 / median(window_rivals.measured(window_rivals.two_stacks_sorted, n, 0, ROUNDS)() for _ in range(rounds))
+        1e3 / median(window_baselines.measured(window_baselines.two_stacks_sorted, n, 0, ROUNDS)() for _ in range(rounds))
         for n in sizes
     ]
     yield "sum, two stacks in plain Python, which know nothing of disorder", [float(n) for n in sizes], stacks

@@ -24,7 +24,7 @@ results = ["torture.Digest"]
 generate = "slackline_torture.application:application"
 
 [policies]
-horizon = "1s"
+lateness = "1s"
 
 [[nodes]]
 name = "edge"

@@ -13,7 +13,7 @@ import msgspec
 from slackline_torture.application import Digest, Reading
 from slackline_torture.processes import TorturedMesh
 
-from middleware.model.change import Advance, Insert
+from middleware.model.change import Insert, Watermark
 from middleware.model.errors import NetworkError, RunError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import SECOND
@@ -121,15 +121,15 @@ class _Reader(threading.Thread):
     def __init__(self, subscriber: Subscriber) -> None:
         super().__init__(name="soak reader", daemon=True)
         self.finals = 0
-        self.progress = NEVER
+        self.watermark = NEVER
         self.error: Exception | None = None
         self._subscriber = subscriber
 
     def run(self) -> None:
         try:
             for change in self._subscriber:
-                if isinstance(change, Advance):
-                    self.progress = change.progress
+                if isinstance(change, Watermark):
+                    self.watermark = change.ts
                 elif isinstance(change, Insert):
                     self.finals += 1
         except NetworkError as error:
@@ -172,7 +172,7 @@ def _soaked(
     flood.rate = factor * sustainable
     samples = _watch(mesh, flood, reader, seconds, told)
     waited = (flood.waited - waited) / seconds
-    behind = (time.time_ns() - reader.progress) / SECOND
+    behind = (time.time_ns() - reader.watermark) / SECOND
     flood.end()
     for thread in (flood, reader):
         thread.join(_PATIENCE)

@@ -15,13 +15,13 @@ from slackline_torture.faults import Blow, drawn, strike
 from slackline_torture.processes import TorturedMesh
 from slackline_torture.sources import Source
 
-from middleware.model.change import Advance, Insert
+from middleware.model.change import Insert, Watermark
 from middleware.model.errors import NetworkError, RunError
 from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, type_name
 from middleware.model.time import SECOND
 from middleware.runtime.clients import Subscriber
 from middleware.runtime.report import NodeReport, read_report
-from middleware.runtime.storage.late_ledger import Entry, read_ledger
+from middleware.runtime.storage.late_ledger import LedgerEntry, read_ledger
 from middleware.testing.oracle import oracle
 
 SOURCES = 3
@@ -70,15 +70,15 @@ class _Reader(threading.Thread):
     def __init__(self, subscriber: Subscriber) -> None:
         super().__init__(name="torture reader", daemon=True)
         self.finals: list[Event] = []
-        self.progress = NEVER
+        self.watermark = NEVER
         self.error: Exception | None = None
         self._subscriber = subscriber
 
     def run(self) -> None:
         try:
             for change in self._subscriber:
-                if isinstance(change, Advance):
-                    self.progress = change.progress
+                if isinstance(change, Watermark):
+                    self.watermark = change.ts
                 elif isinstance(change, Insert):
                     self.finals.append(change.event)
         except NetworkError as error:
@@ -142,12 +142,12 @@ class Torture:
     def _resumed(self, reader: _Reader, sources: list[Source], blow: Blow) -> float:
         """Wait until what happened after this moment is final; the seconds that takes."""
         start, mark = time.monotonic(), time.time_ns()
-        while reader.progress < mark:
+        while reader.watermark < mark:
             self._check_alive(reader, sources)
             for name, node in self.mesh.nodes.items():
                 self.memory[name] = max(self.memory[name], node.memory)
             if time.monotonic() - start > _RESUME:
-                behind = (mark - reader.progress) / SECOND
+                behind = (mark - reader.watermark) / SECOND
                 raise RunError(
                     f"no progress {_RESUME:.0f} s after {blow}: {behind:.1f} s behind; seed {self.seed}; {self._said()}"
                 )
@@ -188,7 +188,7 @@ class Torture:
         )
 
 
-def compared(finals: list[Event], raw: list[Event], listed: list[Entry]) -> list[str]:
+def compared(finals: list[Event], raw: list[Event], listed: list[LedgerEntry]) -> list[str]:
     """What is wrong with the finals: held against the oracle, which does without what the ledgers list."""
     late: dict[str, set[tuple[str, int]]] = {}
     for entry in listed:

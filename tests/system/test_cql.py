@@ -90,7 +90,7 @@ def test_a_file_of_statements_over_a_file(tmp_path):
            SOURCE FILE ("ticks.csv", ",");
            SELECT symbol, avg(price) AS mean FROM Tick [SIZE 5 ON time] GROUP BY symbol;"""
     )
-    done = slackline("sql", tmp_path / "queries.cql", "--final", "--horizon", "10s")
+    done = slackline("sql", tmp_path / "queries.cql", "--final", "--lateness", "10s")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["4", "symbol=IBM", "mean=81"]

@@ -22,7 +22,7 @@ from middleware.model.detector import Detector
 from middleware.model.errors import NetworkError, StateError
 from middleware.model.event import END, ORDER, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime import keeper
+from middleware.runtime import durable_runner
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
@@ -61,7 +61,7 @@ TYPES = EventTypes([Reading, Total])
 
 
 def run_node(pipe: Pipe, state: Path, bind: str) -> None:
-    keeper._LOGGED = 20_000  # a few checkpoints
+    durable_runner._LOGGED = 20_000  # a few checkpoints
     try:
         node = Node("a", bind, None, Reporter(Hierarchy([Tally()])), TYPES, store=Store(state, "a"))
     except StateError as error:

@@ -61,7 +61,7 @@ def test_nodes_are_killed_and_a_subscriber_comes_back_and_finals_are_the_oracles
                     if isinstance(change, Insert):
                         finals.append(change.event)
                     else:
-                        told = change.progress
+                        told = change.ts
                 received += 1
                 if received == 10:  # this program dies, too, with what it has taken written down
                     subscriber.commit()

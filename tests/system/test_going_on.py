@@ -91,7 +91,7 @@ def published(folder: Path, address: str, events: list[Amount]) -> dict[str, Any
 def to_the_end(subscriber: Subscriber) -> list[Event]:
     """The finals up to END."""
     finals: list[Event] = []
-    while subscriber._subscription.progress != END:
+    while subscriber._subscription.watermark != END:
         finals += [change.event for change in subscriber.receive(DEADLINE) if isinstance(change, Insert)]
     return finals
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 
 from middleware.link.codec import encode
-from middleware.model.change import Advance, Batch, Delta, Insert, Retract, Revise
+from middleware.model.change import Batch, Delta, Insert, Retract, Revise, Watermark
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import END, ORDER, Event, EventTypes
 from middleware.model.time import SECOND
@@ -59,8 +59,8 @@ class Echoes:
     def process(self, batch: Batch) -> list[Batch]:
         hits = batch.deltas.get("Hit", Delta())
         echoes = Delta([Echo(e.peak, ts=e.ts, id=e.id, source="echoes", level=1) for e in hits.inserts])
-        progress = {"Echo": batch.progress["Hit"]} if "Hit" in batch.progress else {}
-        return [Batch({"Echo": echoes} if echoes else {}, progress, batch.clock)]
+        watermarks = {"Echo": batch.watermarks["Hit"]} if "Hit" in batch.watermarks else {}
+        return [Batch({"Echo": echoes} if echoes else {}, watermarks, batch.clock)]
 
     def adapt(self, busy: float, wanted: object) -> None:
         assert 0 <= busy <= 1
@@ -181,7 +181,7 @@ def test_publish_node_subscriber(tmp_path: Any) -> None:
     assert [c for c in changes if not isinstance(c, Insert)] == [
         Revise(changed, hits(0, 1)[0]),
         Retract(hits(1, 1)[0]),
-        Advance(END),
+        Watermark(END),
     ]
 
 

@@ -69,7 +69,7 @@ def test_pub_keeps_the_good_lines_and_names_the_broken_ones(tmp_path: Path) -> N
         assert [msgspec.json.decode(line) for line in finished(sub).splitlines()] == [
             {"change": "insert", "type": "Hit", "peak": 2.5, "text": "", "ts": 5, "id": 99, "source": "radar", "level": 0},
             {"change": "insert", "type": "Hit", "peak": 1.5, "text": "", "ts": 7, "id": 1, "source": "pub", "level": 0},
-            {"change": "advance", "progress": 2**62},
+            {"change": "watermark", "ts": 2**62},
         ]
 
 

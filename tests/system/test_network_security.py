@@ -160,7 +160,7 @@ def test_two_nodes_with_keys_mesh() -> None:
         assert collect(subscriber, 10) == hits(0, 10)
 
 
-def test_who_is_let_in_cannot_pose_as_another_node() -> None:
+def test_who_is_admitted_cannot_pose_as_another_node() -> None:
     a, b, client, address = pair("a"), pair("b"), pair("client"), free_address()
     with node_thread("a", "tcp://127.0.0.1:*", {"b": address}, types=TYPES, keys=Keys(a, allowed(b, client))) as node:
         imposter = Node("b", "tcp://127.0.0.1:*", {"a": node.address}, types=TYPES, keys=Keys(client, allowed(a)))

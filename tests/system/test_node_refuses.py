@@ -14,7 +14,7 @@ from test_network import poll_until
 
 from middleware.broker.log import Record
 from middleware.durability.checkpoint import Piece, whole
-from middleware.durability.durable_node import Write
+from middleware.durability.durable_core import Write
 from middleware.model.errors import NetworkError, StateError
 from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Subscriber

@@ -21,7 +21,7 @@ QUERY = "EVENT SEQ(Shelf s, !(Checkout c), Exit e) WHERE [tag] WITHIN 1 min RETU
 
 def test_results_are_withdrawn_when_the_checkout_reports_late(tmp_path: Path) -> None:
     with node_thread("shop", "tcp://127.0.0.1:*", types=EventTypes(TYPES)) as node:
-        arguments = ["--types-from", "scenarios.bookstore.shop", "--horizon", "1min", "--changes", "--json", "-"]
+        arguments = ["--types-from", "scenarios.bookstore.shop", "--lateness", "1min", "--changes", "--json", "-"]
         query = slackline(tmp_path, "query", QUERY, node.address, *arguments)
         poll_until(lambda: len(node.statistics().peers) == 1, "query has attached")
         with Publisher(node.address) as publisher:

@@ -183,7 +183,7 @@ class Recorder:
     def flush(self, timeout: float) -> None:
         self.said.append("flushed")
 
-    def advance(self, types: Sequence[str], progress: int) -> None:
+    def advance(self, types: Sequence[str], watermark: int) -> None:
         self.said.append(f"end {' '.join(types)}")
 
 

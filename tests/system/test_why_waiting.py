@@ -86,7 +86,7 @@ def test_a_stream_is_followed_over_two_nodes_down_to_the_publisher_that_holds_it
 
         def arrived() -> bool:
             (unit,) = inquiry.ask(DEADLINE).units
-            return unit.progress == 100 * SECOND
+            return unit.watermark == 100 * SECOND
 
         poll_until(arrived, "the promise has come up")
         lines = asked(addresses["b"], addresses["a"], "--type", "Sum")
@@ -103,7 +103,7 @@ def test_a_stream_is_followed_over_two_nodes_down_to_the_publisher_that_holds_it
         assert "ask node a too, by giving its address" in asked(addresses["b"])
         sleepy.advance(Hit, END)
         lively.advance(Hit, END)
-        poll_until(lambda: inquiry.ask(DEADLINE).units[0].progress == END, "the end has come up")
+        poll_until(lambda: inquiry.ask(DEADLINE).units[0].watermark == END, "the end has come up")
         assert asked(addresses["b"], addresses["a"], "--type", "Sum") == ["Sum: final to the end, made by Summing on node b"]
 
 

@@ -36,7 +36,7 @@ def sql(
     types_from: Annotated[list[str] | None, typer.Option(metavar="MODULE", help="Module with event classes.")] = None,
     *,
     final: Annotated[bool, typer.Option("--final", help="Show each result once, when nothing can change it any more.")] = False,
-    horizon: Annotated[str | None, typer.Option("--horizon", help="How late tuples may be at least, such as 5s.")] = None,
+    lateness: Annotated[str | None, typer.Option("--lateness", help="How late tuples may be at least, such as 5s.")] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Continuous queries in FlinkCQL over files, hosts, scenarios or a running mesh. Results come early, and are revised.
@@ -57,7 +57,7 @@ def sql(
         scenario,
         connect,
         file.parent if file is not None else Path(),
-        parse_duration(horizon) if horizon is not None else None,
+        parse_duration(lateness) if lateness is not None else None,
     )
     runner = Runner(session, final, json_file)
     texts = [_read(file)] if file is not None else []
@@ -143,7 +143,7 @@ class Runner:
             if out is not None:
                 out.close()
             self.screen.print(f"{stream.name}: {view.summary()}", markup=False)
-            for note in [*feed.notes(), *([f"{session.late} tuples came too late (--horizon)"] if session.late else [])]:
+            for note in [*feed.notes(), *([f"{session.late} tuples came too late (--lateness)"] if session.late else [])]:
                 self.screen.print(note, markup=False)
             for failure in session.failures:
                 self.has_failed = True

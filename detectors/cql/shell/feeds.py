@@ -239,9 +239,9 @@ class Mesh:
             subscriber.wait_ready(_PATIENCE)
             yield Batch()
             ended: dict[str, int] = dict.fromkeys(self._wanted, 0)
-            while not all(progress == END for progress in ended.values()):
+            while not all(watermark == END for watermark in ended.values()):
                 batch = subscriber.receive_batch(_PAUSE)
-                ended.update(batch.progress)
+                ended.update(batch.watermarks)
                 clocks = [event.ts for delta in batch.deltas.values() for event in delta.inserts if event.level == 0]
                 batch.clock = max(clocks, default=None)
                 self._drops = subscriber.statistics().drops

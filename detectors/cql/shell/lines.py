@@ -9,7 +9,7 @@ from typing import Any
 
 from detectors.cql.catalog import TS, Attribute, Stream, find
 from detectors.language import values
-from detectors.language.types import LIMITS, Kind, Type
+from detectors.language.types import LIMITS, Type, ValueKind
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, Event
 from middleware.model.time import SECOND
@@ -117,8 +117,8 @@ class LineReader:
             self.examples.append(f"{self._source}, line {self._number}: {reason}: {text[:80]}")
 
 
-_TS = Attribute(TS, Kind(Type.LONG), TS)
-_SKIPPED = Attribute("", Kind(Type.STRING, True), "")
+_TS = Attribute(TS, ValueKind(Type.LONG), TS)
+_SKIPPED = Attribute("", ValueKind(Type.STRING, True), "")
 
 
 def parsed(text: str, kind: Type) -> Any:

@@ -14,7 +14,7 @@ from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError, last_line
 from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.scenario import Scenario, load_scenario
 
@@ -40,7 +40,7 @@ class Session:
         scenario: str | None = None,
         address: str | None = None,
         folder: Path | None = None,
-        horizon: int | None = None,
+        lateness: int | None = None,
     ) -> None:
         self.scenario: Scenario | None = load_scenario(scenario) if scenario is not None else None
         self._known = EventTypes(types)
@@ -52,7 +52,7 @@ class Session:
         self._folder = folder or Path()
         self.late = 0
         self.failures: list[str] = []
-        self._policies = Policies(alpha=0.0, horizon=Horizon(floor=horizon) if horizon is not None else Horizon())
+        self._policies = Policies(alpha=0.0, lateness=Lateness(floor=lateness) if lateness is not None else Lateness())
 
     def add(self, text: str) -> list[Stream]:
         """Take statements; returns the streams that they write. Raises QueryError."""
@@ -104,7 +104,7 @@ class Session:
         )
 
     def run(self, stream: Stream, feed: Feed | None = None) -> Iterator[Batch]:
-        """Changes of a stream and its progress, as its feed comes; an empty batch now and then while nothing does.
+        """Changes of a stream and its watermark, as its feed comes; an empty batch now and then while nothing does.
 
         It ends where a query on the way has stopped, and no result becomes final by that. ``failures`` tells.
         """
@@ -125,7 +125,7 @@ class Session:
     def _results(name: str, feed: Feed, hierarchy: Hierarchy, failed: _Failed) -> Iterator[Batch]:
         outside: dict[str, int] = {}
         for batch in feed:
-            outside.update(batch.progress)
+            outside.update(batch.watermarks)
             for out in hierarchy.process(Batch(batch.deltas, outside, batch.clock)):
                 yield _only(name, out)
             yield Batch()
@@ -167,6 +167,6 @@ def _only(name: str, batch: Batch) -> Batch:
     """What a batch says of one type."""
     return Batch(
         {each: delta for each, delta in batch.deltas.items() if each == name},
-        {each: progress for each, progress in batch.progress.items() if each == name},
+        {each: watermark for each, watermark in batch.watermarks.items() if each == name},
         batch.clock,
     )

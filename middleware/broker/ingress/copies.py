@@ -37,7 +37,7 @@ Copy = tuple[str, int, bytes]
 
 
 class _Kept:
-    """A block. ``at``: it lies behind this position of the node's log. ``buckets``: where it is found, if it is indexed."""
+    """A block. ``at``: it lies behind this offset of the node's log. ``buckets``: where it is found, if it is indexed."""
 
     __slots__ = ("at", "block", "buckets", "count", "plain", "runs", "type")
 
@@ -76,7 +76,7 @@ class _Kept:
 
 
 class Copies:
-    """See the module. ``at``: the position of the node's log behind which blocks kept from now on lie."""
+    """See the module. ``at``: the offset of the node's log behind which blocks kept from now on lie."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.at = 0
@@ -105,7 +105,7 @@ class Copies:
 
     @property
     def since(self) -> int | None:
-        """The position of the log behind which the blocks kept lie; None if there are none."""
+        """The offset of the log behind which the blocks kept lie; None if there are none."""
         return self._blocks[0].at if self._blocks else None
 
     def begin(self) -> None:

@@ -1,6 +1,6 @@
 """What a node knows of its publishers: who has fallen silent, and who runs ahead of the others. Pure: time is an argument.
 
-**Idle.** A publisher that has promised progress, and then says nothing for ``idle``, does not hold the others back any
+**Idle.** A publisher that has promised a watermark, and then says nothing for ``idle``, does not hold the others back any
 longer: the node promises in its place that nothing older than its clock comes from it. If no publisher says anything for
 ``idle`` and the clock stands, the node promises the same in the place of all of them, so what has arrived becomes final.
 Who comes back goes on as if nothing had been, but for events at or below what was promised meanwhile: those are late.
@@ -48,21 +48,21 @@ class SourcePolicy(msgspec.Struct, frozen=True):
 class Source(msgspec.Struct):
     """One publisher.
 
-    ``heard_at``
+    ``received_at``
         when it last said anything (events or promises).
     ``newest``, ``newest_at``
         the largest time that was taken from it, and when.
     ``promised``
         by type, what it promised itself.
-    ``stood_in``
+    ``on_behalf``
         the clock up to which the node promises in its place at the moment; None if it speaks for itself.
     """
 
-    heard_at: int
+    received_at: int
     newest: int = NEVER
     newest_at: int = 0
     promised: dict[str, int] = {}
-    stood_in: int | None = None
+    on_behalf: int | None = None
 
 
 def agreed_wall(own: int, others: Iterable[int], within: int) -> int:
@@ -157,14 +157,14 @@ class Sources:
             self._agree()  # else what it said is still true, and those who stay are not to be doubted because it went
         self._leaders = None
 
-    def heard(self, key: Hashable, now: int) -> None:
+    def received(self, key: Hashable, now: int) -> None:
         """It has said something."""
-        self._known[key].heard_at = self._stirred_at = now
+        self._known[key].received_at = self._stirred_at = now
 
     def could_not_speak(self, now: int) -> None:
         """This node took nothing from anyone until now: that they were silent says nothing about them."""
         for key in self._known:
-            self.heard(key, now)
+            self.received(key, now)
 
     # -- ahead --------------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Sources:
         active = [
             (source.newest - source.newest_at, number, key)
             for number, (key, source) in enumerate(self._known.items())
-            if source.newest != NEVER and now - source.heard_at < self.policy.idle
+            if source.newest != NEVER and now - source.received_at < self.policy.idle
         ]
         active.sort(reverse=True)
         first, leader = (active[0][0], active[0][2]) if active else (NEVER, None)
@@ -215,10 +215,10 @@ class Sources:
         idle = self.policy.idle
         for key in held:
             if key in self._known:
-                self.heard(key, now)
+                self.received(key, now)
         if clock != self._clock:
             self._clock, self._stirred_at = clock, now
-        silent = [key for key, source in self._known.items() if now - source.heard_at >= idle]
+        silent = [key for key, source in self._known.items() if now - source.received_at >= idle]
         if silent:
             self._leaders = None
         return silent, clock is not None and now - self._stirred_at >= idle

@@ -1,7 +1,7 @@
 """Combining promises: what several origins have promised for a type is worth the least of them.
 
 An *origin* is whatever changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
-publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and horizon) or derived
+publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and allowed lateness) or derived
 (an origin that has promised nothing holds the type at NEVER). What has been promised for a type never goes back, but for END:
 when a new era begins (``eras``), what has ended may go on, behind all that was final.
 """
@@ -14,8 +14,8 @@ from typing import Any
 from middleware.model.event import END, NEVER
 
 
-class _TypeProgress:
-    __slots__ = ("derived", "ended", "floor", "has_ended", "promises", "rests")
+class _TypeWatermark:
+    __slots__ = ("derived", "ended", "floor", "has_ended", "idle", "promises")
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class _TypeProgress:
         floor: int = NEVER,
         ended: bool = True,
         derived: bool = False,
-        rests: Iterable[Hashable] = (),
+        idle: Iterable[Hashable] = (),
         has_ended: bool = False,
     ) -> None:
         self.promises: dict[Hashable, int | None] = promises if promises is not None else {}
@@ -35,7 +35,7 @@ class _TypeProgress:
         self.ended = ended
         """Whether every origin that left had ended its stream."""
         self.derived = derived
-        self.rests = set(rests)
+        self.idle = set(idle)
         """Who says that, though its origins left without an end, nothing is expected any more up to ``floor``."""
 
     def value(self, lasts: bool = True, end_lasts: bool = True, doubted: bool = False) -> int | None:
@@ -44,7 +44,7 @@ class _TypeProgress:
         ``end_lasts``: neither is END, in this era. ``doubted``: END is not believed yet.
         """
         if not self.promises:
-            if not (self.ended or self.has_ended or self.derived or self.rests):
+            if not (self.ended or self.has_ended or self.derived or self.idle):
                 return None
             least = END if self.ended else self.floor
         else:
@@ -64,7 +64,7 @@ class _TypeProgress:
         return value
 
 
-class Promises:
+class CombinedWatermarks:
     """Promises by type and origin. A change costs O(origins of the types it touches).
 
     ``values``
@@ -94,9 +94,9 @@ class Promises:
         self.resumed: set[str] = set()
         self.ends: set[str] = set()
         self._keeps_ends = keeps_ends
-        self._types: dict[str, _TypeProgress] = {}
+        self._types: dict[str, _TypeWatermark] = {}
         self._offers: dict[Hashable, dict[str, None]] = {}
-        self._rests: dict[Hashable, frozenset[str]] = {}
+        self._idle: dict[Hashable, frozenset[str]] = {}
         self._never: set[str] = set()
         """Types that nobody has offered yet, of which it was said all the same that nothing is expected."""
 
@@ -130,14 +130,14 @@ class Promises:
 
         The others have to say again what has ended; until then they hold it where it was.
         """
-        for name, progress in self._types.items():
-            if progress.has_ended:
-                progress.has_ended = False
+        for name, watermark in self._types.items():
+            if watermark.has_ended:
+                watermark.has_ended = False
                 self.fallen.add(name)
                 self.resumed.discard(name)
-            for origin, promise in progress.promises.items():
+            for origin, promise in watermark.promises.items():
                 if promise == END and may_go_on(origin):
-                    progress.promises[origin] = NEVER
+                    watermark.promises[origin] = NEVER
         self._combine(self._types)
 
     def go_on(self, floors: Mapping[str, int]) -> None:
@@ -164,7 +164,7 @@ class Promises:
     @property
     def finite(self) -> int:
         """The largest promise there ever was, but for END; NEVER if there was none. O(types)."""
-        return max((progress.floor for progress in self._types.values()), default=NEVER)
+        return max((watermark.floor for watermark in self._types.values()), default=NEVER)
 
     def floor(self, name: str) -> int:
         """What has been promised for a type, ever; NEVER if nothing was."""
@@ -183,10 +183,10 @@ class Promises:
         for name in before.keys() - offered.keys():
             self._withdraw(origin, name)
         for name, start in offered.items():
-            progress = self._known(name)
-            progress.derived = progress.derived or start is not None
-            progress.promises.setdefault(origin, start)
-            progress.rests.clear()
+            watermark = self._known(name)
+            watermark.derived = watermark.derived or start is not None
+            watermark.promises.setdefault(origin, start)
+            watermark.idle.clear()
         self._offers[origin] = dict.fromkeys(offered)
         self._combine(before.keys() | offered.keys())
 
@@ -194,49 +194,49 @@ class Promises:
         """The whole of what the origin promises: a raw type it leaves out is open again."""
         offered = self._offers.setdefault(origin, {})
         for name, until in promises.items():
-            progress = self._known(name)
-            progress.promises[origin] = max(until, progress.promises.get(origin) or NEVER)
+            watermark = self._known(name)
+            watermark.promises[origin] = max(until, watermark.promises.get(origin) or NEVER)
             offered[name] = None
         for name in offered.keys() - promises.keys():
-            progress = self._types[name]
-            if not progress.derived:
-                progress.promises[origin] = None
+            watermark = self._types[name]
+            if not watermark.derived:
+                watermark.promises[origin] = None
         self._combine(offered)
 
-    def rest(self, by: Hashable, promised: Mapping[str, int]) -> None:
+    def set_idle(self, by: Hashable, promised: Mapping[str, int]) -> None:
         """All publishers of one node are silent: of these types it expects nothing as old any more; of others no longer so.
 
         It counts where all origins of a type have left. O(types).
         """
-        before = self._rests.pop(by, frozenset())
+        before = self._idle.pop(by, frozenset())
         for name in before - promised.keys():
-            self._types[name].rests.discard(by)
+            self._types[name].idle.discard(by)
         for name in promised.keys() - self._types.keys():
-            self._types[name] = _TypeProgress(ended=False)
+            self._types[name] = _TypeWatermark(ended=False)
             self._never.add(name)
         left = [name for name in promised if not self._types[name].promises]
         for name in left:
-            self._types[name].rests.add(by)
+            self._types[name].idle.add(by)
             self._types[name].floor = max(self._types[name].floor, promised[name])
         if promised:
-            self._rests[by] = frozenset(left)
+            self._idle[by] = frozenset(left)
         self._combine(before.union(left))
 
     def never_offered(self, names: Iterable[str]) -> list[str]:
         """Those of the types that nobody may have sent yet."""
         return [name for name in names if name not in self._types or name in self._never]
 
-    def _known(self, name: str) -> _TypeProgress:
+    def _known(self, name: str) -> _TypeWatermark:
         """The progress of a type that somebody has."""
-        progress = self._types.setdefault(name, _TypeProgress())
+        watermark = self._types.setdefault(name, _TypeWatermark())
         if name in self._never:
             self._never.discard(name)
-            progress.ended = True
-        return progress
+            watermark.ended = True
+        return watermark
 
-    def is_resting(self, by: Hashable) -> bool:
+    def is_idle(self, by: Hashable) -> bool:
         """Whether all publishers of a node are said to be silent."""
-        return by in self._rests
+        return by in self._idle
 
     def offers(self, origin: Hashable, name: str) -> bool:
         """Whether an origin may send a type."""
@@ -244,7 +244,7 @@ class Promises:
 
     def leave(self, origin: Hashable) -> None:
         """The origin is gone: it holds nothing back any more."""
-        self.rest(origin, {})
+        self.set_idle(origin, {})
         offered = self._offers.pop(origin, {})
         for name in offered:
             self._withdraw(origin, name)
@@ -269,15 +269,15 @@ class Promises:
     def state(self) -> dict[str, Any]:
         """All of it as plain values, for ``restore``."""
         types = {
-            name: (dict(of.promises), of.floor, of.ended, of.derived, set(of.rests), of.has_ended)
+            name: (dict(of.promises), of.floor, of.ended, of.derived, set(of.idle), of.has_ended)
             for name, of in self._types.items()
         }
         offers = {origin: list(names) for origin, names in self._offers.items()}
-        rests, never = dict(self._rests), set(self._never)
+        idle, never = dict(self._idle), set(self._never)
         return {
             "types": types,
             "offers": offers,
-            "rests": rests,
+            "rests": idle,
             "never": never,
             "fallen": set(self.fallen),
             "resumed": set(self.resumed),
@@ -287,16 +287,16 @@ class Promises:
         """Become what gave ``state``; what has been offered since stays offered."""
         mine = {origin: (list(names), {n: self._types[n].derived for n in names}) for origin, names in self._offers.items()}
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
-        self._types = {name: _TypeProgress(*values) for name, values in state["types"].items()}
-        self._rests, self._never = dict(state["rests"]), set(state["never"])
+        self._types = {name: _TypeWatermark(*values) for name, values in state["types"].items()}
+        self._idle, self._never = dict(state["rests"]), set(state["never"])
         self.fallen, self.resumed = set(state.get("fallen", ())), set(state.get("resumed", ()))
         for origin, (names, derived) in mine.items():
             self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
         self._combine(self._types)
 
     def _withdraw(self, origin: Hashable, name: str) -> None:
-        progress = self._types[name]
-        progress.ended = progress.promises.pop(origin, None) == END and progress.ended
+        watermark = self._types[name]
+        watermark.ended = watermark.promises.pop(origin, None) == END and watermark.ended
 
     def _combine(self, names: Iterable[str]) -> None:
         changed, opened, closed = False, set[str](), set[str]()

@@ -56,7 +56,7 @@ class Eras(msgspec.Struct):
         """A new era."""
         self.number, self.reached, self.ground = number, max(reached, self.reached), None
 
-    def heard(self, key: PeerKey, interest: Interest) -> None:
+    def received(self, key: PeerKey, interest: Interest) -> None:
         """A node says in which era it is: what it promises next, it promises in that one."""
         before = self.said.get(key)
         stated = min(before.stated, interest.era) if before is not None else 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from middleware.broker.log import Began, Journal, PeerKey, WentOn
+from middleware.broker.log import Began, Log, PeerKey, WentOn
 from middleware.broker.peers import Peer
-from middleware.broker.watermarks.tracker import LOCAL, Books
+from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.link.codec import Changes, Interest, decode_payload
 from middleware.link.frames import Data, Parts
 from middleware.model.errors import WireError
@@ -16,18 +16,18 @@ from middleware.model.event import END
 class Reopening:
     """See the module."""
 
-    def __init__(self, books: Books, journal: Journal | None) -> None:
+    def __init__(self, tracker: WatermarkTracker, log: Log | None) -> None:
         self._has_news = False
-        self._books, self._journal = books, journal
+        self._tracker, self._log = tracker, log
 
     @property
     def is_under_way(self) -> bool:
         """Whether an era has begun, and it is not known yet from where on all go on, or what has ended in it."""
-        return self._books.eras.ground is None or bool(self._books.everywhere.fallen) or self._has_news
+        return self._tracker.eras.ground is None or bool(self._tracker.everywhere.fallen) or self._has_news
 
     def ended(self, key: PeerKey, names: Iterable[str]) -> list[str]:
         """Of the types that a publisher offers: those that have ended, but not by its own word, and go on by nobody's here."""
-        here, everywhere = self._books.here, self._books.everywhere
+        here, everywhere = self._tracker.here, self._tracker.everywhere
         return [
             name
             for name in names
@@ -38,14 +38,14 @@ class Reopening:
 
     def begin(self) -> None:
         """A publisher here has offered what had ended."""
-        self._begin(self._books.eras.number + 1)
+        self._begin(self._tracker.eras.number + 1)
 
-    def heard(self, key: PeerKey, interest: Interest) -> None:
+    def received(self, key: PeerKey, interest: Interest) -> None:
         """What a node offers has been noted; it may be in a newer era, or know from where on all go on.
 
         One that may send what has ended here, and has not said in this era that it has, was not known of: then it goes on, too.
         """
-        eras, everywhere = self._books.eras, self._books.everywhere
+        eras, everywhere = self._tracker.eras, self._tracker.everywhere
         if interest.era > eras.number:
             self._begin(interest.era)
         elif interest.era == eras.number and any(
@@ -60,11 +60,11 @@ class Reopening:
 
         Whoever is attached is awaited, and who will be back; while ``gathering``, so are others.
         """
-        books = self._books
+        tracker = self._tracker
         if not gathering and not self._awaited(peer.key for peer in peers):
-            if books.eras.ground is None:
-                self._go_on(books.eras.common())
-            books.settle_era()
+            if tracker.eras.ground is None:
+                self._go_on(tracker.eras.common())
+            tracker.settle_era()
         for peer in peers:
             if peer.role == "publisher":
                 peer.link.shuts(self._is_shut(peer), now)
@@ -72,22 +72,22 @@ class Reopening:
         return has_news
 
     def _awaited(self, up: Iterable[PeerKey]) -> list[PeerKey]:
-        return self._books.eras.awaited(self._books.lasting.union(up))
+        return self._tracker.eras.awaited(self._tracker.durable.union(up))
 
     def awaited(self, up: Iterable[PeerKey]) -> list[str]:
         """The nodes for which publishers wait here."""
-        if not self._books.everywhere.fallen:
+        if not self._tracker.everywhere.fallen:
             return []
         return sorted(name for _, name in self._awaited(up))
 
     def _is_shut(self, peer: Peer) -> bool:
         """Whether a publisher may not send yet, as it is not known from where on it may."""
-        fallen = self._books.everywhere.fallen
-        return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._books.here.ended_by(peer.key)))
+        fallen = self._tracker.everywhere.fallen
+        return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.here.ended_by(peer.key)))
 
     def foreseen(self, peer: Peer, frame: Data, parts: Parts) -> list[str]:
         """The types in the next payload of a publisher that it has not offered, and that have ended. O(1) if none has."""
-        everywhere = self._books.everywhere
+        everywhere = self._tracker.everywhere
         if not (everywhere.ends or everywhere.fallen) or not peer.link.expects(frame):
             return []
         try:
@@ -99,27 +99,27 @@ class Reopening:
 
     def due(self) -> int | None:
         """From where on the detectors are to go on, if they have not been told yet; they are, now."""
-        eras = self._books.eras
+        eras = self._tracker.eras
         ground, eras.due = eras.due, None
         return ground
 
     def again(self, entry: Began | WentOn) -> None:
         """Take a step of a former life again."""
         if isinstance(entry, Began):
-            self._books.begin_era(entry.era, entry.reached)
+            self._tracker.begin_era(entry.era, entry.reached)
         else:
-            self._books.go_on(entry.ground)
+            self._tracker.go_on(entry.ground)
 
     def _begin(self, number: int) -> None:
-        self._books.begin_era(number)
-        if self._journal is not None:
-            self._journal.noted(Began(number, self._books.eras.reached))
+        self._tracker.begin_era(number)
+        if self._log is not None:
+            self._log.noted(Began(number, self._tracker.eras.reached))
         self._has_news = True
 
     def _go_on(self, ground: int) -> None:
-        self._books.go_on(ground)
-        if self._journal is not None:
-            self._journal.noted(WentOn(ground))
+        self._tracker.go_on(ground)
+        if self._log is not None:
+            self._log.noted(WentOn(ground))
         self._has_news = True
 
 

@@ -1,4 +1,4 @@
-"""The books of a broker: what peers and its own detectors offer and promise; how far clocks and other nodes' logs have got."""
+"""Watermarks as a broker tracks them: what peers and its own detectors promise; how far clocks and others' logs have got."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from copy import copy
 from typing import Any, Final
 
-from middleware.broker.log import PeerKey, Place
-from middleware.broker.watermarks.combining import Promises
+from middleware.broker.log import LogOffset, PeerKey
+from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.eras import Eras
 from middleware.link.codec import Changes, Interest
 from middleware.model.event import END, NEVER
@@ -18,7 +18,7 @@ LOCAL: Final = "local detectors"
 _PLAIN = ("clock", "clock_here", "places", "lasting", "ever", "_progress", "reached")
 
 
-class Books:
+class WatermarkTracker:
     """See the module.
 
     ``everywhere``, ``here``, ``elsewhere``
@@ -26,9 +26,9 @@ class Books:
     ``clock``
         the largest clock mark. ``clock_here``: of local publishers only; a mark that came round by a third node could
         overtake the events it goes with.
-    ``places``
+    ``log_offsets``
         what has been taken from the logs of other nodes, by name.
-    ``lasting``
+    ``durable``
         nodes with a log of their own: they come back as what they were.
     ``ever``
         all that a node has ever offered, also what it has not offered again since it came back.
@@ -37,15 +37,19 @@ class Books:
     """
 
     def __init__(self, publications: Iterable[str], backdate: int = 0) -> None:
-        self.everywhere, self.here, self.elsewhere = Promises(), Promises(keeps_ends=False), Promises()
+        self.everywhere, self.here, self.elsewhere = (
+            CombinedWatermarks(),
+            CombinedWatermarks(keeps_ends=False),
+            CombinedWatermarks(),
+        )
         self.eras, self.reached = Eras(backdate=backdate), NEVER
         self.clock: int | None = None
         self.clock_here = NEVER
-        self.places: dict[str, Place] = {}
-        self.lasting: set[PeerKey] = set()
+        self.log_offsets: dict[str, LogOffset] = {}
+        self.durable: set[PeerKey] = set()
         self.ever: dict[PeerKey, set[str]] = {}
-        self._progress: dict[str, int] = {}
-        self._views: dict[str, tuple[Promises, ...]] = {
+        self._watermarks: dict[str, int] = {}
+        self._views: dict[str, tuple[CombinedWatermarks, ...]] = {
             "publisher": (self.everywhere, self.here, self.elsewhere),
             "node": (self.everywhere, self.elsewhere),
             "subscriber": (),
@@ -55,7 +59,7 @@ class Books:
             promises.offer(LOCAL, (), publications)
 
     @property
-    def publishers(self) -> tuple[Promises, ...]:
+    def publishers(self) -> tuple[CombinedWatermarks, ...]:
         """The promises in which publishers count, first those that hold for everyone."""
         return self._views["publisher"]
 
@@ -67,7 +71,7 @@ class Books:
     def offered(self, key: PeerKey, interest: Interest) -> None:
         """A peer may send these types from now on."""
         if interest.keeps and key[0] == "node":
-            self.lasting.add(key)
+            self.durable.add(key)
         derived = interest.derived if key[0] == "node" else ()
         if key[0] == "node":
             self.ever.setdefault(key, set()).update(interest.raw, derived)
@@ -75,7 +79,7 @@ class Books:
         for promises in self._views[key[0]]:
             promises.offer(key, [*interest.raw, *logged], derived)
         if key[0] == "node":
-            self.eras.heard(key, interest)
+            self.eras.received(key, interest)
             self._believe()
 
     def left(self, key: PeerKey) -> None:
@@ -96,35 +100,35 @@ class Books:
             self.clock = changes.clock if self.clock is None else max(changes.clock, self.clock)
             if key[0] == "publisher":
                 self.clock_here = max(changes.clock, self.clock_here)
-        if changes.progress is not None:
+        if changes.watermarks is not None:
             for promises in self._views[key[0]]:
-                self._promised(promises, key, changes.progress)
+                self._promised(promises, key, changes.watermarks)
             if key[0] == "node":
                 self.eras.stated(key)
                 self._believe()
         if changes.line:
-            self.places[key[1]] = (changes.line, changes.position)
+            self.log_offsets[key[1]] = (changes.line, changes.offset)
 
-    def _promised(self, promises: Promises, key: PeerKey, progress: Mapping[str, int]) -> None:
+    def _promised(self, promises: CombinedWatermarks, key: PeerKey, watermarks: Mapping[str, int]) -> None:
         """A node that promises for a type that it may not send has had publishers of it, who have left; it waits for none."""
-        resting: dict[str, int] = {}
+        idle: dict[str, int] = {}
         if key[0] == "node":
-            resting = {name: at for name, at in progress.items() if at != END and not promises.offers(key, name)}
-            progress = {name: at for name, at in progress.items() if name not in resting}
+            idle = {name: at for name, at in watermarks.items() if at != END and not promises.offers(key, name)}
+            watermarks = {name: at for name, at in watermarks.items() if name not in idle}
             if self.eras.is_old(key):  # what has ended it is to say again, in this era
-                progress = {name: at if at != END else NEVER for name, at in progress.items()}
-        promises.promise(key, progress)
-        if resting or promises.is_resting(key):
-            promises.rest(key, resting)
+                watermarks = {name: at if at != END else NEVER for name, at in watermarks.items()}
+        promises.promise(key, watermarks)
+        if idle or promises.is_idle(key):
+            promises.set_idle(key, idle)
 
-    def promised_here(self, progress: Mapping[str, int]) -> None:
+    def promised_here(self, watermarks: Mapping[str, int]) -> None:
         """The local detectors promise; what they have ended is worth nothing as long as they do not know of the era."""
-        if progress:
+        if watermarks:
             is_known = self.eras.ground is not None and self.eras.due is None
-            for name, until in progress.items():
-                self._progress[name] = max(until if until != END or is_known else NEVER, self._progress.get(name, NEVER))
+            for name, until in watermarks.items():
+                self._watermarks[name] = max(until if until != END or is_known else NEVER, self._watermarks.get(name, NEVER))
             for promises in self._views[LOCAL]:
-                promises.promise(LOCAL, self._progress)
+                promises.promise(LOCAL, self._watermarks)
 
     def raw_here(self) -> frozenset[str]:
         """The types that local publishers may send, those still awaited included."""
@@ -144,7 +148,7 @@ class Books:
             reached = max(self.reached, self.clock_here, *(promises.finite for promises in everything))
             reached = max(reached, self.clock) if self.clock is not None else reached
         self.eras.begin(number, reached)
-        self._progress = {name: until if until != END else NEVER for name, until in self._progress.items()}
+        self._watermarks = {name: until if until != END else NEVER for name, until in self._watermarks.items()}
         for promises in (self.everywhere, self.elsewhere):
             promises.doubt(True)
             promises.fall(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
@@ -183,7 +187,7 @@ class Books:
         return {"promises": promises, "plain": plain, "eras": self.eras.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become the books that gave ``state``."""
+        """Become the tracker that gave ``state``."""
         if "eras" in state:  # there were none in former versions
             self.eras.restore(state["eras"])
             self._believe()

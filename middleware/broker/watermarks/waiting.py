@@ -9,7 +9,7 @@ import msgspec
 from middleware.broker.ingress.sources import Sources
 from middleware.broker.log import PeerKey
 from middleware.broker.peers import Peer
-from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.model.event import END, NEVER
 from middleware.model.quantities import spoken_duration
 
@@ -21,7 +21,7 @@ class OriginStatus(msgspec.Struct, frozen=True):
         what it promises; None if nothing, so that units go by the clock.
     ``silent``
         nanoseconds since a publisher last said anything, or since a node was lost.
-    ``stood_in``
+    ``on_behalf``
         whether the node promises in its place, because it has fallen silent.
     ``held``
         whether it may not send at the moment, because a reader has no room.
@@ -31,7 +31,7 @@ class OriginStatus(msgspec.Struct, frozen=True):
     name: str
     promised: int | None
     silent: int | None = None
-    stood_in: bool = False
+    on_behalf: bool = False
     held: bool = False
     away: bool = False
 
@@ -48,7 +48,7 @@ class UnitStatus(msgspec.Struct, frozen=True):
 
     ``reads``
         by type, the promise of that input; None if it is open.
-    ``horizon``
+    ``lateness``
         how far behind clk results may still change where an input is open, ns.
     ``first``
         (ts, type, source, key) of the first event that waits to be given to the detector.
@@ -59,12 +59,12 @@ class UnitStatus(msgspec.Struct, frozen=True):
     detector: str
     reads: dict[str, int | None]
     publishes: list[str]
-    progress: int
+    watermark: int
     final: int
     clk: int
     k: int
     alpha: float
-    horizon: int
+    lateness: int
     waiting: int
     first: tuple[int, str, str, str] | None = None
     halted: str = ""
@@ -107,7 +107,7 @@ class Explanation:
         self._asked.add((node.node, name))
         units = [unit for unit in node.units if name in unit.publishes]
         if units:
-            self._unit(node, min(units, key=lambda unit: unit.progress), name, depth)
+            self._unit(node, min(units, key=lambda unit: unit.watermark), name, depth)
         if not units or len(node.streams[name].origins if name in node.streams else ()) > 1:
             self._stream(node, name, depth)
 
@@ -118,10 +118,10 @@ class Explanation:
         return next(iter(making or knowing), None)
 
     def _unit(self, node: NodeStatus, unit: UnitStatus, name: str, depth: int) -> None:
-        self._say(depth, f"{name}: final {self._upto(unit.progress)}, made by {unit.detector} on node {node.node}")
+        self._say(depth, f"{name}: final {self._upto(unit.watermark)}, made by {unit.detector} on node {node.node}")
         if unit.halted:
             self._say(depth + 1, f"it has stopped, and nothing more comes of it: {unit.halted}")
-        if unit.progress == END or unit.halted:
+        if unit.watermark == END or unit.halted:
             return
         if unit.first is not None:
             ts, kind, source, key = unit.first
@@ -134,12 +134,12 @@ class Explanation:
         known = {read: promise for read, promise in unit.reads.items() if promise is not None}
         least = min(known.values(), default=END)
         opened = sorted(unit.reads.keys() - known.keys())
-        if opened and (unit.clk == NEVER or unit.clk - unit.horizon <= least):
+        if opened and (unit.clk == NEVER or unit.clk - unit.lateness <= least):
             kinds = ", ".join(opened)
             what = "no event has come yet" if unit.clk == NEVER else f"clk is {unit.clk}"
-            horizon = spoken_duration(unit.horizon)
+            lateness = spoken_duration(unit.lateness)
             self._say(
-                depth + 1, f"waits for the clock: nobody promises for {kinds}, so it is final {horizon} behind clk; {what}"
+                depth + 1, f"waits for the clock: nobody promises for {kinds}, so it is final {lateness} behind clk; {what}"
             )
             for read in opened:
                 self.of(read, node.node, depth + 1)
@@ -173,7 +173,7 @@ class Explanation:
             notes.append(f"lost {spoken_duration(origin.silent or 0)} ago; it may have publishers that are not in sight")
         elif origin.silent is not None:
             notes.append(f"last heard {spoken_duration(origin.silent)} ago")
-        if origin.stood_in:
+        if origin.on_behalf:
             notes.append("silent: the node promises in its place")
         if origin.held:
             notes.append("held back: a reader has no room")
@@ -210,16 +210,21 @@ def explain(nodes: Sequence[NodeStatus], name: str) -> list[str]:
 
 def final_by_type(nodes: Sequence[NodeStatus]) -> Mapping[str, int]:
     """How far each derived type is final, by its slowest unit; ``NEVER`` where nothing is."""
-    progress: dict[str, int] = {}
+    watermarks: dict[str, int] = {}
     for node in nodes:
         for unit in node.units:
             for name in unit.publishes:
-                progress[name] = min(unit.progress, progress.get(name, END))
-    return progress
+                watermarks[name] = min(unit.watermark, watermarks.get(name, END))
+    return watermarks
 
 
 def status_of(
-    node: str, promises: Promises, peers: Mapping[PeerKey, Peer], sources: Sources, lost: Mapping[PeerKey, int], now: int
+    node: str,
+    promises: CombinedWatermarks,
+    peers: Mapping[PeerKey, Peer],
+    sources: Sources,
+    lost: Mapping[PeerKey, int],
+    now: int,
 ) -> dict[str, StreamStatus]:
     """What each stream of a node waits for. ``lost``: since when nodes are away. O(types * origins)."""
 
@@ -231,7 +236,7 @@ def status_of(
         if role == "publisher" and key in sources:
             source = sources[key]
             held = peer is not None and peer.link.held
-            return OriginStatus(role, name, promised, now - source.heard_at, source.stood_in is not None, held)
+            return OriginStatus(role, name, promised, now - source.received_at, source.on_behalf is not None, held)
         away = role == "node" and (peer is None or peer.link.peer is None)
         return OriginStatus(role, name, promised, now - lost.get(key, now) if away else None, away=away)
 

@@ -77,7 +77,7 @@ class Collector:
 
     def _collect(self) -> None:
         try:
-            while self._barrier.progress < END and not self._stop.is_set():
+            while self._barrier.watermark < END and not self._stop.is_set():
                 batch = self._subscriber.receive_batch(_WAIT)
                 self._take(batch, time.time_ns())
         except NetworkError as error:

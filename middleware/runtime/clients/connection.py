@@ -1,4 +1,4 @@
-"""What Publisher and Subscriber share: one lasting link to one node, kept alive while the program does other things."""
+"""What Publisher and Subscriber share: one durable link to one node, kept alive while the program does other things."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 30.0
 _TELL_AFTER = 1_500 * MILLISECOND
 """When a client that has never heard of its node says that it waits for it."""
 
-_KEEPER_EVERY = 0.1
+_UPKEEP_EVERY = 0.1
 _LEAVE = 2.0
 _CHANNEL = "node"
 _log = structlog.get_logger()
@@ -73,10 +73,10 @@ class Connection:
             raise
         now = time.monotonic_ns()
         self._answered_at = now
-        self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, lasting=True)
+        self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, durable=True)
         self._link.greeting = greeting
-        self._keeper = threading.Thread(target=self._keep, name=f"slackline {role}", daemon=True)
-        self._keeper.start()
+        self._upkeep = threading.Thread(target=self._keep, name=f"slackline {role}", daemon=True)
+        self._upkeep.start()
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ class Connection:
         return self._link.statistics()
 
     def _keep(self) -> None:
-        while not self._closed.wait(_KEEPER_EVERY):
+        while not self._closed.wait(_UPKEEP_EVERY):
             with self._lock:
                 if not self._closed.is_set():
                     self._pump(0)
@@ -177,8 +177,8 @@ class Connection:
             self._flush_out()
             self._closed.set()
             self._transport.close()
-        if threading.current_thread() is not self._keeper:
-            self._keeper.join()
+        if threading.current_thread() is not self._upkeep:
+            self._upkeep.join()
 
     def __enter__(self) -> Self:
         return self

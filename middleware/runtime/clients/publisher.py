@@ -106,10 +106,10 @@ class Publisher(Connection):
     """Sends raw events to the node at ``address``. Attaches whenever the node is there; waits while the node has no room.
 
     Events come with their identity: ``source`` and ``id``, unique together. Each is taken once, however often it is sent.
-    Whoever promises progress (``advance``) lets results become final sooner than the clock alone would.
+    Whoever promises a watermark (``advance``) lets results become final sooner than the clock alone would.
 
     ``types``
-        event types (or their names) that it will send: until it promises progress for them, no one counts on any.
+        event types (or their names) that it will send: until it promises a watermark for them, no one counts on any.
     ``patience``
         seconds after which a node that does not answer is an error.
     """
@@ -162,10 +162,10 @@ class Publisher(Connection):
         """
         self._send(self._publication.given(blocks))
 
-    def advance(self, types: EventType | str | Iterable[EventType | str], progress: int) -> None:
-        """Promise that this publisher sends nothing more of these types with ts <= ``progress`` (END: nothing at all)."""
+    def advance(self, types: EventType | str | Iterable[EventType | str], watermark: int) -> None:
+        """Promise that this publisher sends nothing more of these types with ts <= ``watermark`` (END: nothing at all)."""
         with self._lock:
-            said = self._publication.promise(types, progress)
+            said = self._publication.promise(types, watermark)
             self._await_room()
             self._link.send(said)
             self._flush_out()

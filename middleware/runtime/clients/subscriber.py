@@ -161,7 +161,7 @@ class Subscriber(Connection):
                     return
                 raise
             yield from changes
-            if self._subscription.progress == END:
+            if self._subscription.watermark == END:
                 return
 
     def statistics(self) -> SubscriberStatistics:

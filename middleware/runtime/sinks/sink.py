@@ -18,7 +18,7 @@ from typing import Protocol
 import msgspec
 
 from middleware.link.codec import Mark
-from middleware.model.change import Advance, Insert
+from middleware.model.change import Insert, Watermark
 from middleware.model.errors import SinkError
 from middleware.model.event import END, NEVER, ORDER, Event, type_name
 from middleware.runtime.clients.subscriber import Subscriber
@@ -60,19 +60,19 @@ def deliver(
     count: int | None = None,
     told: Callable[[int], None] | None = None,
 ) -> int:
-    """Deliver finals to a sink until progress has come to ``until``; returns how many. Raises SinkError, NetworkError.
+    """Deliver finals to a sink until the watermark has come to ``until``; returns how many. Raises SinkError, NetworkError.
 
     The subscriber is one with ``consistency="final"`` and, to survive this program, ``resume=...`` and ``after=sink.mark``.
     ``count``: end after so many. ``told``: called with how many there are, after each batch.
     """
-    delivered, progress = 0, NEVER
-    while progress < until:
+    delivered, watermark = 0, NEVER
+    while watermark < until:
         events = []
         for change in subscriber.receive():
             if isinstance(change, Insert):
                 events.append(change.event)
-            elif isinstance(change, Advance):
-                progress = change.progress
+            elif isinstance(change, Watermark):
+                watermark = change.ts
         wanted = events if count is None else events[: count - delivered]
         if wanted:
             sink.take(wanted)

@@ -64,7 +64,7 @@ _MOST_TOLD = 4_096
 _log = structlog.get_logger()
 
 
-class Entry(msgspec.Struct, frozen=True):
+class LedgerEntry(msgspec.Struct, frozen=True):
     """An event that was not taken into account.
 
     ``number``
@@ -247,7 +247,7 @@ class Query(msgspec.Struct, frozen=True):
         return " AND ".join(term for term, _ in terms) or "1", [value for _, value in terms]
 
 
-def read_ledger(path: Path, query: Query | None = None, limit: int | None = None) -> list[Entry]:
+def read_ledger(path: Path, query: Query | None = None, limit: int | None = None) -> list[LedgerEntry]:
     """Entries of a ledger, the file or its folder, oldest first; ``limit``: the last so many. Raises LedgerError.
 
     The node may go on writing meanwhile.
@@ -256,17 +256,17 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
     behind = f"FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
     with _reader(path) as rows:
         text = f"SELECT {_fields_of(rows)} {behind}"
-        found = [Entry(*row) for row in rows.execute(text, [*values, *([limit] if limit is not None else [])])]
+        found = [LedgerEntry(*row) for row in rows.execute(text, [*values, *([limit] if limit is not None else [])])]
     return found[::-1]
 
 
-def read_entry(path: Path, number: int) -> Entry:
+def read_entry(path: Path, number: int) -> LedgerEntry:
     """One entry. Raises LedgerError if there is none of this number."""
     with _reader(path) as rows:
         row = rows.execute(f"SELECT {_fields_of(rows)} FROM entries WHERE number = ?", (number,)).fetchone()
     if row is None:
         raise LedgerError(f"{path} has no entry {number}: 'slackline late list {path}' shows those that it has")
-    return Entry(*row)
+    return LedgerEntry(*row)
 
 
 def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str, int, int]]:

@@ -25,7 +25,7 @@ import structlog
 
 from middleware.broker.log import Record, decode_record, encode_record
 from middleware.durability.checkpoint import Piece
-from middleware.durability.durable_node import Write
+from middleware.durability.durable_core import Write
 from middleware.model.errors import StateError
 from middleware.model.time import SECOND
 from middleware.runtime.storage import checkpoints
@@ -168,7 +168,7 @@ class Store:
 
     @property
     def oldest(self) -> int:
-        """The position behind which the log begins."""
+        """The offset behind which the log begins."""
         return self._oldest
 
     @property
@@ -206,15 +206,15 @@ class Store:
             number = link.place.number
             yield self._decoded(link.data)
 
-    def read(self, position: int, size: int) -> Iterator[Record]:
-        """Stored records with blocks behind a position, in order, about so many bytes.
+    def read(self, offset: int, size: int) -> Iterator[Record]:
+        """Stored records with blocks behind an offset, in order, about so many bytes.
 
-        What is damaged is left out, and none behind it comes with those before it: so a reader sees from the first position
+        What is damaged is left out, and none behind it comes with those before it: so a reader sees from the first offset
         that it is given that there is a gap.
         """
         number, is_begun = 0, False
-        for link in self._stored("last > ?", position):
-            is_intact = link.is_intact(self._unchained) and link.place.last > position
+        for link in self._stored("last > ?", offset):
+            is_intact = link.is_intact(self._unchained) and link.place.last > offset
             if not is_intact:
                 _log.error("a stored record is damaged: readers get a gap", file=str(self.file), record=link.place.number)
             if is_begun and (not is_intact or link.place.number != number + 1):

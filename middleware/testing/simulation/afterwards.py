@@ -74,7 +74,7 @@ def late_in_time(
 ) -> list[Late]:
     """What units have listed as late of such a source, though the clock was not so far that it could be."""
     newest, names = _newest(before, final) + margin, {source.name for source in _alone(later)}
-    found = [(unit.policies.horizon.floor, each) for unit, each in late if each.event.source in names]
+    found = [(unit.policies.lateness.floor, each) for unit, each in late if each.event.source in names]
     return [each for floor, each in found if each.event.ts > newest and each.final > each.clk - floor]
 
 

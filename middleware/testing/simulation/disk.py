@@ -14,7 +14,7 @@ import msgspec
 
 from middleware.broker.log import Record, decode_record, encode_record
 from middleware.durability.checkpoint import Piece
-from middleware.durability.durable_node import Write
+from middleware.durability.durable_core import Write
 
 DAMAGES = ("flip a byte", "cut log", "older log", "older folder")
 """What may become of a log while its node is down: a byte of a record is another one; the last records are gone, with the
@@ -26,7 +26,7 @@ _CUT = 12
 
 
 class _Page(msgspec.Struct):
-    """A transaction: a record with the positions it spans, or a piece of a checkpoint, or both."""
+    """A transaction: a record with the offsets it spans, or a piece of a checkpoint, or both."""
 
     number: int = 0
     last: int = 0
@@ -150,11 +150,11 @@ class Disk:
                 break
         return max(last, self._pages[-1].number if self._pages else 0) < self._witness
 
-    def read(self, position: int, size: int) -> Iterator[Record]:
-        """Stored records with blocks behind a position, about so many bytes; see ``Store.read`` for what is damaged."""
+    def read(self, offset: int, size: int) -> Iterator[Record]:
+        """Stored records with blocks behind an offset, about so many bytes; see ``Store.read`` for what is damaged."""
         is_begun = False
         for page in self._pages:
-            if page.record is not None and page.last > position:
+            if page.record is not None and page.last > offset:
                 if page.is_damaged:
                     if is_begun:
                         return

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from middleware.model.change import Insert
 from middleware.model.operator import Operator
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.ordering.kslack import Horizon, MaxSlack
+from middleware.ordering.kslack import Lateness, MaxSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.testing.simulation.applications import Reading
@@ -35,7 +35,7 @@ def made_hard(plan: WorldPlan, is_mixed: bool, by_clock: bool) -> None:
     if is_mixed and by_clock and rng.random() < 0.7:
         _let_watermarks_shift(plan, rng)
     elif (share := rng.random()) < 0.08:
-        _let_nodes_stand_in(plan, rng)
+        _let_nodes_promise_on_behalf(plan, rng)
     elif share < 0.25:
         _let_readers_die(plan, rng)
     rng = random.Random(plan.seed + 2**33)
@@ -51,7 +51,7 @@ def _let_watermarks_shift(plan: WorldPlan, rng: random.Random) -> None:
     """What is final goes by the largest delays, also of results that came early by an alpha that no log has; then nodes crash.
 
     Whoever takes their steps again and works out anew what was final comes to something else; more so as they come back with
-    other horizons.
+    other allowed latenesses.
     """
     derived = {kind for detector in plan.detectors.values() for kind in detector.publishes}
     factors = {name: 3 if derived & {*detector.subscribes} else 1 for name, detector in plan.detectors.items()}
@@ -65,10 +65,10 @@ def _let_watermarks_shift(plan: WorldPlan, rng: random.Random) -> None:
 
 def _shifting(rng: random.Random, factor: float) -> Policies:
     alpha, retraction = rng.choice([0.0, 1.0]), rng.choice(list(Retraction))
-    return Policies(alpha=alpha, slack=MaxSlack, horizon=Horizon(factor, 0), retraction=retraction)
+    return Policies(alpha=alpha, slack=MaxSlack, lateness=Lateness(factor, 0), retraction=retraction)
 
 
-def _let_nodes_stand_in(plan: WorldPlan, rng: random.Random) -> None:
+def _let_nodes_promise_on_behalf(plan: WorldPlan, rng: random.Random) -> None:
     """Sources fall silent and go on too late, while nodes with slow disks crash: much is turned away, and not listed yet."""
     for source in plan.sources:
         source.promises = source.offers = True

@@ -45,13 +45,13 @@ class _Reader:
         """The type may come from this sender, who has promised nothing yet."""
         self._promised.setdefault(type_name, {})[sender] = NEVER
 
-    def promise(self, sender: str, progress: Mapping[str, int]) -> None:
+    def promise(self, sender: str, watermarks: Mapping[str, int]) -> None:
         """The sender promises."""
-        for type_name, until in progress.items():
+        for type_name, until in watermarks.items():
             origins = self._promised.setdefault(type_name, {})
             origins[sender] = max(until, origins.get(sender, NEVER))
 
-    def progress(self) -> dict[str, int]:
+    def watermarks(self) -> dict[str, int]:
         """What is promised, by type."""
         return {type_name: min(origins.values()) for type_name, origins in self._promised.items()}
 
@@ -125,7 +125,7 @@ class Mesh:
     def _fed(self, batch: Batch) -> None:
         """The entry hands on what comes in, as brokers do, and the clock mark to everyone."""
         for name, node in self._nodes.items():
-            part = _part(batch, node.subscriptions, batch.progress, batch.clock)
+            part = _part(batch, node.subscriptions, batch.watermarks, batch.clock)
             if name == self._entry:
                 self._arrived(name, self._entry, part)
             else:
@@ -141,12 +141,12 @@ class Mesh:
     def _arrived(self, receiver: str, sender: str, batch: Batch) -> None:
         if receiver in self._sinks:
             sink = self._sinks[receiver]
-            sink.promise(sender, batch.progress)
-            sink.taken.append((self.now, Batch(batch.deltas, sink.progress())))
+            sink.promise(sender, batch.watermarks)
+            sink.taken.append((self.now, Batch(batch.deltas, sink.watermarks())))
             return
         node = self._nodes[receiver]
         node.inbox.append(batch)
-        node.promise(sender, batch.progress)
+        node.promise(sender, batch.watermarks)
         if batch.clock is not None:
             node.clock = batch.clock if node.clock is None else max(node.clock, batch.clock)
         if not node.is_busy:
@@ -165,7 +165,7 @@ class Mesh:
             for type_name, delta in batch.deltas.items():
                 deltas.setdefault(type_name, []).append(delta)
         taken = {type_name: net for type_name, same in deltas.items() if (net := merged(same))}
-        made = node.hierarchy.process(Batch(taken, node.progress(), node.clock))
+        made = node.hierarchy.process(Batch(taken, node.watermarks(), node.clock))
         work = self._cost(_count(taken.values()), sum(_count(batch.deltas.values()) for batch in made))
         for batch in made:
             self._publish(name, batch, self.now + work)
@@ -174,14 +174,14 @@ class Mesh:
     def _publish(self, name: str, batch: Batch, leaves: int) -> None:
         readers: dict[str, _Reader] = {**self._nodes, **self._sinks}
         for other, reader in readers.items():
-            part = _part(batch, reader.subscriptions, batch.progress)
-            if other != name and (part.deltas or part.progress):
+            part = _part(batch, reader.subscriptions, batch.watermarks)
+            if other != name and (part.deltas or part.watermarks):
                 self._send(name, other, part, leaves)
 
 
-def _part(batch: Batch, subscriptions: Collection[str], progress: Mapping[str, int], clock: int | None = None) -> Batch:
+def _part(batch: Batch, subscriptions: Collection[str], watermarks: Mapping[str, int], clock: int | None = None) -> Batch:
     wanted = {name: delta for name, delta in batch.deltas.items() if name in subscriptions}
-    return Batch(wanted, {name: until for name, until in progress.items() if name in subscriptions}, clock)
+    return Batch(wanted, {name: until for name, until in watermarks.items() if name in subscriptions}, clock)
 
 
 def _count(deltas: Collection[Delta]) -> int:

@@ -191,7 +191,7 @@ class SimulatedNode:
 class _SimulatedClient:
     def __init__(self, simulation: Simulation, role: Role, name: str, node: str, greeting: Parts) -> None:
         self.name, self._node = name, node
-        self.link = Link(name, role, simulation.now + 1, simulation.now, dials=True, lasting=True)
+        self.link = Link(name, role, simulation.now + 1, simulation.now, dials=True, durable=True)
         self.link.greeting = greeting
         simulation.add(self)
 
@@ -244,9 +244,9 @@ class SimulatedPublisher(_SimulatedClient):
         """See Publisher."""
         self.waiting.append(self._publication.retraction(event))
 
-    def advance(self, event_type: type[Event], progress: int) -> None:
-        """Promise progress, for after all that was published."""
-        self.waiting.append((event_type, progress))
+    def advance(self, event_type: type[Event], watermark: int) -> None:
+        """Promise a watermark, for after all that was published."""
+        self.waiting.append((event_type, watermark))
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
@@ -282,7 +282,7 @@ class SimulatedSubscriber(_SimulatedClient):
         after: Mark | None = None,
     ) -> None:
         self.events: list[Event] = []
-        self.progress: dict[str, int] = {}
+        self.watermarks: dict[str, int] = {}
         self.gaps = self.busy_until = 0
         self.reading = True
         self.subscription = Subscription(
@@ -323,4 +323,4 @@ class SimulatedSubscriber(_SimulatedClient):
     def _read(self, arrived: Arrived) -> None:
         self.events += [change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)]
         for changes, _ in arrived:
-            self.progress = changes.progress if changes.progress is not None else self.progress
+            self.watermarks = changes.watermarks if changes.watermarks is not None else self.watermarks

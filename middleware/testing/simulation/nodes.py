@@ -7,12 +7,12 @@ from collections.abc import Collection, Hashable, Iterable
 from typing import TypeVar, cast
 
 from middleware.broker.broker import Broker
-from middleware.broker.durable import LastingBroker
+from middleware.broker.durable import DurableBroker
 from middleware.broker.effects import Closed, Effects
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.broker.log import Journal, Made, Record, StoodIn, Taken
-from middleware.durability.durable_node import Core, Doings
+from middleware.broker.log import Log, Made, OnBehalf, Received, Record
+from middleware.durability.durable_core import DurableCore, DurableEffects
 from middleware.durability.recovery import Recovered, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.frames import Parts
@@ -64,9 +64,7 @@ class _Running:
         self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
         self._calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
 
-    def _started(
-        self, kind: type[_B], epoch: int, types: EventTypes, peers: Collection[str], journal: Journal | None = None
-    ) -> _B:
+    def _started(self, kind: type[_B], epoch: int, types: EventTypes, peers: Collection[str], log: Log | None = None) -> _B:
         """The broker of this life."""
         here = self.hierarchy
         broker = kind(
@@ -79,7 +77,7 @@ class _Running:
             derivations=here.derivations,
             backdate=here.backdate,
             peers=peers,
-            journal=journal,
+            log=log,
             sources=self._sources,
         )
         self._look_at_clock(broker)
@@ -121,7 +119,7 @@ class _Running:
     def _work(self, local: int) -> list[Batch]:
         """Let the detectors take what has arrived; what they have published."""
         self._look_at_clock(self.broker)
-        running = [(unit, unit.progress) for unit in self.hierarchy.units if unit.halted is None]
+        running = [(unit, unit.watermark) for unit in self.hierarchy.units if unit.halted is None]
         inbox = self._inbox()
         batch = self.broker.take(local)
         if batch is not None:
@@ -131,7 +129,7 @@ class _Running:
         results = self.hierarchy.process(batch) if batch is not None else []
         for result in results:
             self.broker.publish(result, local)
-        self._halted({unit.name: progress for unit, progress in running if unit.halted is not None})
+        self._halted({unit.name: watermark for unit, watermark in running if unit.halted is not None})
         if self._random.random() < self.restless:
             for unit in self.hierarchy.units:
                 unit.alpha = self._random.choice([0.0, 0.5, 1.0])
@@ -141,13 +139,13 @@ class _Running:
         """These were given to the detectors."""
         self.watch.given += blocks
 
-    def _halted(self, progress: dict[str, int]) -> None:
+    def _halted(self, watermarks: dict[str, int]) -> None:
         """These units have stopped in this step, and had got there before."""
 
-    def _done(self, doings: Doings | Effects) -> list[tuple[Hashable, Parts]]:
-        self.closed += doings.closed
-        self.turned += doings.turned
-        return doings.sends
+    def _done(self, effects: DurableEffects | Effects) -> list[tuple[Hashable, Parts]]:
+        self.closed += effects.closed
+        self.turned += effects.turned
+        return effects.sends
 
     def _local(self, now: int) -> int:
         return self._clock_at_birth + int((now - self._born) * self._rate)
@@ -178,7 +176,7 @@ class MemoryNode(_Running):
         """See Endpoint."""
         local = self._local(now)
         for result in self._work(local):
-            self.watch.take(result.deltas, result.progress)
+            self.watch.take(result.deltas, result.watermarks)
         return self._done(self.broker.settle(local))
 
 
@@ -207,18 +205,18 @@ class DurableNode(_Running):
         super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle, wall)
         self.disk, self._checkpoint_every = disk, checkpoint_every
         lacks = disk.examine()
-        self.journal = Journal(disk.line, disk.read)
-        self.journal.oldest = disk.oldest
+        self.log = Log(disk.line, disk.read)
+        self.log.oldest = disk.oldest
         disk.epoch = max(disk.epoch + 2**20, self._calendar)
         self._slices = random.Random(disk.epoch)  # of its own: how checkpoints are cut leaves all else as it was drawn
-        self.broker: LastingBroker = self._started(LastingBroker, disk.epoch, types, peers, self.journal)
+        self.broker: DurableBroker = self._started(DurableBroker, disk.epoch, types, peers, self.log)
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
-        self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.journal.number]
+        self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.log.number]
         self._stay_stopped()
-        self.core = Core(self.broker, self.journal, hierarchy, types, self.recovered.turned)
+        self.core = DurableCore(self.broker, self.log, hierarchy, types, self.recovered.turned)
         if lacks:
-            self.broker.lost_log(self.journal.position)
+            self.broker.lost_log(self.log.offset)
         self.broker.publish(correction, self._local(simulation.now))
         simulation.add(self)
 
@@ -234,17 +232,17 @@ class DurableNode(_Running):
     def _stay_stopped(self) -> None:
         """What had stopped by the end of the log has stopped for good. In replay a unit may do so sooner; what was final by
         then stands."""
-        number, halts = self.journal.number, self.watch.halts
-        self.watch.halts = {unit.name: (number, unit.progress) for unit in self.hierarchy.units if unit.halted is not None}
+        number, halts = self.log.number, self.watch.halts
+        self.watch.halts = {unit.name: (number, unit.watermark) for unit in self.hierarchy.units if unit.halted is not None}
         stored = {name: halt for name, halt in halts.items() if halt[0] <= number}
         assert stored.keys() <= self.watch.halts.keys(), f"{self.name}: goes on though it had stopped: {sorted(stored)}"
         self.watch.halts |= stored
 
-    def _halted(self, progress: dict[str, int]) -> None:
-        self.watch.halts |= {name: (self.journal.number + 1, until) for name, until in progress.items()}
+    def _halted(self, watermarks: dict[str, int]) -> None:
+        self.watch.halts |= {name: (self.log.number + 1, until) for name, until in watermarks.items()}
 
     def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
-        self.watch.unstored.append((self.journal.number + 1, blocks))  # the record that this step is to be
+        self.watch.unstored.append((self.log.number + 1, blocks))  # the record that this step is to be
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
@@ -254,14 +252,14 @@ class DurableNode(_Running):
             self._show(record)
             sends += self._done(self.core.stored(record.number, self.disk.oldest))
         self._work(local)
-        is_time = self.journal.number % self._checkpoint_every == self._checkpoint_every - 1
+        is_time = self.log.number % self._checkpoint_every == self._checkpoint_every - 1
         self.core.checkpoint_due |= is_time and not self.core.checkpointing
-        doings = self.core.settle(local)
-        for write in doings.writes:
+        effects = self.core.settle(local)
+        for write in effects.writes:
             self.disk.write(write, now)
         if self.core.checkpointing and self._slices.random() < 0.5:
             self.disk.write_piece(self.core.go_on(self._slices.randint(1, 4)), now)
-        return sends + self._done(doings)
+        return sends + self._done(effects)
 
     def _show(self, record: Record) -> None:
         """Let the watch see what a stored record has taken and made."""
@@ -269,8 +267,8 @@ class DurableNode(_Running):
             self.watch.given += self.watch.unstored.pop(0)[1]
         drops = Drops()
         for entry in record.entries:
-            self.watch.stands_in |= type(entry) is StoodIn and bool(entry.progress)
-            if self.watch.contested and type(entry) is Taken and entry.peer[0] == "publisher":
+            self.watch.stands_in |= type(entry) is OnBehalf and bool(entry.watermarks)
+            if self.watch.contested and type(entry) is Received and entry.peer[0] == "publisher":
                 for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
                     for event in self._codec.decode(head, block, drops).inserts:
                         if IDENTITY(event) in self.watch.contested:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 
-from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
+from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 
 
 def a_policy(rng: random.Random, by_clock: bool = False) -> Policies:
-    """A policy with anything in it but a horizon too narrow to be worth a test. ``by_clock``: one with much that is late."""
-    wide = [] if by_clock else [Horizon(2, 200), Horizon(1, 10_000)]
+    """A policy with anything in it but an allowed lateness too narrow to be worth a test. ``by_clock``: one with much that is late."""
+    wide = [] if by_clock else [Lateness(2, 200), Lateness(1, 10_000)]
     slack = [lambda: QuantileSlack(0.7, 16)] if by_clock else [None, lambda: FixedSlack(6)]
     return Policies(
         alpha=rng.choice([0.0, 0.0, 0.5, 1.0]),
         slack=rng.choice([None, lambda: QuantileSlack(0.9, 32), *slack]),
-        horizon=rng.choice([Horizon(1, 0), Horizon(2, 10), *wide]),
+        lateness=rng.choice([Lateness(1, 0), Lateness(2, 10), *wide]),
         retraction=rng.choice(list(Retraction)),
         spacing=rng.choice([None, 1, 3, 8]),
     )

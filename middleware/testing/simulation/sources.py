@@ -14,7 +14,7 @@ from middleware.testing.simulation.said import Said, claim_of, low
 
 
 class SourcePlan(msgspec.Struct):
-    """A source: where it publishes, what it says in this order, whether it promises progress, whether it just leaves.
+    """A source: where it publishes, what it says in this order, whether it promises a watermark, whether it just leaves.
 
     ``kinds``
         event types that it sends. ``offers``: whether it says so beforehand. ``start``: ns after the world began.

@@ -49,11 +49,11 @@ class Watch:
         self.contested: set[Identity] = set()
         self.came_first: dict[Identity, Event] = {}
         self.now: dict[Identity, Event] = {}
-        self.progress: dict[str, int] = {}
+        self.watermarks: dict[str, int] = {}
         self._newest: dict[str, int] = {}
         self._untold: set[str] = set()
 
-    def take(self, deltas: Mapping[str, Delta], progress: Mapping[str, int]) -> None:
+    def take(self, deltas: Mapping[str, Delta], watermarks: Mapping[str, int]) -> None:
         """Take changes, then promises. Raises PromiseError."""
         if self.is_blind:
             return
@@ -66,17 +66,17 @@ class Watch:
                 self._add(name, new)
             for event in delta.inserts:
                 self._add(name, event)
-        for name, until in progress.items():
-            before = self.progress.get(name, NEVER)
+        for name, until in watermarks.items():
+            before = self.watermarks.get(name, NEVER)
             is_open = until == NEVER and name in _RAW  # a raw type may be open again, from there on
             if until < before and not is_open and name not in self._untold:
-                raise PromiseError(f"{self.who}: progress of {name} went back to {until}")
-            self.progress[name] = max(before, until)
+                raise PromiseError(f"{self.who}: watermark of {name} went back to {until}")
+            self.watermarks[name] = max(before, until)
 
     def go_on(self) -> None:
         """What had ended goes on, behind all that was final; how far that was need not be said."""
-        self._untold |= {name for name, until in self.progress.items() if until == END}
-        self.progress |= {name: self._newest.get(name, NEVER) for name, until in self.progress.items() if until == END}
+        self._untold |= {name for name, until in self.watermarks.items() if until == END}
+        self.watermarks |= {name: self._newest.get(name, NEVER) for name, until in self.watermarks.items() if until == END}
 
     def _remove(self, name: str, event: Event) -> None:
         if self.now.pop(IDENTITY(event), None) != event:
@@ -90,8 +90,8 @@ class Watch:
         self._newest[name] = max(event.ts, self._newest.get(name, NEVER))
 
     def _check(self, name: str, event: Event) -> None:
-        if event.ts <= self.progress.get(name, NEVER):
-            raise PromiseError(f"{self.who}: change of {event}, final since {self.progress[name]}")
+        if event.ts <= self.watermarks.get(name, NEVER):
+            raise PromiseError(f"{self.who}: change of {event}, final since {self.watermarks[name]}")
 
 
 class Sink(SimulatedSubscriber):
@@ -192,8 +192,8 @@ class Sink(SimulatedSubscriber):
         for head, block in zip(changes.blocks, parts[1:], strict=True):
             by_type.setdefault(head.type, []).append(self._codec.decode(head, block, Drops()))
         deltas = {name: merged(same) for name, same in by_type.items()}
-        self.history.append(repr((deltas, changes.progress or {})))
+        self.history.append(repr((deltas, changes.watermarks or {})))
         if changes.era != self._era:
             self._era = changes.era
             self.watch.go_on()
-        self.watch.take(deltas, changes.progress or {})
+        self.watch.take(deltas, changes.watermarks or {})

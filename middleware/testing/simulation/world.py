@@ -34,7 +34,7 @@ WALL = SECOND
 """What a wall clock that is right shows when the simulation begins: events are as old as that."""
 
 _ORDINARY = 2_000
-"""No horizon (ns) is longer for the delays there are, but for outliers."""
+"""No allowed lateness (ns) is longer for the delays there are, but for outliers."""
 
 _CUTTING = ("partition", "pause", "full")
 _PATIENCE = 8 * SECOND
@@ -321,7 +321,7 @@ class World:
             return False
         everywhere = all(unit.final == END for node in self.nodes.values() for unit in node.hierarchy.units)
         said = all(source.ended for source in self.sources)
-        return said and everywhere and all(sink.subscription.progress == END for sink in self.sinks)
+        return said and everywhere and all(sink.subscription.watermark == END for sink in self.sinks)
 
     @property
     def quiet(self) -> bool:
@@ -402,7 +402,7 @@ class World:
         self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
         self._check_late()
         if self.plan.afterwards is not None and not any(watch.stands_in for watch in self.watches.values()):
-            margin = max(node.hierarchy.backdate * node.broker._books.eras.number for node in self.nodes.values())
+            margin = max(node.hierarchy.backdate * node.broker._tracker.eras.number for node in self.nodes.values())
             refused = refused_in_time(self.turned, self.plan.sources, self.plan.afterwards, self._newest, margin)
             late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.ledger]
             wrong = late_in_time(late, self.plan.sources, self.plan.afterwards, self._newest, margin)
@@ -447,7 +447,7 @@ class World:
     @property
     def _has_met_an_end(self) -> bool:
         """Whether a type was offered at one node while it ended at another: what came till that one knew may be late."""
-        return self.plan.afterwards is None and any(node.broker._books.eras.number for node in self.nodes.values())
+        return self.plan.afterwards is None and any(node.broker._tracker.eras.number for node in self.nodes.values())
 
     def _taken_after_all(self) -> set[Claim]:
         """What was turned away as too far ahead, and taken when it came again; a change that was refused stays so."""
@@ -457,7 +457,7 @@ class World:
 
     def _check_late(self) -> None:
         """Nothing is called late that is not: what a source says above its own promise, before its node has spoken for it, and
-        within the horizon of a detector, is taken."""
+        within the allowed lateness of a detector, is taken."""
         if self.plan.forgetful or any(watch.stands_in for watch in self.watches.values()):
             return
         timely = {source.name for source in self.plan.sources if source.offers}
@@ -482,12 +482,12 @@ class World:
         assert not is_known or clashes <= self.clashes, f"clashes that are not listed: {clashes - self.clashes}"
         for unit in (unit for node in self.nodes.values() for unit in node.hierarchy.units):
             if isinstance(unit.clock.policy, RobustSlack) and all(floors := self._floors(unit.name)):
-                assert unit.horizon <= max(2 * max(floors), _ORDINARY), f"outliers moved the horizon of {unit.name}"
+                assert unit.lateness <= max(2 * max(floors), _ORDINARY), f"outliers moved the allowed lateness of {unit.name}"
         self.troubles += Counter(clashes=len(self.clashes), halts=len(self.halts))
 
     def _floors(self, name: str) -> list[int]:
-        """Of the horizons that a unit has or had."""
-        return [each[name].horizon.floor for each in (self.plan.policies, self.plan.later) if name in each]
+        """Of the allowed latenesses that a unit has or had."""
+        return [each[name].lateness.floor for each in (self.plan.policies, self.plan.later) if name in each]
 
     def history(self) -> list[str]:
         """All that the subscribers were told."""

@@ -10,7 +10,7 @@ from detectors.cql import compile_cql
 from detectors.cql.script import Script
 from detectors.language.errors import QueryError
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 
@@ -23,7 +23,7 @@ EXPRESSIONS = {
     "CASE WHEN x > y THEN abs(x) + 1 END": lambda x, y: abs(x) + 1 if x is not None and y is not None and x > y else None,
 }
 
-PATIENT = Policies(alpha=0.0, horizon=Horizon(floor=20 * SECOND))
+PATIENT = Policies(alpha=0.0, lateness=Lateness(floor=20 * SECOND))
 
 
 def spread(values, free):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
@@ -32,5 +32,5 @@ def test_finals_are_those_of_the_sorted_input_whatever_the_speculation(drawn, ba
         for number, (name, symbol, price, quantity, ms) in enumerate(drawn)
     ]
     applied = detectors()
-    found = run([*ticks, *ticks[::7]], applied, policies=Policies(alpha=alpha, horizon=Horizon(1.0, floor)), batch=batch)
+    found = run([*ticks, *ticks[::7]], applied, policies=Policies(alpha=alpha, lateness=Lateness(1.0, floor)), batch=batch)
     assert found.finals == oracle(ticks, applied, found.late_identities())

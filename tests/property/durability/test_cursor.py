@@ -19,9 +19,9 @@ class Ping(Event, frozen=True):
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[Batch], list[Event]]:
-    """A log of consistent changes with promises, one batch a position, and the finals that it comes to."""
+    """A log of consistent changes with promises, one batch an offset, and the finals that it comes to."""
     standing: dict[tuple[str, int], Event] = {}
-    progress, batches, number = NEVER, [], 0
+    watermark, batches, number = NEVER, [], 0
     for _ in range(draw(st.integers(1, 25))):
         delta = Delta()
         for event in (
@@ -29,21 +29,21 @@ def logs(draw: st.DrawFn) -> tuple[list[Batch], list[Event]]:
             if standing
             else []
         ):
-            if event.ts <= progress:
+            if event.ts <= watermark:
                 continue
             if draw(st.booleans()):
                 delta.retracts.append(standing.pop(IDENTITY(event)))
             else:
-                new = Ping(event.text + 1, ts=max(progress + 1, event.ts + draw(st.integers(-2, 2))), id=event.id, source="s")  # type: ignore[attr-defined]
+                new = Ping(event.text + 1, ts=max(watermark + 1, event.ts + draw(st.integers(-2, 2))), id=event.id, source="s")  # type: ignore[attr-defined]
                 delta.revises.append((event, new))
                 standing[IDENTITY(event)] = new
         for _ in range(draw(st.integers(0, 3))):
             number += 1
-            new = Ping(ts=max(progress + 1, draw(st.integers(0, 30))), id=number, source="s")
+            new = Ping(ts=max(watermark + 1, draw(st.integers(0, 30))), id=number, source="s")
             delta.inserts.append(new)
             standing[IDENTITY(new)] = new
-        progress = max(progress, draw(st.integers(-1, 30)) if draw(st.booleans()) else progress)
-        batches.append(Batch({"Ping": delta}, {"Ping": progress}))
+        watermark = max(watermark, draw(st.integers(-1, 30)) if draw(st.booleans()) else watermark)
+        batches.append(Batch({"Ping": delta}, {"Ping": watermark}))
     batches.append(Batch({}, {"Ping": END}))
     return batches, sorted(standing.values(), key=ORDER)
 
@@ -53,10 +53,10 @@ def logs(draw: st.DrawFn) -> tuple[list[Batch], list[Event]]:
 def test_each_final_is_delivered_once(log: tuple[list[Batch], list[Event]], deaths: list[int], chunks: list[int]) -> None:
     batches, finals = log
     delivered: list[Event] = []
-    position, mark = 0, None
+    offset, mark = 0, None
     for life in [*deaths, None]:
-        barrier, cursor, at, steps = Barrier(["Ping"]), Cursor(mark), position, 0
-        cursor.place = (LINE, position)
+        barrier, cursor, at, steps = Barrier(["Ping"]), Cursor(mark), offset, 0
+        cursor.log_offset = (LINE, offset)
         while at < len(batches) and (life is None or steps < life):
             came = batches[at : at + chunks[steps % len(chunks)]]
             at, steps = at + len(came), steps + 1
@@ -70,5 +70,5 @@ def test_each_final_is_delivered_once(log: tuple[list[Batch], list[Event]], deat
             if life is not None and steps == life:
                 break  # it dies with these in its hands: they were never taken
             delivered += fresh
-            position, mark = cursor.position, cursor.mark
+            offset, mark = cursor.offset, cursor.mark
     assert delivered == finals

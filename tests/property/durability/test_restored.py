@@ -16,7 +16,7 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, type_name
 from middleware.ordering import lanes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
+from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.testing.simulation.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
@@ -27,7 +27,7 @@ policies = st.builds(
     Policies,
     alpha=st.sampled_from([0.0, 0.5, 1.0]),
     slack=st.sampled_from([None, lambda: FixedSlack(6), lambda: QuantileSlack(0.9, 32)]),
-    horizon=st.sampled_from([Horizon(1, 0), Horizon(2, 10), Horizon(2, 200)]),
+    lateness=st.sampled_from([Lateness(1, 0), Lateness(2, 10), Lateness(2, 200)]),
     retraction=st.sampled_from([Retraction.ON_DEMAND, Retraction.FULL]),
     spacing=st.sampled_from([None, 1, 3, 8]),
     failing=st.sampled_from(["skip", "stop"]),
@@ -52,7 +52,7 @@ def batches(seed: int, size: int) -> list[Batch]:
 
 
 def told(results: list[Batch]) -> str:
-    return repr([(sorted(batch.deltas.items()), batch.progress, batch.clock) for batch in results])
+    return repr([(sorted(batch.deltas.items()), batch.watermarks, batch.clock) for batch in results])
 
 
 @pytest.mark.parametrize("keyed", ["native", "python", "native to python", "python to native"])

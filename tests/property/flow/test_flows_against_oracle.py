@@ -54,8 +54,8 @@ def test_withdrawals_and_revisions(flow, staying, passing, changing, seed, parts
     barrier = Barrier(sorted(hierarchy.publications))
     finals = []
     for moment in moments:
-        progress = {name: moment.final for name in ("Number", "Other") if name in hierarchy.subscriptions}
-        for made in hierarchy.process(Batch(by_type(moment.delta), progress, moment.emitted)):
+        watermarks = {name: moment.final for name in ("Number", "Other") if name in hierarchy.subscriptions}
+        for made in hierarchy.process(Batch(by_type(moment.delta), watermarks, moment.emitted)):
             finals += barrier.take(made)
     for made in hierarchy.process(Batch({}, dict.fromkeys(("Number", "Other"), END))):
         finals += barrier.take(made)

@@ -47,7 +47,7 @@ def test_whoever_is_faster(flow, events, changing, seed, workers, disorder, bloc
     barrier, finals = Barrier(["Out"]), []
     for _, batch in sink.taken:
         finals += barrier.take(batch)
-    assert barrier.progress == END, "a promise never came: something stalls"
+    assert barrier.watermark == END, "a promise never came: something stalls"
     assert not barrier.violations
     ordered = sorted(finals, key=lambda event: (event.ts, event.cause))
     assert [event.ts for event in finals] == [event.ts for event in ordered]

@@ -18,7 +18,7 @@ from detectors.language.tree import (
     Literal,
     Match,
     Name,
-    Node,
+    SyntaxNode,
     Unary,
     literal,
 )
@@ -60,20 +60,20 @@ class Drawn:
     def __init__(self, random: Random) -> None:
         self.random = random
 
-    def of(self, kind: str, depth: int) -> Node:
+    def of(self, kind: str, depth: int) -> SyntaxNode:
         """An expression of a type: Long (or Int), Double, String or Boolean."""
         if depth == 0:
             return self.leaf(kind)
         return {"Long": self.whole, "Double": self.real, "String": self.text, "Boolean": self.condition}[kind](depth - 1)
 
-    def leaf(self, kind: str) -> Node:
+    def leaf(self, kind: str) -> SyntaxNode:
         names = [name for name, own in TYPES.items() if own == kind]
         if self.random.random() < 0.6:
             return Name(self.random.choice(names), "t")
         values: dict[str, list[Any]] = {"Long": WHOLE[:10], "Double": REAL[:8], "String": TEXTS, "Boolean": [True, False]}
         return literal(self.random.choice(values[kind]))
 
-    def whole(self, depth: int) -> Node:
+    def whole(self, depth: int) -> SyntaxNode:
         one, other = self.of("Long", depth), self.of("Long", depth)
         match self.random.randrange(9):
             case 0:
@@ -91,7 +91,7 @@ class Drawn:
                 return Binary(self.random.choice(["<<", ">>"]), one, literal(self.random.randrange(5)))
         return Binary(self.random.choice("+-*/%/%&|^"), one, other)
 
-    def real(self, depth: int) -> Node:
+    def real(self, depth: int) -> SyntaxNode:
         kinds = self.random.choice([("Double", "Double"), ("Double", "Long"), ("Long", "Double")])
         one, other = (self.of(kind, depth) for kind in kinds)
         match self.random.randrange(6):
@@ -105,7 +105,7 @@ class Drawn:
                 return Cast(self.of("Long", depth), Type.DOUBLE)
         return Binary(self.random.choice("+-*/%"), one, other)
 
-    def text(self, depth: int) -> Node:
+    def text(self, depth: int) -> SyntaxNode:
         match self.random.randrange(4):
             case 0:
                 return self.choice("String", depth)
@@ -115,7 +115,7 @@ class Drawn:
                 return Cast(self.of(self.random.choice(["Long", "Boolean"]), depth), Type.STRING)
         return Binary("||", self.of("String", depth), self.of("String", depth))
 
-    def choice(self, kind: str, depth: int) -> Node:
+    def choice(self, kind: str, depth: int) -> SyntaxNode:
         one, other = self.of(kind, depth), self.of(kind, depth)
         match self.random.randrange(4):
             case 0:
@@ -127,7 +127,7 @@ class Drawn:
                 return Call(self.random.choice(["greatest", "least"]), (one, other))
         return Call("coalesce", (one, other, Literal(None, Type.NULL)))
 
-    def condition(self, depth: int) -> Node:
+    def condition(self, depth: int) -> SyntaxNode:
         kind = self.random.choice(["Long", "Double", "String"])
         one, other, third = (self.of(kind, depth) for _ in range(3))
         negated = self.random.random() < 0.4

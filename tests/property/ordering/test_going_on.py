@@ -59,7 +59,7 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
                     watch.go_on()
                     stretches += 1
                 for out in hierarchy.process(batch):
-                    watch.take(out.deltas, out.progress)
+                    watch.take(out.deltas, out.watermarks)
                     ground = max(ground if ground is not None else NEVER, out.reached)
                 if rng.random() < 0.1:
                     hierarchy = again(hierarchy, detectors, policies)

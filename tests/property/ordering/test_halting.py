@@ -167,7 +167,7 @@ class Mesh:
         deltas = {type_name(kind): Delta(of_kind) for kind, of_kind in kinds.items() if of_kind}
         for batch in self.hierarchy.process(Batch(deltas, {type_name(kind): promised for kind in kinds})):
             for name, barrier in self.barriers.items():
-                own = Batch({name: batch.deltas[name]} if name in batch.deltas else {}, batch.progress)
+                own = Batch({name: batch.deltas[name]} if name in batch.deltas else {}, batch.watermarks)
                 self.finals[name] += barrier.take(own)
                 assert not barrier.violations, (name, barrier.violations)
         for unit in self.hierarchy.units:
@@ -216,7 +216,7 @@ def test_what_is_final_is_right_wherever_an_operator_raises(seed):
         for name in (type_name(Totals), type_name(Alarm), type_name(Pair)):
             assert mesh.finals[name] == whole.finals[name][: len(mesh.finals[name])], "final is right, up to where it stopped"
         for barrier in mesh.barriers.values():
-            assert not len(barrier) and barrier.progress == END, "nothing waits for what has stopped"
+            assert not len(barrier) and barrier.watermark == END, "nothing waits for what has stopped"
         if halted_at is None:
             assert mesh.finals == whole.finals
             continue

@@ -15,13 +15,13 @@ from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, EventTypes
 from middleware.ordering import lanes
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies, Unit
 from middleware.runtime.engine import run
 from middleware.testing.checks import check_detector
 from tests.property.ordering.hidden_state import CHANGING, KEPT, REFUSED, Said, Step
 
-ALL_IN_TIME = Horizon(2, 10**6)
+ALL_IN_TIME = Lateness(2, 10**6)
 TYPES = EventTypes([Step, Said])
 
 
@@ -57,7 +57,7 @@ def test_any_order_of_arrival_comes_out_as_a_plain_loop(detector_class, has_key,
     detector = (keyed(detector_class) if has_key else detector_class)()
     before, lanes.native.AVAILABLE = lanes.native.AVAILABLE, lanes.native.AVAILABLE and native
     try:
-        ran = run(arrived, [detector], policies=Policies(alpha=0.0, horizon=ALL_IN_TIME, spacing=spacing), batch=batch)
+        ran = run(arrived, [detector], policies=Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=spacing), batch=batch)
     finally:
         lanes.native.AVAILABLE = before
     assert [said.text for said in ran.finals[detector_class.__name__]] == by_hand(detector_class, events, has_key)
@@ -69,14 +69,14 @@ def test_a_unit_that_restarts_goes_on_from_what_was_saved(detector_class, has_ke
     events = [Step(number % 3, number % 7 + 1, ts=number, id=number, source="s") for number in range(1, 40)]
     random.Random(1).shuffle(events)
     name, chosen = detector_class.__name__, keyed(detector_class) if has_key else detector_class
-    unit = Unit(name, chosen(), 1, Policies(alpha=0.0, horizon=ALL_IN_TIME, spacing=4))
+    unit = Unit(name, chosen(), 1, Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4))
     said: dict[int, str] = {}
     for number, event in enumerate(events):
         if number % 10 == 5:
             state = unit.state()
             parts = list(iter(lambda unit=unit: unit.part(2), []))
             data, rest = encode_state(state, TYPES), encode_state(parts, TYPES)
-            unit = Unit(name, chosen(), 1, Policies(alpha=0.0, horizon=ALL_IN_TIME, spacing=4))
+            unit = Unit(name, chosen(), 1, Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4))
             unit.restore(decode_state(data, TYPES))
             for part in decode_state(rest, TYPES):
                 unit.restore_part(part)

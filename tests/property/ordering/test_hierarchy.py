@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
@@ -17,7 +17,7 @@ from .streams import Brittle, Fold, KeyedFold, KeyedWindows, Mode, Top, Upper, W
 policies = st.builds(
     Policies,
     alpha=st.sampled_from([0.0, 0.5, 1.0]),
-    horizon=st.sampled_from([Horizon(1, 0), Horizon(2, 5), Horizon(2, 1000)]),
+    lateness=st.sampled_from([Lateness(1, 0), Lateness(2, 5), Lateness(2, 1000)]),
     retraction=st.sampled_from(list(Retraction)),
     spacing=st.sampled_from([1, 3, 128]),
 )
@@ -58,7 +58,7 @@ def test_the_same_input_gives_the_same_changes(arrived, policy):
 
 @given(arrived=arrivals())
 @settings(max_examples=50, deadline=None)
-def test_with_a_wide_horizon_nothing_is_late(arrived):
-    result = run(arrived, [Fold(), Upper()], policies=Policies(alpha=0.0, horizon=Horizon(2, 10_000)), batch=4)
+def test_with_a_wide_lateness_nothing_is_late(arrived):
+    result = run(arrived, [Fold(), Upper()], policies=Policies(alpha=0.0, lateness=Lateness(2, 10_000)), batch=4)
     assert not any(result.late.values())
     assert result.finals == oracle(arrived, [Fold(), Upper()])

@@ -10,7 +10,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
 from middleware.model.operator import Operation, Operator, Origin
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies, Unit
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
@@ -118,14 +118,14 @@ def test_any_history_comes_to_the_same_results(events, others, operator, seed, r
 
 @given(readings, operators, st.integers(1, 9), st.sampled_from([0.0, 0.4, 1.0]), st.sampled_from([5, 30, 1000]))
 def test_units_run_operators_and_detectors_above_them(events, operator, batch, alpha, floor):
-    policies = Policies(alpha=alpha, horizon=Horizon(1.0, floor))
+    policies = Policies(alpha=alpha, lateness=Lateness(1.0, floor))
     found = run(events, [operator, Grands()], policies=policies, batch=batch)
     assert found.finals == oracle(events, [operator, Grands()], found.late_identities())
 
 
 @given(readings, st.integers(1, 9))
 def test_the_end_of_an_open_window_does_not_move_the_clock_above_it(events, batch):
-    found = run(events, [Totals(10, True), Grands()], batch=batch, policies=Policies(alpha=0.0, horizon=Horizon(1.0, 20)))
+    found = run(events, [Totals(10, True), Grands()], batch=batch, policies=Policies(alpha=0.0, lateness=Lateness(1.0, 20)))
     below, above = sorted(found.statistics, key=lambda each: each.detector, reverse=True)
     assert above.clk == below.clk == max((event.ts for event in events), default=NEVER)
     assert above.k <= below.k + 10 + 20
@@ -133,7 +133,7 @@ def test_the_end_of_an_open_window_does_not_move_the_clock_above_it(events, batc
 
 
 def test_results_wait_for_time_and_are_corrected_by_late_input():
-    unit = Unit("Totals10", Totals(10, False), policies=Policies(alpha=0.0, horizon=Horizon(1.0, 100)))
+    unit = Unit("Totals10", Totals(10, False), policies=Policies(alpha=0.0, lateness=Lateness(1.0, 100)))
 
     def come(*events):
         return unit.push(Delta(list(events)))
@@ -145,7 +145,7 @@ def test_results_wait_for_time_and_are_corrected_by_late_input():
     assert [(old.total, new.total) for old, new in second.revises] == [(2, 5)]
     (last,) = unit.push(Delta(), promised=END, is_open=False)
     assert [(e.total, e.ts) for e in last.inserts] == [(7, 20)]
-    assert unit.progress == END
+    assert unit.watermark == END
 
 
 def test_time_alone_closes_a_window():

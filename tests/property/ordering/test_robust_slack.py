@@ -1,4 +1,4 @@
-"""K and the horizon are learnt from what can be in time: no source moves them alone; what many show is followed."""
+"""K and the allowed lateness are learnt from what can be in time: no source moves them alone; what many show is followed."""
 
 import pickle
 import random
@@ -13,7 +13,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import MOST, Horizon, MaxSlack, QuantileSlack
+from middleware.ordering.kslack import MOST, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.unit import Policies, Unit
 
@@ -75,9 +75,9 @@ def taught(seed: int, size: int = 1, delay: int = 50 * MILLISECOND, policies: Po
 @pytest.mark.parametrize("age", [2 * SECOND, 60 * SECOND, 2 * HOUR, 24 * 365 * HOUR])
 def test_an_outlier_changes_nothing(age: int, size: int):
     unit = taught(1, size)
-    k, horizon, final = unit.clock.k, unit.horizon, unit.final
+    k, lateness, final = unit.clock.k, unit.lateness, unit.final
     feed(unit, [Reading(0, 0, ts=unit.clock.clk - age, id=10**6, source="s3")])
-    assert (unit.clock.k, unit.horizon, unit.final) == (k, horizon, final) and unit.statistics().late == 1
+    assert (unit.clock.k, unit.lateness, unit.final) == (k, lateness, final) and unit.statistics().late == 1
     feed(unit, events_of(rows(random.Random(2), 1, 0, begin=31), 10**6 + 1), size)
     assert unit.clock.clk - unit.final == SECOND, "and finals go on at once"
 
@@ -85,7 +85,7 @@ def test_an_outlier_changes_nothing(age: int, size: int):
 def test_the_maximum_of_the_paper_can_be_had_and_follows_every_outlier():
     unit = taught(1, policies=Policies(slack=MaxSlack))
     feed(unit, [Reading(0, 0, ts=unit.clock.clk - 2 * HOUR, id=10**6, source="s3")])
-    assert unit.clock.k == 2 * HOUR and unit.horizon == 4 * HOUR
+    assert unit.clock.k == 2 * HOUR and unit.lateness == 4 * HOUR
 
 
 def test_a_quantile_does_not_count_what_comes_too_late():
@@ -108,19 +108,19 @@ def test_a_flood_of_late_events_by_one_source_changes_nothing_for_others(share: 
     step = 60 * SECOND / len(backlog)
     flood = [(START + 30 * SECOND + round(n * step), ts, "offline") for n, ts in enumerate(backlog)]
     feed(unit, events_of([*usual, *flood], 10**6), size)
-    assert unit.clock.k <= USUAL and unit.horizon == SECOND
+    assert unit.clock.k <= USUAL and unit.lateness == SECOND
     assert {late.event.source for late in unit.ledger} == {"offline"} and len(unit.ledger) == len(flood)
 
 
-def test_a_source_that_creeps_back_doubles_the_horizon_a_minute_at_most():
-    """Newest first, just within the horizon each time: the worst that events in time can do."""
+def test_a_source_that_creeps_back_doubles_the_lateness_a_minute_at_most():
+    """Newest first, just within the allowed lateness each time: the worst that events in time can do."""
     unit, usual = taught(4), events_of(rows(random.Random(4), 60, 0, begin=31), 10**6)
     for number, event in enumerate(usual):
-        within = max(unit.final + 1, event.ts - unit.horizon * 9 // 10)
+        within = max(unit.final + 1, event.ts - unit.lateness * 9 // 10)
         feed(unit, [event, Reading(0, 0, ts=within, id=number, source="creeps")])
-    assert unit.horizon <= 4 * SECOND
+    assert unit.lateness <= 4 * SECOND
     feed(unit, events_of(rows(random.Random(5), 66, 50 * MILLISECOND, begin=92), 10**7))
-    assert unit.horizon == SECOND and unit.clock.k <= USUAL, "and a minute later all is as it was"
+    assert unit.lateness == SECOND and unit.clock.k <= USUAL, "and a minute later all is as it was"
 
 
 @settings(max_examples=8, deadline=None)
@@ -131,11 +131,11 @@ def test_delays_of_all_sources_that_grow_tenfold_are_followed_within_a_minute_an
     feed(unit, events_of(rows(rng, 30, usual, sources=sources)), size)
     feed(unit, events_of(rows(rng, 60, long, begin=31, sources=sources), 10**6), size)
     late = unit.statistics().late
-    assert long // 2 <= unit.clock.k <= long * 1.2 and unit.horizon >= long
+    assert long // 2 <= unit.clock.k <= long * 1.2 and unit.lateness >= long
     feed(unit, events_of(rows(rng, 30, long, begin=96, sources=sources), 10**7), size)
     assert unit.statistics().late == late, "none of the new delays is late any more"
     feed(unit, events_of(rows(rng, 70, usual, begin=131, sources=sources), 10**8), size)
-    assert unit.clock.k <= usual * 1.5 and unit.horizon <= 1.5 * SECOND
+    assert unit.clock.k <= usual * 1.5 and unit.lateness <= 1.5 * SECOND
 
 
 @pytest.mark.parametrize("lag", [5 * SECOND, 60 * SECOND])
@@ -161,7 +161,7 @@ def test_it_starts_well_whatever_comes_first(seed: int, size: int, first: int):
     unit = a_unit()
     feed(unit, [Reading(0, 0, ts=START + first, id=0, source="s0"), *ordered], size)
     assert not [late for late in unit.ledger if late.event.id], "the others are all in time"
-    assert unit.clock.k <= SECOND and unit.horizon <= 2 * SECOND
+    assert unit.clock.k <= SECOND and unit.lateness <= 2 * SECOND
 
 
 @pytest.mark.parametrize("size", [1, 64])
@@ -170,7 +170,7 @@ def test_a_source_that_begins_with_a_backlog_holds_nobody_up(size: int):
     backlog = [(START + n * STEP // 5, START - 2 * HOUR + n * SECOND, "s0") for n in range(5_000)]
     unit = a_unit()
     feed(unit, events_of([*backlog, *rows(rng, 60, 50 * MILLISECOND, begin=1)]), size)
-    assert unit.horizon <= 2 * SECOND and unit.clock.k <= unit.horizon
+    assert unit.lateness <= 2 * SECOND and unit.clock.k <= unit.lateness
     assert {late.event.source for late in unit.ledger} == {"s0"}
 
 
@@ -178,13 +178,13 @@ def test_a_silence_is_no_delay():
     unit = taught(8)
     last = Reading(0, 0, ts=unit.clock.clk - MILLISECOND, id=10**6, source="s0")
     feed(unit, [last, Reading(0, 0, ts=unit.clock.clk + 14 * HOUR, id=10**6 + 1, source="s0")])
-    assert unit.clock.k <= USUAL and unit.horizon == SECOND
+    assert unit.clock.k <= USUAL and unit.lateness == SECOND
 
 
 def test_no_delay_moves_k_beyond_the_most():
-    unit = a_unit(Policies(slack=lambda: RobustSlack(Horizon(), 2 * SECOND)))
+    unit = a_unit(Policies(slack=lambda: RobustSlack(Lateness(), 2 * SECOND)))
     feed(unit, events_of(rows(random.Random(9), 60, 30 * SECOND)))
-    assert unit.clock.k <= 2 * SECOND and unit.horizon == 4 * SECOND
+    assert unit.clock.k <= 2 * SECOND and unit.lateness == 4 * SECOND
     with pytest.raises(ValueError, match="most"):
         RobustSlack(most=0)
     assert MOST == 600 * SECOND
@@ -217,11 +217,11 @@ def test_what_it_has_learnt_outlasts_a_restart_at_any_moment(seed: int, cut: int
     one, other = a_unit(), a_unit()
     feed(one, events[:cut])
     other.restore(pickle.loads(pickle.dumps(one.state())))
-    assert (one.clock.k, one.horizon) == (other.clock.k, other.horizon)
+    assert (one.clock.k, one.lateness) == (other.clock.k, other.lateness)
     for event in events[cut:]:
         one.push(Delta([event]))
         other.push(Delta([event]))
-        assert (one.clock.k, one.horizon, one.final) == (other.clock.k, other.horizon, other.final)
+        assert (one.clock.k, one.lateness, one.final) == (other.clock.k, other.lateness, other.final)
 
 
 def test_what_the_maximum_had_learnt_before_is_forgotten_at_a_restart():
@@ -229,4 +229,4 @@ def test_what_the_maximum_had_learnt_before_is_forgotten_at_a_restart():
     feed(before, [Reading(0, 0, ts=before.clock.clk - 2 * HOUR, id=10**6, source="s3")])
     after = a_unit()
     after.restore(pickle.loads(pickle.dumps(before.state())))
-    assert after.clock.k == 0 and after.horizon == SECOND and after.final == before.final
+    assert after.clock.k == 0 and after.lateness == SECOND and after.final == before.final

@@ -7,7 +7,7 @@ import pytest
 from middleware.model.change import Batch, Delta
 from middleware.model.event import type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 
@@ -29,7 +29,7 @@ def a_gappy_stream(rng: random.Random) -> list[Reading]:
 def test_k_above_is_at_most_k_below_and_backdate_and_one_step_of_the_clock(alpha: float, retraction: Retraction) -> None:
     for seed in range(60):
         rng = random.Random(seed)
-        policy = Policies(alpha=alpha, horizon=Horizon(1, 10**12), retraction=retraction, spacing=8)
+        policy = Policies(alpha=alpha, lateness=Lateness(1, 10**12), retraction=retraction, spacing=8)
         hierarchy = Hierarchy([KeyedFold(), Upper(), Top()], policies=policy)
         stream, step, clock = a_gappy_stream(rng), 0, 0
         for event in stream:

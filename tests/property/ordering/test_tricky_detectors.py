@@ -8,7 +8,7 @@ from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies, Unit
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
@@ -158,7 +158,7 @@ class Same(Detector):
 @pytest.mark.parametrize("spacing", [1, 3])
 def test_every_arrival_order_comes_out_as_in_order(detectors, spacing):
     steps = [Step(n % 4, (n + 1) % 2, ts=2 * n, id=n, source="s") for n in range(5)]
-    policy = Policies(alpha=0.0, horizon=Horizon(2, 1000), spacing=spacing)
+    policy = Policies(alpha=0.0, lateness=Lateness(2, 1000), spacing=spacing)
     expected = repr(oracle(steps, [each() for each in detectors]))
     for arrived in permutations(steps):
         assert repr(run(arrived, [each() for each in detectors], policies=policy, batch=1).finals) == expected, arrived

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, ORDER
-from middleware.ordering.kslack import FixedSlack, Horizon, MaxSlack, QuantileSlack
+from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit
 from middleware.testing.oracle import in_order, oracle
@@ -19,7 +19,7 @@ policies = st.builds(
     Policies,
     alpha=st.sampled_from([0.0, 0.3, 1.0]),
     slack=st.sampled_from([None, MaxSlack, lambda: FixedSlack(4), lambda: QuantileSlack(0.9, 16)]),
-    horizon=st.sampled_from([Horizon(1, 0), Horizon(2, 0), Horizon(2, 20), Horizon(1, 1000)]),
+    lateness=st.sampled_from([Lateness(1, 0), Lateness(2, 0), Lateness(2, 20), Lateness(1, 1000)]),
     retraction=st.sampled_from(list(Retraction)),
     spacing=st.sampled_from([1, 2, 5, 128]),
 )
@@ -49,9 +49,9 @@ class Consumer:
                 assert event.ts > self.final
                 assert self.now.setdefault(IDENTITY(event), event) is event
 
-    def advance(self, progress):
-        assert progress >= self.final
-        self.final = progress
+    def advance(self, watermark):
+        assert watermark >= self.final
+        self.final = watermark
 
     def finals(self):
         return sorted(self.now.values(), key=ORDER)
@@ -67,7 +67,7 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
         unit.alpha = data.draw(st.sampled_from([policy.alpha, policy.alpha, 1.0, 0.0]))
         mark = max(event.ts for event in batch) if data.draw(st.booleans()) else None
         consumer.take(unit.push(Delta(batch), mark))
-        consumer.advance(unit.progress)
+        consumer.advance(unit.watermark)
         unit._check()
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     unit._check()
@@ -116,7 +116,7 @@ def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detect
         stands.update({IDENTITY(event): event for event in inserts})
         promised = max(promised, rng.randint(-1, 1 + max((event.ts for event in stands.values()), default=0) // 2))
         consumer.take(unit.push(delta, promised=promised, is_open=False))
-        consumer.advance(unit.progress)
+        consumer.advance(unit.watermark)
         unit._check()
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     assert not unit.ledger
@@ -125,7 +125,7 @@ def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detect
 
 def test_what_is_known_by_its_time_stays_the_same_whatever_brings_it_out():
     readings = [Reading(0, value, ts=ts, id=ts, source="a") for ts, value in ((0, 4), (1, 5), (6, 1), (5, 1), (4, 1))]
-    unit = Unit("Windows", Windows(), 1, Policies(alpha=0.0, horizon=Horizon(2, 100)))
+    unit = Unit("Windows", Windows(), 1, Policies(alpha=0.0, lateness=Lateness(2, 100)))
     told = [delta for reading in readings for delta in unit.push(Delta([reading]))]
     assert len(told) == 1  # readings at 5 and at 4 come late, and would each have told the same
     assert sum(len(delta.inserts) for delta in told) == 2

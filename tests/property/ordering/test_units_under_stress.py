@@ -13,7 +13,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
-from middleware.ordering.kslack import FixedSlack, Horizon, QuantileSlack
+from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies, Unit
@@ -112,7 +112,7 @@ def a_policy(rng: random.Random) -> Policies:
     return Policies(
         alpha=rng.choice([0.0, 0.0, 0.3, 1.0]),
         slack=rng.choice([None, None, lambda: FixedSlack(4), lambda: QuantileSlack(0.9, 16)]),
-        horizon=rng.choice([Horizon(1, 0), Horizon(2, 0), Horizon(2, 20), Horizon(1, 1000)]),
+        lateness=rng.choice([Lateness(1, 0), Lateness(2, 0), Lateness(2, 20), Lateness(1, 1000)]),
         retraction=rng.choice(list(Retraction)),
         spacing=rng.choice([None, 1, 2, 3, 5, 8]),
     )
@@ -205,8 +205,8 @@ def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final() ->
                 unit.alpha = rng.choice([0.0, 0.5, 1.0])
             mark = upstream.number // upstream.rate if rng.random() < 0.5 else None
             consumer.take(unit.push(delta, mark, promised=upstream.promised, is_open=False))
-            consumer.advance(unit.progress)
-            assert unit.progress <= upstream.promised
+            consumer.advance(unit.watermark)
+            assert unit.watermark <= upstream.promised
             if rng.random() < 0.1:
                 unit._purge()
             unit._check()
@@ -219,7 +219,7 @@ def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final() ->
 
 
 def a_long_stream(rng: random.Random, kinds: tuple[type[Event], ...]) -> list[Event]:
-    """Readings in order of arrival: ties, some late, some far behind any horizon, some repeated."""
+    """Readings in order of arrival: ties, some late, some far behind any allowed lateness, some repeated."""
     rate, width, sensors = rng.choice([1, 2, 6]), rng.choice([0, 2, 10, 40]), rng.choice([1, 3, 50])
     share, rows = rng.choice([0, 0.01, 0.2, 1.0]), []
     for number in range(rng.choice([200, 2_000])):
@@ -246,7 +246,7 @@ def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for() -
             if rng.random() < 0.1:
                 unit.alpha = rng.choice([0.0, 0.5, 1.0])
             consumer.take(unit.push(Delta(batch), top + rng.choice([0, 0, 3]) if marks else None))
-            consumer.advance(unit.progress)
+            consumer.advance(unit.watermark)
         listed = Counter(IDENTITY(entry.event) for entry in unit.ledger)
         came = Counter(map(IDENTITY, arrived))
         first = {IDENTITY(event): event for event in reversed(arrived)}
@@ -260,8 +260,10 @@ def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for() -
 
 @pytest.mark.parametrize("spacing", [1, 3, 8])
 @pytest.mark.parametrize("detector", [Fold2, KeyedFold2, KeyedHolder])
-def test_memory_is_bounded_by_the_horizon_not_by_the_length_of_the_stream(detector: type[Detector], spacing: int) -> None:
-    unit = Unit("d", detector(), 1, Policies(alpha=0.0, horizon=Horizon(1, 50), slack=lambda: FixedSlack(20), spacing=spacing))
+def test_memory_is_bounded_by_the_lateness_not_by_the_length_of_the_stream(detector: type[Detector], spacing: int) -> None:
+    unit = Unit(
+        "d", detector(), 1, Policies(alpha=0.0, lateness=Lateness(1, 50), slack=lambda: FixedSlack(20), spacing=spacing)
+    )
     rng, held = random.Random(7), []
     for number in range(0, 6_000, 10):
         batch = [Reading(rng.randrange(4), rng.randrange(10), ts=n, id=n, source="a") for n in range(number, number + 10)]

@@ -10,7 +10,7 @@ from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
 from middleware.model.event import IDENTITY, Event
 from middleware.model.operator import Origin
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
@@ -101,7 +101,7 @@ def test_many_events_without_kleene(query_seed, seed):
 def test_in_units_that_speculate(query_seed, seed, batch, alpha, floor):
     """Finals are those of brute force over all events but those listed as late."""
     drawn, there = query(query_seed), events(seed)
-    policies = Policies(alpha=alpha, horizon=Horizon(1.0, floor))
+    policies = Policies(alpha=alpha, lateness=Lateness(1.0, floor))
     done = run(there, {"Tested": SequenceQuery(drawn.text, TYPES)}, policies=policies, batch=batch)
     late = done.late_identities()["Tested"]
     assert found(done.finals["Tested"]) == expected(drawn, [event for event in there if IDENTITY(event) not in late])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from detectors import splicing
 from detectors.cql.timeline import Timeline
 from detectors.window import CONCAT, SUM
-from detectors.window.content import Content, Entry, Runs
+from detectors.window.content import Content, Runs, WindowEntry
 from middleware.model.event import ORDER, Event
 
 TIMES = st.lists(st.integers(0, 60), max_size=12)
@@ -61,7 +61,7 @@ def test_content_is_what_came_and_runs_begin_behind_gaps(steps, gap):
 
     def insert(events):
         for content in contents:
-            content.insert([Entry(ORDER(event), (event.id, event.text)) for event in events])
+            content.insert([WindowEntry(ORDER(event), (event.id, event.text)) for event in events])
 
     def remove(events):
         for content in contents:

@@ -198,7 +198,7 @@ def test_what_is_held_is_counted_as_it_comes_and_goes(name, emit, data, events, 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), events=drawn_events())
 def test_nothing_is_held_for_ever(name, data, events):
-    """When progress has passed everything by far, only what the next windows need is held."""
+    """When the watermark has passed everything by far, only what the next windows need is held."""
     kind = data.draw(KINDS[name])
     operation = windows(kind, "close").start("w", 1)
     for moment in history(events, Random(1))[:-1]:

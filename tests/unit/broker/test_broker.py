@@ -54,7 +54,7 @@ class Mesh:
     def pong(batch: Batch) -> list[Batch]:
         pings = batch.deltas.get("Ping", Delta()).inserts
         pongs = [Pong(ts=e.ts, id=e.id, source="pong", level=1) for e in pings]
-        return [Batch({"Pong": Delta(pongs)}, {"Pong": batch.progress["Ping"]} if "Ping" in batch.progress else {})]
+        return [Batch({"Pong": Delta(pongs)}, {"Pong": batch.watermarks["Ping"]} if "Ping" in batch.watermarks else {})]
 
     def subscriber(self, name: str, node: str, *patterns: str) -> SimulatedSubscriber:
         found = SimulatedSubscriber(self.simulation, name, node, patterns, TYPES)
@@ -83,28 +83,28 @@ def test_events_go_to_a_peer_once_and_only_if_someone_there_wants_them() -> None
     assert frames_to(mesh.a, "c").bytes_out - before_c < 500
 
 
-def test_progress_is_the_least_over_all_origins_and_follows_the_events() -> None:
+def test_watermark_is_the_least_over_all_origins_and_follows_the_events() -> None:
     mesh = Mesh()
     subscriber = mesh.subscriber("s", "c", "Ping", "Pong")
     one, other = (SimulatedPublisher(mesh.simulation, f"p{n}", n, [Ping]) for n in "ab")
     mesh.simulation.run(SECOND)
-    assert subscriber.progress == {"Ping": NEVER, "Pong": NEVER}
+    assert subscriber.watermarks == {"Ping": NEVER, "Pong": NEVER}
     one.publish([ping(1, "one")])
     one.advance(Ping, 150)
     mesh.simulation.run(SECOND)
-    assert "Ping" not in mesh.b.batches[-1].progress, "the other publisher has promised nothing yet: open"
+    assert "Ping" not in mesh.b.batches[-1].watermarks, "the other publisher has promised nothing yet: open"
     other.advance(Ping, 120)
     mesh.simulation.run(SECOND)
-    assert mesh.b.batches[-1].progress == {"Ping": 120}
-    assert subscriber.progress == {"Ping": 120, "Pong": 120}
+    assert mesh.b.batches[-1].watermarks == {"Ping": 120}
+    assert subscriber.watermarks == {"Ping": 120, "Pong": 120}
     one.advance(Ping, END)
     other.link.bye("leaves")
     mesh.simulation.run(SECOND)
-    assert mesh.b.batches[-1].progress == {"Ping": END}
-    assert subscriber.progress == {"Ping": END, "Pong": END}
+    assert mesh.b.batches[-1].watermarks == {"Ping": END}
+    assert subscriber.watermarks == {"Ping": END, "Pong": END}
     SimulatedPublisher(mesh.simulation, "p3", "c", [Ping])
     mesh.simulation.run(SECOND)
-    assert mesh.b.batches[-1].progress == {}, "open again"
+    assert mesh.b.batches[-1].watermarks == {}, "open again"
 
 
 def test_clock_marks_reach_nodes_that_read_nothing_of_it_and_not_too_often() -> None:

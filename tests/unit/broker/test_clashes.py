@@ -96,12 +96,12 @@ def test_a_repeat_of_what_is_not_known_any_more_counts_as_one_and_is_told_apart(
 def test_what_comes_by_another_node_clashes_too() -> None:
     ingress = ingress_of(TYPES)
     inbox = Inbox(frozenset({"Reading"}), EventCodec(TYPES), Counter(), ingress)
-    from middleware.broker.watermarks.combining import Promises
+    from middleware.broker.watermarks.combining import CombinedWatermarks
 
     admitted(ingress, [reading(1)], True)
     ((head, block),) = encode_delta("Reading", Delta([reading(1, 7.5), reading(2)]), raw=True)
     inbox.put(head, block, None)
-    batch = inbox.take(Promises(), None, ())
+    batch = inbox.take(CombinedWatermarks(), None, ())
     assert batch is not None and batch.deltas["Reading"].inserts == [reading(2)]
     assert [each.reason for each in ingress.turned] == ["clash"]
     assert admitted(ingress, [reading(2, 1.5)], True) == 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from middleware.broker.watermarks.combining import Promises
-from middleware.broker.watermarks.tracker import LOCAL, Books
+from middleware.broker.watermarks.combining import CombinedWatermarks
+from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.subscription import Subscription
 from middleware.link.codec import Changes, EventCodec, Interest, encode, encode_delta
@@ -37,7 +37,7 @@ def ping(ts: int, number: int | None = None) -> Ping:
 
 
 def test_end_falls_to_what_was_promised_before_and_holds_until_it_is_said_again() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     promises.offer("node", ["Ping"], ["Pong"])
     promises.promise("node", {"Ping": 7, "Pong": 5})
     promises.promise("node", {"Ping": END, "Pong": END})
@@ -56,7 +56,7 @@ def test_end_falls_to_what_was_promised_before_and_holds_until_it_is_said_again(
 
 
 def test_what_ended_by_the_word_of_those_who_left_is_doubted_too() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     promises.promise("p", {"Ping": END})
     promises.leave("p")
     promises.doubt(True)
@@ -68,39 +68,41 @@ def test_what_ended_by_the_word_of_those_who_left_is_doubted_too() -> None:
 
 
 def test_promises_outlive_the_process_also_those_of_before_there_were_eras() -> None:
-    promises, again = Promises(), Promises()
+    promises, again = CombinedWatermarks(), CombinedWatermarks()
     promises.promise("p", {"Ping": END})
     again.restore(promises.state())
     assert again.lasts_ended("Ping") and again.values == {"Ping": END}
     old = promises.state()
     del old["fallen"]
     old["types"]["Ping"] = ({}, END, True, False, set())
-    former = Promises()
+    former = CombinedWatermarks()
     former.restore(old | {"offers": {}})
     assert former.lasts_ended("Ping") and former.values == {"Ping": END}
 
 
 def test_a_node_in_a_former_era_ends_nothing() -> None:
-    books, key = Books(["Peng"], backdate=3), ("node", "b")
-    books.offered(key, Interest(1, raw=["Ping"], derived=["Pong"]))
-    books.noted(key, Changes(40, {"Ping": END, "Pong": END}, []))
-    books.promised_here({"Peng": 30})
-    books.promised_here({"Peng": END})
-    assert set(books.everywhere.values.values()) == {END}
-    books.begin_era(1)
-    assert books.eras.reached == 40
-    books.noted(key, Changes(None, {"Ping": END, "Pong": END}, []))  # was under way
-    assert END not in books.everywhere.values.values() and books.here.values == {"Peng": 30}
-    books.promised_here({"Peng": END})
-    assert books.here.values == {"Peng": 30}, "the detectors do not know of the era yet"
-    books.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], era=1, reached=50, backdate=3))
-    assert books.eras.in_doubt, "it has not said what has ended"
-    books.noted(key, Changes(None, {"Ping": END, "Pong": 35}, []))
-    assert not books.eras.in_doubt and books.eras.common() == 50
-    books.go_on(50)
-    books.settle_era()
-    assert books.everywhere.values == {"Ping": END, "Pong": 35, "Peng": 30}, "who derives them promises, from where they go on"
-    assert books.everywhere.floor("Pong") == 35 and LOCAL in books.here.everyone()
+    tracker, key = WatermarkTracker(["Peng"], backdate=3), ("node", "b")
+    tracker.offered(key, Interest(1, raw=["Ping"], derived=["Pong"]))
+    tracker.noted(key, Changes(40, {"Ping": END, "Pong": END}, []))
+    tracker.promised_here({"Peng": 30})
+    tracker.promised_here({"Peng": END})
+    assert set(tracker.everywhere.values.values()) == {END}
+    tracker.begin_era(1)
+    assert tracker.eras.reached == 40
+    tracker.noted(key, Changes(None, {"Ping": END, "Pong": END}, []))  # was under way
+    assert END not in tracker.everywhere.values.values() and tracker.here.values == {"Peng": 30}
+    tracker.promised_here({"Peng": END})
+    assert tracker.here.values == {"Peng": 30}, "the detectors do not know of the era yet"
+    tracker.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], era=1, reached=50, backdate=3))
+    assert tracker.eras.in_doubt, "it has not said what has ended"
+    tracker.noted(key, Changes(None, {"Ping": END, "Pong": 35}, []))
+    assert not tracker.eras.in_doubt and tracker.eras.common() == 50
+    tracker.go_on(50)
+    tracker.settle_era()
+    assert tracker.everywhere.values == {"Ping": END, "Pong": 35, "Peng": 30}, (
+        "who derives them promises, from where they go on"
+    )
+    assert tracker.everywhere.floor("Pong") == 35 and LOCAL in tracker.here.everyone()
 
 
 # -- readers ----------------------------------------------------------------------------------------------------------
@@ -110,9 +112,9 @@ def test_a_barrier_goes_back_from_the_end_only_when_it_is_told_of_an_era() -> No
     barrier = Barrier(["Ping"])
     assert barrier.take(Batch({"Ping": Delta([ping(3), ping(9)])}, {"Ping": END})) == [ping(3), ping(9)]
     barrier.take(Batch({}, {"Ping": 4}))
-    assert barrier.progress == END, "an old promise is no era"
+    assert barrier.watermark == END, "an old promise is no era"
     assert barrier.take(Batch({"Ping": Delta([ping(9, 90), ping(12)])}, {"Ping": 10}, ground=NEVER)) == []
-    assert barrier.progress == 10 and barrier.violations == {"event at or below the progress promised": 1}
+    assert barrier.watermark == 10 and barrier.violations == {"event at or below the watermark promised": 1}
     assert barrier.take(Batch({}, {"Ping": END})) == [ping(12)]
 
 
@@ -125,9 +127,9 @@ def test_a_subscription_goes_on_with_the_era_of_its_node() -> None:
             reader.receive([encode(Changes(None, {"Ping": until}, [head], era=era)), block])
             return [str(change) for change in reader.changes(reader.take()[0])]
 
-        assert len(told(reader, 5, END, 0)) == 2 and reader.progress == END
-        assert len(told(reader, 8, 6, 1)) == 2 - final and reader.progress == 6
-        assert len(told(reader, 9, END, 1)) == 2 + final and reader.progress == END
+        assert len(told(reader, 5, END, 0)) == 2 and reader.watermark == END
+        assert len(told(reader, 8, 6, 1)) == 2 - final and reader.watermark == 6
+        assert len(told(reader, 9, END, 1)) == 2 + final and reader.watermark == END
         assert not reader.barrier or not reader.barrier.violations
 
 
@@ -163,7 +165,7 @@ def test_a_link_that_is_shut_takes_nothing_and_gets_all_of_it_later() -> None:
 
 
 class Derives:
-    """Stands for detectors: one result for each event, and progress as it comes; END goes with all that is known."""
+    """Stands for detectors: one result for each event, and watermark as it comes; END goes with all that is known."""
 
     def __init__(self, reads: str, gives: type[Event]) -> None:
         self.reads, self.gives, self.final, self.newest = reads, gives, NEVER, NEVER
@@ -178,7 +180,7 @@ class Derives:
         ]
         assert all(event.ts > self.final for event in events), f"{self.gives} late: {self.final}, {events}"
         self.newest = max([self.newest, *(event.ts for event in events)])
-        self.final = max(self.final, batch.progress.get(self.reads, NEVER))
+        self.final = max(self.final, batch.watermarks.get(self.reads, NEVER))
         self.ends += self.final == END
         name = self.gives.__name__
         reached = self.newest if self.final == END else NEVER
@@ -201,7 +203,7 @@ def test_in_a_chain_of_nodes_with_slow_links_nothing_ends_that_rests_on_what_goe
             publisher.advance(Ping, END)
             done = simulation.run_until(lambda sink=sink, last=last: len(sink.events) == (number + 1) * 30, 60 * SECOND)  # noqa: B023
             assert done, f"seed {seed}: {len(sink.events)} of {(number + 1) * 30} finals"
-            assert simulation.run_until(lambda sink=sink: sink.subscription.progress == END, 60 * SECOND)
+            assert simulation.run_until(lambda sink=sink: sink.subscription.watermark == END, 60 * SECOND)
             publisher.link.bye("has said all")
             simulation.run(SECOND)
         assert sink.subscription.barrier is not None
@@ -223,12 +225,12 @@ def test_an_end_counts_for_the_publisher_that_said_it() -> None:
     assert node.broker.drops == {"late for what was promised": 1}, "it had said that nothing more would come of it"
     other.advance(Ping, END)
     simulation.run(SECOND)
-    assert node.broker._books.everywhere.values == {"Ping": END}
+    assert node.broker._tracker.everywhere.values == {"Ping": END}
     third = SimulatedPublisher(simulation, "third", "a", [Ping])
     third.publish([ping(10, 100), ping(11)])
     simulation.run(SECOND)
     assert node.broker.drops == {"late for what was promised": 2}, "what was final stays so"
-    assert node.broker._books.eras.number == 1 and node.broker._books.everywhere.open == {"Ping"}
+    assert node.broker._tracker.eras.number == 1 and node.broker._tracker.everywhere.open == {"Ping"}
 
 
 def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None:
@@ -237,7 +239,7 @@ def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None
     there.broker._offering.interest.keeps = True
     first = SimulatedPublisher(simulation, "first", "a", [Ping])
     simulation.run(SECOND)
-    here.broker._books.lasting.add(("node", "b"))  # as if it had a log
+    here.broker._tracker.durable.add(("node", "b"))  # as if it had a log
     first.publish([ping(1)])
     first.advance(Ping, END)
     simulation.run(SECOND)

@@ -59,7 +59,7 @@ class Client:
     """A good client, by its link, on a channel of its own."""
 
     def __init__(self, name: str, role: str, interest: Interest) -> None:
-        self.link = Link(name, role, 1, 0, dials=True, lasting=True)  # type: ignore[arg-type]
+        self.link = Link(name, role, 1, 0, dials=True, durable=True)  # type: ignore[arg-type]
         self.link.greeting = [encode(interest)]
         self.channel = name.encode()
         self.got: list[Event] = []
@@ -195,7 +195,7 @@ def test_types_that_nobody_registered_take_no_memory() -> None:
     client.link.send([encode(Changes(None, dict.fromkeys(flood, 5), []))])
     client.link.send([encode(Changes(None, None, [BlockHead(name, 1) for name in flood])), *[b"\x90"] * 5_000])
     client.say(broker, 500 * MILLISECOND)
-    assert set(broker._books.everywhere.known) == set()
+    assert set(broker._tracker.everywhere.known) == set()
     assert broker.drops == {"unknown type": 5_000}
 
 
@@ -208,16 +208,16 @@ def test_a_broker_without_types_of_its_own_takes_so_many_and_no_more() -> None:
             for channel, parts in broker.settle(now).sends:
                 if channel == client.channel:
                     client.hear(parts, now)
-    assert MOST_TYPES - 10 <= len(broker._books.everywhere.known) <= MOST_TYPES
+    assert MOST_TYPES - 10 <= len(broker._tracker.everywhere.known) <= MOST_TYPES
 
 
 def test_a_publisher_cannot_hold_back_what_detectors_derive() -> None:
     broker = Broker("a", 10, 0, types=TYPES, subscriptions=["Ping"], publications=["Pong"])
-    before = dict(broker._books.everywhere.values)
+    before = dict(broker._tracker.everywhere.values)
     client = attached(broker, "publisher", Interest(1, raw=["Ping"]))
     client.link.send([encode(Changes(None, {"Pong": 5, "Ping": 7}, []))])
     client.say(broker, 500 * MILLISECOND)
-    assert broker._books.everywhere.values == {**before, "Ping": 7}
+    assert broker._tracker.everywhere.values == {**before, "Ping": 7}
 
 
 def test_a_name_is_not_given_up_to_another_key() -> None:

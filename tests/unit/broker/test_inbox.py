@@ -4,7 +4,7 @@ from collections import Counter
 
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import EventCodec, encode_delta
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventTypes
@@ -26,7 +26,7 @@ def inbox_of(drops: Counter[str]) -> tuple[Inbox, Ingress]:
 
 
 def taken(inbox: Inbox) -> list[int]:
-    batch = inbox.take(Promises(), None, ())
+    batch = inbox.take(CombinedWatermarks(), None, ())
     return [event.id for event in batch.deltas["Reading"].inserts] if batch and batch.deltas else []
 
 

@@ -10,9 +10,9 @@ from middleware.model.time import SECOND
 class Pair:
     """A dialling end ``near`` and an accepting end ``far``; messages cross only when told."""
 
-    def __init__(self, lasting: bool = False) -> None:
+    def __init__(self, durable: bool = False) -> None:
         self.now = 0
-        self.near = Link("near", "publisher", 100, 0, dials=True, lasting=lasting)
+        self.near = Link("near", "publisher", 100, 0, dials=True, durable=durable)
         self.far = Link("far", "node", 200, 0, dials=False)
 
     def cross(self, source: Link, target: Link, keep: slice | None = None) -> list[Parts]:
@@ -136,7 +136,7 @@ def test_a_held_end_grants_nothing_from_the_start() -> None:
 
 
 def test_what_was_sent_by_the_credit_of_a_former_life_is_let_fall_not_refused() -> None:
-    one, other = Link("p", "publisher", 1, 0, dials=True, lasting=True), Link("a", "node", 9, 0, dials=False)
+    one, other = Link("p", "publisher", 1, 0, dials=True, durable=True), Link("a", "node", 9, 0, dials=False)
     other.held = True
     one.say_hello(0)
     other.receive(decode_frame(one.outbox.pop()[0]), [], 0)
@@ -203,8 +203,8 @@ def test_a_silent_peer_is_dead_and_a_talking_one_is_not() -> None:
     assert broken.far.closed is not None
 
 
-def test_a_lasting_link_survives_the_peers_death_and_sends_again_what_was_not_acknowledged() -> None:
-    pair = Pair(lasting=True)
+def test_a_durable_link_survives_the_peers_death_and_sends_again_what_was_not_acknowledged() -> None:
+    pair = Pair(durable=True)
     pair.near.greeting = [b"greeting"]
     pair.near.send([b"acknowledged"])
     pair.opened()

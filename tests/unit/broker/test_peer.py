@@ -1,4 +1,4 @@
-"""When a peer is told of progress and clock: with events at once, without them not too often, after a quiet time at once."""
+"""When a peer is told of watermarks and clock: with events at once, without them not too often, after a quiet time at once."""
 
 import pytest
 
@@ -31,12 +31,12 @@ def tell(peer: Peer, version: int, clock: int, now: int, event: bool = False) ->
     before = len(peer.link.sent)  # type: ignore[attr-defined]
     if event:
         peer.take(BlockHead("Ping", 1), b"\x90", 0)
-    progress = {"Ping": version} if peer.news_due(version, clock, now) else None
-    peer.post(progress, version, clock if progress is not None else NEVER, now)
+    watermarks = {"Ping": version} if peer.news_due(version, clock, now) else None
+    peer.post(watermarks, version, clock if watermarks is not None else NEVER, now)
     return len(peer.link.sent) > before  # type: ignore[attr-defined]
 
 
-def test_progress_right_behind_events_travels_at_once(peer: Peer) -> None:
+def test_watermark_right_behind_events_travels_at_once(peer: Peer) -> None:
     assert tell(peer, 1, 10, now=0, event=True)
     assert tell(peer, 2, 10, now=1 * MILLISECOND), "nothing was told without events for long"
     assert not tell(peer, 3, 10, now=2 * MILLISECOND), "but now something was"
@@ -44,11 +44,11 @@ def test_progress_right_behind_events_travels_at_once(peer: Peer) -> None:
     assert tell(peer, 5, 10, now=SPREAD + 1 * MILLISECOND)
 
 
-def test_clock_marks_do_not_hold_progress_up_nor_come_too_often(peer: Peer) -> None:
+def test_clock_marks_do_not_hold_watermark_up_nor_come_too_often(peer: Peer) -> None:
     assert tell(peer, 1, 10, now=0)
     told = [tell(peer, 1, 10 + step, now=step * MILLISECOND) for step in range(1, 61)]
     assert sum(told) == 60 * MILLISECOND // SPREAD
-    assert tell(peer, 2, 70, now=61 * MILLISECOND), "a mark went out a moment ago, but progress did not"
+    assert tell(peer, 2, 70, now=61 * MILLISECOND), "a mark went out a moment ago, but watermarks did not"
 
 
 def test_no_news_is_not_told(peer: Peer) -> None:

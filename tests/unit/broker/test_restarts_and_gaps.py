@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from middleware.broker import log as journals
+from middleware.broker import log as log_module
 from middleware.broker.broker import Broker
-from middleware.broker.durable import LastingBroker
-from middleware.broker.log import BREAK, Journal, Record, decode_record, encode_record
+from middleware.broker.durable import DurableBroker
+from middleware.broker.log import BREAK, Log, Record, decode_record, encode_record
 from middleware.broker.outbound import serve
 from middleware.broker.peers import Peer
-from middleware.durability.durable_node import Core
+from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover
 from middleware.link.codec import (
@@ -60,15 +60,15 @@ class Client:
     def say(self, payload: Any, *blocks: bytes) -> None:
         self.link.send([encode(payload), *blocks])
 
-    def publish(self, *events: Ping, clock: int | None = None, progress: dict[str, int] | None = None) -> None:
+    def publish(self, *events: Ping, clock: int | None = None, watermarks: dict[str, int] | None = None) -> None:
         ((head, block),) = encode_delta("Ping", Delta(list(events)), raw=True)
-        self.say(Changes(clock, progress, [head]), block)
+        self.say(Changes(clock, watermarks, [head]), block)
 
     def logged(self) -> list[list[str]]:
         return [told.logged for told in self.got if type(told) is Interest]
 
-    def progress(self) -> list[Any]:
-        return [told.progress for told in self.got if type(told) is Changes]
+    def watermarks(self) -> list[Any]:
+        return [told.watermarks for told in self.got if type(told) is Changes]
 
     def take(self, sends: list[tuple[Hashable, list[bytes]]], now: int) -> None:
         for channel, parts in sends:
@@ -101,26 +101,26 @@ class Talk:
                 client.link.outbox.clear()
             broker.take(self.now)
             effects = broker.settle(self.now)
-            record = broker.journal.close({}) if broker.journal is not None else None
+            record = broker.log.close({}) if broker.log is not None else None
             self.records += [record] if record is not None else []
             for client in self.clients:
                 client.take(effects.sends, self.now)
 
 
-def lasting(peers: tuple[str, ...] = (), records: list[Record] | None = None) -> LastingBroker:
-    journal = Journal(77, lambda position, size: iter(records or ()))
-    return LastingBroker("b", 1, 0, types=TYPES, journal=journal, peers=peers)
+def durable(peers: tuple[str, ...] = (), records: list[Record] | None = None) -> DurableBroker:
+    log = Log(77, lambda offset, size: iter(records or ()))
+    return DurableBroker("b", 1, 0, types=TYPES, log=log, peers=peers)
 
 
 def test_what_was_promised_for_a_silent_publisher_is_promised_after_a_crash():
-    talk = Talk(lasting())
+    talk = Talk(durable())
     publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
     reader = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
     talk.go(6)
-    publisher.publish(Ping(ts=100, id=1, source="p"), clock=100, progress={"Ping": 5})
+    publisher.publish(Ping(ts=100, id=1, source="p"), clock=100, watermarks={"Ping": 5})
     talk.go(60, 250 * MILLISECOND)
-    assert {"Ping": 100} in reader.progress()
-    again = Talk(lasting(), talk.now)
+    assert {"Ping": 100} in reader.watermarks()
+    again = Talk(durable(), talk.now)
     recover(again.broker, None, TYPES, None, talk.records)
     returned = Client(again, "publisher", "p", Interest(1, raw=["Ping"]), epoch=2)
     again.go(6)
@@ -130,7 +130,7 @@ def test_what_was_promised_for_a_silent_publisher_is_promised_after_a_crash():
 
 
 def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_taken_again():
-    talk = Talk(lasting())
+    talk = Talk(durable())
     publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
     talk.go(6)
     reader = Client(talk, "subscriber", "s", None)
@@ -139,7 +139,7 @@ def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_ta
     talk.clients.reverse()  # it is heard first, and the event right behind it in one step
     publisher.publish(Ping(ts=5, id=1, source="p"), clock=5)
     talk.go(3)
-    again = Talk(lasting(records=talk.records), talk.now)
+    again = Talk(durable(records=talk.records), talk.now)
     recover(again.broker, None, TYPES, None, talk.records)
     back = Client(again, "subscriber", "s", Interest(1, ["Ping"], resumes=True), epoch=2)
     again.go(10)
@@ -148,7 +148,7 @@ def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_ta
 
 
 def test_who_has_what_came_before_a_break_and_not_the_break_is_told_of_it():
-    talk = Talk(lasting(peers=("z",)))
+    talk = Talk(durable(peers=("z",)))
     node = Client(talk, "node", "z", Interest(1, raw=["Ping"], keeps=True))
     reader = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
     talk.go(12)
@@ -158,19 +158,19 @@ def test_who_has_what_came_before_a_break_and_not_the_break_is_told_of_it():
     talk.go(4)
     before = next(told for told in reader.got if type(told) is Changes and told.blocks)
     assert type(reader.got[reader.got.index(before) + 1]) is Gap
-    back = Client(talk, "subscriber", "s", Interest(1, ["Ping"], line=77, position=before.position), epoch=2)
+    back = Client(talk, "subscriber", "s", Interest(1, ["Ping"], line=77, offset=before.offset), epoch=2)
     talk.go(10)
     assert any(type(told) is Gap for told in back.got)
 
 
 def test_a_node_is_told_of_what_the_log_still_holds_for_it_though_its_publisher_has_left():
     records: list[Record] = []
-    talk = Talk(lasting(peers=("z",), records=records))
+    talk = Talk(durable(peers=("z",), records=records))
     node = Client(talk, "node", "z", Interest(1, ["Ping"], keeps=True))
     publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
     talk.go(12)
     talk.clients.remove(node)  # it is cut off; meanwhile the publisher says all that it has to say, and leaves
-    publisher.publish(Ping(ts=5, id=1, source="p"), clock=5, progress={"Ping": END})
+    publisher.publish(Ping(ts=5, id=1, source="p"), clock=5, watermarks={"Ping": END})
     talk.go(6)
     publisher.link.bye("done")
     talk.go(12, SECOND)
@@ -189,23 +189,23 @@ def test_a_node_is_told_of_what_the_log_still_holds_for_it_though_its_publisher_
 def test_that_nothing_is_promised_any_more_is_told_with_a_new_interest_too():
     peer = Peer("node", "z", Link("a", "node", 1, 0, dials=False), "z")
     told: list[Any] = []
-    peer.link.send = lambda parts: told.append(decode_payload(parts).progress) or 1  # type: ignore[method-assign, func-returns-value]
+    peer.link.send = lambda parts: told.append(decode_payload(parts).watermarks) or 1  # type: ignore[method-assign, func-returns-value]
     peer.post({"Ping": 5}, 1, NEVER, 0)
-    peer.forget_progress()  # its Interest is new, and in the same step another publisher has opened the type
+    peer.forget_watermarks()  # its Interest is new, and in the same step another publisher has opened the type
     peer.post({}, 2, NEVER, 0)
     assert told == [{"Ping": 5}, {}]
 
 
 @pytest.mark.parametrize("role", ["node", "publisher"])
 def test_the_name_of_a_break_is_no_type(role):
-    talk = Talk(LastingBroker("b", 1, 0, journal=Journal(77, lambda position, size: ()), peers=("z",)))
+    talk = Talk(DurableBroker("b", 1, 0, log=Log(77, lambda offset, size: ()), peers=("z",)))
     Client(talk, "node", "z", Interest(1, keeps=True))
     talk.go(6)
     peer = talk.clients[0] if role == "node" else Client(talk, "publisher", "p", Interest(1))
     peer.say(Changes(None, None, [BlockHead(BREAK, 1)]), b"\x90")
     talk.go(6)
     assert talk.broker.drops["a reserved type"] == 1
-    assert talk.broker.journal.position == 0
+    assert talk.broker.log.offset == 0
 
 
 @pytest.mark.parametrize("step", [1900 * MILLISECOND, 2500 * MILLISECOND])
@@ -224,14 +224,14 @@ def test_a_node_of_long_steps_gives_up_who_is_dead(step):
 
 
 def test_a_name_that_comes_with_a_later_interest_counts_too(monkeypatch):
-    monkeypatch.setattr(journals, "MOST_NAMES", 3)
-    talk = Talk(lasting())
+    monkeypatch.setattr(log_module, "MOST_NAMES", 3)
+    talk = Talk(durable())
     readers = [Client(talk, "subscriber", f"s{number}", Interest(1, ["Ping"])) for number in range(6)]
     talk.go(6)
     for reader in readers:
         reader.say(Interest(2, ["Ping"], resumes=True))
     talk.go(6)
-    assert sum(reader.named for reader in talk.broker.journal.readers.values()) == 3
+    assert sum(reader.named for reader in talk.broker.log.readers.values()) == 3
 
 
 class Handle:
@@ -295,63 +295,63 @@ def test_the_wall_clock_may_be_set_right_while_a_node_runs():
 
 
 def test_a_node_that_was_taken_out_of_the_configuration_is_waited_for_no_longer():
-    talk = Talk(lasting(peers=("z",)))
+    talk = Talk(durable(peers=("z",)))
     node = Client(talk, "node", "z", Interest(1, derived=["Ping"], keeps=True))
     talk.go(12)
     node.say(Changes(None, {"Ping": 5}, []))
     talk.go(4)
-    stays, goes = lasting(peers=("z",)), lasting()
+    stays, goes = durable(peers=("z",)), durable()
     for broker in (stays, goes):
         recover(broker, None, TYPES, None, talk.records)
     assert [closed.reason for closed in goes.settle(talk.now).closed] == ["is not in the configuration any more"]
-    assert goes._books.everywhere.offered_by(("node", "z")) == []
-    assert stays._books.everywhere.offered_by(("node", "z")) == ["Ping"]
+    assert goes._tracker.everywhere.offered_by(("node", "z")) == []
+    assert stays._tracker.everywhere.offered_by(("node", "z")) == ["Ping"]
 
 
 def test_a_reader_is_told_when_the_log_is_cut_off_under_it():
-    talk = Talk(lasting())
-    assert talk.broker.journal is not None
-    talk.broker.journal._stored = lambda position, size: (r for r in talk.records if r.first >= talk.broker.journal.oldest)
+    talk = Talk(durable())
+    assert talk.broker.log is not None
+    talk.broker.log._stored = lambda offset, size: (r for r in talk.records if r.first >= talk.broker.log.oldest)
     publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
     talk.go(6)
     for number in range(1, 9):
         publisher.publish(Ping(ts=number, id=number, source="p"), clock=number)
         talk.go(1)
-        talk.broker.journal.kept(talk.broker.journal.number)
+        talk.broker.log.kept(talk.broker.log.number)
     peer = Peer("subscriber", "s", Link("b", "node", 9, 0, dials=False), "s")
     peer.patterns, peer.behind = frozenset({"Ping"}), 2
     sent: list[Any] = []
     peer.link.send = lambda parts: sent.append(decode_payload(parts)) or 1  # type: ignore[method-assign, func-returns-value]
-    talk.broker.journal.oldest = 5  # retention, at its limit, before it was served
-    serve(peer, talk.broker.journal, talk.now)
+    talk.broker.log.oldest = 5  # retention, at its limit, before it was served
+    serve(peer, talk.broker.log, talk.now)
     peer.post(None, -1, NEVER, talk.now)
-    assert [type(each) for each in sent][:1] == [Gap] and sent[0].position == 5
+    assert [type(each) for each in sent][:1] == [Gap] and sent[0].offset == 5
     assert sum(head.inserts for each in sent if type(each) is Changes for head in each.blocks) + len(peer._blocks) == 3
 
 
 def test_the_place_of_a_subscription_belongs_to_the_key_that_took_it():
-    journal = Journal(77, lambda position, size: [])
+    log = Log(77, lambda offset, size: [])
     key = ("subscriber", "billing")
-    journal.told(key, Interest(1, ["Ping"], resumes=True), "alice")
-    assert journal.objection(key, Interest(1, ["Ping"], resumes=True), "alice") is None
-    assert "belongs to another key" in str(journal.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
-    assert "take another name" in str(journal.objection(key, Interest(1, ["Ping"]), "alice"))
-    again = Journal(77, lambda position, size: [])
-    again.restore(journal.state())
+    log.subscribed(key, Interest(1, ["Ping"], resumes=True), "alice")
+    assert log.objection(key, Interest(1, ["Ping"], resumes=True), "alice") is None
+    assert "belongs to another key" in str(log.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
+    assert "take another name" in str(log.objection(key, Interest(1, ["Ping"]), "alice"))
+    again = Log(77, lambda offset, size: [])
+    again.restore(log.state())
     assert "belongs to another key" in str(again.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
-    record = journal.close({})
+    record = log.close({})
     assert record is not None
-    replayed = Journal(77, lambda position, size: [])
+    replayed = Log(77, lambda offset, size: [])
     replayed.passed(decode_record(encode_record(record)))
     assert "belongs to another key" in str(replayed.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
 
 
 def test_while_the_disk_stands_still_what_is_said_again_is_held_once():
-    broker = lasting()
-    assert broker.journal is not None
-    core, now = Core(broker, broker.journal, None, TYPES), 0
-    broker.journal.told(("subscriber", "s"), Interest(1, ["Ping"]))  # to be stored, which it never is
-    publisher = Link("p", "publisher", 1, 0, dials=True, lasting=True)
+    broker = durable()
+    assert broker.log is not None
+    core, now = DurableCore(broker, broker.log, None, TYPES), 0
+    broker.log.subscribed(("subscriber", "s"), Interest(1, ["Ping"]))  # to be stored, which it never is
+    publisher = Link("p", "publisher", 1, 0, dials=True, durable=True)
     publisher.greeting = [encode(Interest(1, raw=["Ping"]))]
     for _ in range(2_000):  # it says Hello again and again, and nothing of what it is answered leaves
         now += STEP

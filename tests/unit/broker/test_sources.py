@@ -20,7 +20,7 @@ def by_the_rule(sources: Sources, key: tuple[str, str], now: int) -> int:
     others = [
         source.newest + now - source.newest_at
         for other, source in sources._known.items()
-        if other != key and source.newest != NEVER and now - source.heard_at < IDLE
+        if other != key and source.newest != NEVER and now - source.received_at < IDLE
     ]
     return min(max(others) + AHEAD, MAX_TS) if others else MAX_TS
 
@@ -46,10 +46,10 @@ def test_the_limit_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[s
         elif what == "leave":
             sources.leave(key)  # type: ignore[arg-type]
         elif what == "reach":
-            sources.heard(key, now)  # type: ignore[arg-type]
+            sources.received(key, now)  # type: ignore[arg-type]
             sources.reached(key, newest, now)  # type: ignore[arg-type]
         elif what == "hear":
-            sources.heard(key, now)  # type: ignore[arg-type]
+            sources.received(key, now)  # type: ignore[arg-type]
         for each in list(sources._known):
             assert sources.limit(each, now, by_clock=True) == by_the_rule(sources, each, now)  # type: ignore[arg-type]
             assert sources.limit(each, now, by_clock=False) == MAX_TS

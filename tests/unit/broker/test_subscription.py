@@ -39,12 +39,12 @@ def tick(ts: int, n: int = 0) -> Tick:
 def payload(
     inserts: list[Tick] | None = None,
     until: int | None = None,
-    place: tuple[int, int] = (0, 0),
+    log_offset: tuple[int, int] = (0, 0),
     retracts: list[Tick] | None = None,
 ) -> Parts:
     delta = Delta(list(inserts or []), retracts=list(retracts or []))
     blocks = encode_delta("Tick", delta) if delta else []
-    changes = Changes(None, {"Tick": until} if until is not None else None, [head for head, _ in blocks], *place)
+    changes = Changes(None, {"Tick": until} if until is not None else None, [head for head, _ in blocks], *log_offset)
     return [encode(changes), *(block for _, block in blocks)]
 
 
@@ -94,23 +94,23 @@ def test_all_the_credit_is_given_back_and_no_more() -> None:
 
 def test_what_came_over_a_link_that_is_gone_costs_nothing_of_the_next_one() -> None:
     reader = subscription()
-    reader.receive(payload([tick(1)], place=(7, 1)))
+    reader.receive(payload([tick(1)], log_offset=(7, 1)))
     reader.restarted()
-    reader.receive(payload([tick(2)], place=(7, 2)))
+    reader.receive(payload([tick(2)], log_offset=(7, 2)))
     arrived, size = reader.take()
     assert len(arrived) == 2, "it is read all the same"
-    assert size == payload_size(payload([tick(2)], place=(7, 2)))
+    assert size == payload_size(payload([tick(2)], log_offset=(7, 2)))
 
 
 def test_a_node_with_a_log_is_told_the_place_and_one_without_has_left_a_gap() -> None:
     with_log, without = subscription(), subscription()
-    with_log.receive(payload([tick(1)], place=(7, 3)))
+    with_log.receive(payload([tick(1)], log_offset=(7, 3)))
     without.receive(payload([tick(1)]))
     again = interest(with_log.restarted())
-    assert (again.line, again.position) == (7, 3)
+    assert (again.line, again.offset) == (7, 3)
     assert interest(without.restarted()).line == 0
     for reader in (with_log, without):
-        reader.receive(payload([tick(2)], until=2, place=(7, 4) if reader is with_log else (0, 0)))
+        reader.receive(payload([tick(2)], until=2, log_offset=(7, 4) if reader is with_log else (0, 0)))
     assert (finals(with_log), with_log.drops) == ([1, 2], {})
     assert (finals(without), without.drops) == ([2], {"interruption": 1})
 
@@ -135,14 +135,14 @@ def test_a_name_has_its_place_in_a_restart_if_the_node_still_knows_it(word: Resu
     reader.restarted()  # before it has heard anything
     reader.restarted()
     reader.receive([encode(word)])
-    reader.receive(payload([tick(1)], until=1, place=(8, 1)))
+    reader.receive(payload([tick(1)], until=1, log_offset=(8, 1)))
     assert finals(reader) == [1]
     assert reader.drops["interruption"] == gaps
 
 
 def test_a_node_that_comes_back_without_the_log_that_it_had_has_left_a_gap() -> None:
     reader = subscription()
-    reader.receive(payload([tick(1)], place=(7, 1)))
+    reader.receive(payload([tick(1)], log_offset=(7, 1)))
     reader.restarted()
     reader.receive(payload([tick(2)], until=2))
     assert finals(reader) == [2]
@@ -162,11 +162,11 @@ def test_a_payload_that_cannot_be_read_may_have_withdrawn_something() -> None:
 def test_a_name_goes_on_behind_what_the_node_has_been_told() -> None:
     reader = subscription(resumes=True)
     reader.receive([encode(Resumed(ORDER(tick(2))))])
-    reader.receive(payload([tick(1), tick(2), tick(3)], until=3, place=(7, 3)))
+    reader.receive(payload([tick(1), tick(2), tick(3)], until=3, log_offset=(7, 3)))
     assert finals(reader) == [3]
     sink = subscription(resumes=True, after=ORDER(tick(1)))
     sink.receive([encode(Resumed(ORDER(tick(1))))])
-    sink.receive(payload([tick(1), tick(2), tick(3)], until=3, place=(7, 3)))
+    sink.receive(payload([tick(1), tick(2), tick(3)], until=3, log_offset=(7, 3)))
     assert finals(sink) == [2, 3]
     assert sink.drops == {}
 
@@ -174,7 +174,7 @@ def test_a_name_goes_on_behind_what_the_node_has_been_told() -> None:
 def test_a_sink_that_has_less_than_was_committed_has_a_gap() -> None:
     sink = subscription(resumes=True, after=ORDER(tick(1)))
     sink.receive([encode(Resumed(ORDER(tick(4))))])
-    sink.receive(payload([tick(5)], until=5, place=(7, 5)))
+    sink.receive(payload([tick(5)], until=5, log_offset=(7, 5)))
     arrived, _ = sink.take()
     assert sink.interruptions == [Interruption(0, ORDER(tick(4)))]
     assert len(sink.changes(arrived)) == 2
@@ -183,29 +183,29 @@ def test_a_sink_that_has_less_than_was_committed_has_a_gap() -> None:
 def test_what_is_said_is_said_once_and_reaches_back_to_what_is_held() -> None:
     reader = subscription(resumes=True)
     assert reader.passed() is None
-    reader.receive(payload([tick(1)], until=1, place=(7, 1)))
-    reader.receive(payload([tick(9)], place=(7, 2)))
+    reader.receive(payload([tick(1)], until=1, log_offset=(7, 1)))
+    reader.receive(payload([tick(9)], log_offset=(7, 2)))
     assert finals(reader) == [1]
     assert reader.passed() == [encode(Passed(7, 0, ORDER(tick(1))))], "both came together"
     assert reader.passed() is None
-    reader.receive(payload(until=9, place=(7, 3)))
+    reader.receive(payload(until=9, log_offset=(7, 3)))
     assert finals(reader) == [9]
     assert reader.passed() == [encode(Passed(7, 3, ORDER(tick(9))))]
     reader.receive([encode(Gap(8, 3))])
-    reader.receive(payload(until=END, place=(8, 3)))
+    reader.receive(payload(until=END, log_offset=(8, 3)))
     assert finals(reader) == []
     assert reader.passed() == [encode(Passed(8, 3, ORDER(tick(9))))], "the same place in another log is news"
     unnamed = subscription()
-    unnamed.receive(payload([tick(1)], until=1, place=(7, 1)))
+    unnamed.receive(payload([tick(1)], until=1, log_offset=(7, 1)))
     assert (finals(unnamed), unnamed.passed()) == ([1], None)
 
 
 def test_an_early_reader_commits_the_place_of_what_it_took() -> None:
     reader = subscription(final=False, resumes=True)
-    for position in (1, 2):
-        reader.receive(payload([tick(position)], place=(7, position)))
+    for offset in (1, 2):
+        reader.receive(payload([tick(offset)], log_offset=(7, offset)))
     assert len(reader.changes(reader.take()[0])) == 2
-    reader.receive(payload([tick(3)], place=(7, 3)))
+    reader.receive(payload([tick(3)], log_offset=(7, 3)))
     assert reader.passed() == [encode(Passed(7, 2))]
 
 
@@ -215,7 +215,7 @@ def test_killed_at_any_moment_and_served_from_its_cursor_on_a_sink_has_each_fina
     rng = random.Random(seed)
     log = a_log(rng)
     stored: list[Event] = []
-    position, at, end = 0, 0, len(log)
+    offset, at, end = 0, 0, len(log)
     reader = subscription(resumes=True)
     while at < end or reader.pending:
         for _ in range(rng.randint(0, 4)):
@@ -227,27 +227,27 @@ def test_killed_at_any_moment_and_served_from_its_cursor_on_a_sink_has_each_fina
         if rng.random() < 0.7 and (passed := reader.passed()) is not None:
             told = decode_payload(passed)
             assert isinstance(told, Passed)
-            position = told.position
+            offset = told.offset
         if rng.random() < 0.2:
             reader = subscription(resumes=True, after=ORDER(stored[-1]) if stored else None)
-            at = position
+            at = offset
         assert reader.drops == {}
     assert stored == plain(log)
 
 
 def a_log(rng: random.Random) -> list[Parts]:
-    """Payloads one position apart: insertions, retractions, revisions by retraction, and promises that are kept."""
+    """Payloads one offset apart: insertions, retractions, revisions by retraction, and promises that are kept."""
     standing: dict[int, Tick] = {}
     log: list[Parts] = []
     until = 0
-    for position in range(1, 40):
+    for offset in range(1, 40):
         retracts = [standing.pop(ts) for ts in list(standing) if ts > until and rng.random() < 0.2]
-        inserts = {ts: tick(ts, position) for ts in rng.sample(range(until + 1, until + 12), 3) if ts not in standing}
+        inserts = {ts: tick(ts, offset) for ts in rng.sample(range(until + 1, until + 12), 3) if ts not in standing}
         standing |= inserts
         if rng.random() < 0.5:
             until += rng.randint(0, 6)
-        log.append(payload(list(inserts.values()), until, (7, position), retracts))
-    return [*log, payload(until=END, place=(7, 40))]
+        log.append(payload(list(inserts.values()), until, (7, offset), retracts))
+    return [*log, payload(until=END, log_offset=(7, 40))]
 
 
 def plain(log: list[Parts]) -> list[Event]:
@@ -260,7 +260,7 @@ def plain(log: list[Parts]) -> list[Event]:
         for head, block in zip(changes.blocks, parts[1:], strict=True):
             part = codec.decode(head, block, {})  # type: ignore[arg-type]
             delta = Delta(delta.inserts + part.inserts, retracts=delta.retracts + part.retracts)
-        found += barrier.take(Batch({"Tick": delta}, changes.progress or {}))
+        found += barrier.take(Batch({"Tick": delta}, changes.watermarks or {}))
     assert not barrier.violations
     return found
 
@@ -271,7 +271,7 @@ def plain(log: list[Parts]) -> list[Event]:
 )
 def test_whatever_a_node_says_the_reader_lives_and_owes_no_credit(words: list[bytes]) -> None:
     reader = subscription(resumes=True)
-    sent = [[word] for word in words] + [payload([tick(1)], until=1, place=(7, 1))]
+    sent = [[word] for word in words] + [payload([tick(1)], until=1, log_offset=(7, 1))]
     given_back = 0
     for parts in sent:
         reader.receive(parts)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from middleware.broker.durable import LastingBroker
+from middleware.broker.durable import DurableBroker
 from middleware.broker.inbox import Inbox
+from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.ingress.gate import Gate
 from middleware.broker.ingress.seen import SeenIds
-from middleware.broker.log import Journal, decode_record, encode_record
+from middleware.broker.log import Log, decode_record, encode_record
 from middleware.broker.peers import Peer
-from middleware.broker.watermarks.combining import Promises
-from middleware.broker.watermarks.tracker import Books
-from middleware.durability.durable_node import Core
+from middleware.broker.watermarks.combining import CombinedWatermarks
+from middleware.broker.watermarks.tracker import WatermarkTracker
+from middleware.durability.durable_core import DurableCore
 from middleware.durability.recovery import recover
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, decode_payload, encode
 from middleware.link.frames import VERSION, Hello, Refusal, decode_frame
@@ -23,18 +23,18 @@ from middleware.testing.simulation.network import SimulatedNode, SimulatedSubscr
 
 
 def test_nothing_is_final_while_a_peer_is_missing_even_if_another_promises_the_type() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     promises.offer("b", (), ["Low"])
     promises.promise("b", {"Low": END})
     inbox = Inbox(frozenset({"Low"}), EventCodec(EventTypes()), Drops(), SeenIds())
     held = inbox.take(promises, None, {"c"})
-    assert held is not None and held.progress == {"Low": NEVER}
+    assert held is not None and held.watermarks == {"Low": NEVER}
     free = inbox.take(promises, None, ())
-    assert free is not None and free.progress == {"Low": END}
+    assert free is not None and free.watermarks == {"Low": END}
 
 
 def test_a_late_refusal_of_a_former_life_does_no_harm() -> None:
-    link = Link("p", "publisher", 5, 0, dials=True, lasting=True)
+    link = Link("p", "publisher", 5, 0, dials=True, durable=True)
     link.hello_received(Hello(VERSION, "a", "node", 9, 5, 0, 1_000), 1)
     link.receive(Refusal("a newer publisher named 'p' is attached", True, 4), [], 2)
     assert link.up and link.closed is None
@@ -43,20 +43,20 @@ def test_a_late_refusal_of_a_former_life_does_no_harm() -> None:
 
 
 def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_silent() -> None:
-    books = Books(())
-    gate = Gate(EventTypes(), books.publishers, None, 0)
+    tracker = WatermarkTracker(())
+    admission = Admission(EventTypes(), tracker.publishers, None, 0)
     key = ("publisher", "p")
-    gate.attach(key, 0, 0)
-    books.offered(key, Interest(1, raw=["Ping"]))
-    books.noted(key, gate.heard(key, Changes(7, {"Ping": END}, []), 1))
-    assert books.here.values["Ping"] == END
-    gate.sources.leave(key)
-    gate.attach(key, 0, 2)
+    admission.attach(key, 0, 0)
+    tracker.offered(key, Interest(1, raw=["Ping"]))
+    tracker.noted(key, admission.received(key, Changes(7, {"Ping": END}, []), 1))
+    assert tracker.here.values["Ping"] == END
+    admission.sources.leave(key)
+    admission.attach(key, 0, 2)
     for seconds in (11, 12, 30):
-        gate.stand_in(7 + seconds, [], [], seconds * SECOND)
-        assert books.here.values["Ping"] == END
-    books.noted(key, gate.heard(key, Changes(50, None, []), 31 * SECOND))
-    assert books.here.values["Ping"] == END
+        admission.promise_on_behalf(7 + seconds, [], [], seconds * SECOND)
+        assert tracker.here.values["Ping"] == END
+    tracker.noted(key, admission.received(key, Changes(50, None, []), 31 * SECOND))
+    assert tracker.here.values["Ping"] == END
 
 
 def test_a_broker_that_was_away_does_not_take_its_own_absence_for_the_silence_of_others() -> None:
@@ -83,42 +83,44 @@ def test_a_type_that_was_offered_anew_is_promised_anew() -> None:
     peer.tell_interest(Interest(3, raw=["Reading"]), (0, 0))
     assert peer.news_due(1, NEVER, SECOND)
     peer.post({"Reading": END}, 1, NEVER, SECOND)
-    assert [changes.progress for changes in told if type(changes) is Changes] == [{"Reading": END}] * 2
+    assert [changes.watermarks for changes in told if type(changes) is Changes] == [{"Reading": END}] * 2
 
 
 def test_the_log_is_kept_whole_while_a_peer_was_never_heard_of() -> None:
-    journal = Journal(1, lambda position, size: [])
-    journal.told(("node", "b"), Interest(1, ["Reading"]))
-    journal.made(BlockHead("Reading", 1), b"")
-    journal.moved(("node", "b"), 1)
-    assert journal.needed == 0, "node c may want it, too"
-    journal.met()
-    assert journal.needed == 1
-    journal.oldest = 1
-    assert journal.start_of(("node", "c"), Interest(1, ["Reading"])) == (1, True), "what it missed is a gap"
+    log = Log(1, lambda offset, size: [])
+    log.subscribed(("node", "b"), Interest(1, ["Reading"]))
+    log.made(BlockHead("Reading", 1), b"")
+    log.moved(("node", "b"), 1)
+    assert log.needed == 0, "node c may want it, too"
+    log.all_attached()
+    assert log.needed == 1
+    log.oldest = 1
+    assert log.start_of(("node", "c"), Interest(1, ["Reading"])) == (1, True), "what it missed is a gap"
 
 
-def lasting(journal: Journal) -> LastingBroker:
-    return LastingBroker("b", 1, 0, types=EventTypes([Reading]), publications=(), journal=journal)
+def durable(log: Log) -> DurableBroker:
+    return DurableBroker("b", 1, 0, types=EventTypes([Reading]), publications=(), log=log)
 
 
 def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() -> None:
-    journal = Journal(1, lambda position, size: [])
-    broker = lasting(journal)
-    broker._books.offered(("publisher", "p"), Interest(1, raw=["Reading"]))
+    log = Log(1, lambda offset, size: [])
+    broker = durable(log)
+    broker._tracker.offered(("publisher", "p"), Interest(1, raw=["Reading"]))
     broker.resumed({})
     broker.settle(0)
     assert broker._offering.interest.raw == ["Reading"], "it has ten seconds to come back"
     for second in range(1, 13):
         broker.settle(second * SECOND)
     assert broker._offering.interest.raw == []
-    assert broker._gate.sources.types == {"Reading"}, "of those that have left, too, the clock is promised when all is quiet"
+    assert broker._admission.sources.types == {"Reading"}, (
+        "of those that have left, too, the clock is promised when all is quiet"
+    )
 
 
 def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> None:
     late = Turned("late", 9, "insert", "Reading", 3, 7, "p", b"")
-    journal = Journal(1, lambda position, size: [])
-    core = Core(lasting(journal), journal, None, EventTypes([Reading]))
+    log = Log(1, lambda offset, size: [])
+    core = DurableCore(durable(log), log, None, EventTypes([Reading]))
     core.broker._ingress.turned.append(late)
     written = core.settle(1)
     assert written.turned == [], "it waits for the log"
@@ -128,17 +130,17 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
     while core.checkpointing:
         pieces.append(core.go_on(100))
     for checkpoint in (None, [piece.data for piece in pieces]):  # it is in the one, or in what is behind the other
-        journal = Journal(1, lambda position, size: [])
-        broker = lasting(journal)
+        log = Log(1, lambda offset, size: [])
+        broker = durable(log)
         recovered, _ = recover(broker, None, EventTypes([Reading]), checkpoint, [] if checkpoint else [record])
         assert recovered.turned == [late]
-        again = Core(broker, journal, None, EventTypes([Reading]), recovered.turned)
+        again = DurableCore(broker, log, None, EventTypes([Reading]), recovered.turned)
         assert again.settle(2).turned == [late] and again.settle(3).turned == []
 
 
 def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> None:
-    journal = Journal(1, lambda position, size: [])
-    core = Core(lasting(journal), journal, None, EventTypes([Reading]))
+    log = Log(1, lambda offset, size: [])
+    core = DurableCore(durable(log), log, None, EventTypes([Reading]))
     core.broker.wall_is(10 * SECOND, 0)
     for name in "pq":
         core.broker.sources.told_wall(("publisher", name), 7_210 * SECOND, 0)
@@ -149,15 +151,15 @@ def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> 
     while core.checkpointing:
         pieces.append(core.go_on(100))
     for checkpoint in (None, [piece.data for piece in pieces]):
-        journal = Journal(1, lambda position, size: [])
-        broker = lasting(journal)
+        log = Log(1, lambda offset, size: [])
+        broker = durable(log)
         recover(broker, None, EventTypes([Reading]), checkpoint, [] if checkpoint else [record])
         broker.wall_is(10 * SECOND, 0)
         assert broker.sources.behind == 7_200 * SECOND
 
 
 def test_what_is_combined_while_a_peer_is_missing_may_still_go_back() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     promises.gather(True)
     promises.offer("c", (), ["Low"])
     promises.promise("c", {"Low": 89})
@@ -228,14 +230,14 @@ def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
 
 
 def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once_it_has_spoken() -> None:
-    journal = Journal(1, lambda position, size: [])
-    broker = LastingBroker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], journal=journal)
+    log = Log(1, lambda offset, size: [])
+    broker = DurableBroker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], log=log)
     key = ("node", "a")
-    journal.told(key, Interest(1, ["Low"]))  # a former life knew it
+    log.subscribed(key, Interest(1, ["Low"]))  # a former life knew it
     broker._offered(key, Interest(1, ["Low"]))
     broker.resumed({})
     assert key in broker._awaited
     broker._interested(broker._peers[key], Interest(1, ["Low"]))
     broker.settle(60 * SECOND)
-    assert journal.is_wanted("Low")
-    assert key in journal.readers
+    assert log.is_wanted("Low")
+    assert key in log.readers

@@ -7,7 +7,7 @@ from typing import Any
 
 from middleware.cli.left_out import kept_ledgers, lateness, left_out
 from middleware.model.event import Event
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.records import Late
 from middleware.ordering.unit import Policies
 from middleware.runtime.storage.late_ledger import Ledger
@@ -35,7 +35,7 @@ class Yard:
         return self._folder / "state" / name
 
     def policies(self) -> dict[str, Policies]:
-        return {"": Policies(horizon=Horizon(floor=SECOND)), "Patient": Policies(horizon=Horizon(floor=9 * SECOND))}
+        return {"": Policies(lateness=Lateness(floor=SECOND)), "Patient": Policies(lateness=Lateness(floor=9 * SECOND))}
 
 
 def test_lateness_is_measured_against_the_newest_before() -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from middleware import __version__
 from middleware.cli import main
-from middleware.cli.command import Entry
+from middleware.cli.command import CommandEntry
 from middleware.cli.main import application, load
 from middleware.cli.output import ExitCode, exit_code
 from middleware.model.errors import LateEventError, ScenarioError, WireError
@@ -58,17 +58,17 @@ COMMAND_MODULE = """
 
 
 @pytest.fixture
-def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, CommandEntry]:
     (tmp_path / "sample_commands.py").write_text(textwrap.dedent(COMMAND_MODULE))
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("sample_commands", None)
     same = ("say", "bad", "late", "interrupted", "broken", "lacking", "lost")
     names = {"trace": "app"} | {name: name for name in same}
-    table = {name: Entry(f"sample_commands:{attribute}", f"Line of {name}.") for name, attribute in names.items()}
-    return table | {"absent": Entry("no_such_module_of_slackline:absent", "Not built yet.")}
+    table = {name: CommandEntry(f"sample_commands:{attribute}", f"Line of {name}.") for name, attribute in names.items()}
+    return table | {"absent": CommandEntry("no_such_module_of_slackline:absent", "Not built yet.")}
 
 
-def call(commands: dict[str, Entry], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
+def call(commands: dict[str, CommandEntry], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
     result = CliRunner().invoke(application(commands), list(arguments))
     return result.exit_code, result.stdout, result.stderr
 
@@ -167,7 +167,7 @@ def test_exit_codes_by_error() -> None:
 WAITING = """
 import sys, threading
 import middleware.cli.main as main
-from middleware.cli.command import Entry
+from middleware.cli.command import CommandEntry
 
 def wait() -> None:
     print("ready", flush=True)
@@ -175,7 +175,7 @@ def wait() -> None:
 
 sys.modules["waiting"] = sys.modules["__main__"]
 sys.modules["waiting"].__spec__ = main.__spec__
-main.COMMANDS = {"wait": Entry("waiting:wait", "Wait.")}
+main.COMMANDS = {"wait": CommandEntry("waiting:wait", "Wait.")}
 sys.argv = ["slackline", "wait"]
 main.main()
 """

@@ -10,7 +10,7 @@ import pytest
 
 from middleware.cli.pubsub import _check_known, _events, described, event_types
 from middleware.link.codec import LARGEST_BLOCK
-from middleware.model.change import Advance, Insert
+from middleware.model.change import Insert, Watermark
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import Event, EventTypes
 
@@ -78,8 +78,8 @@ def test_names_whose_events_could_not_be_shown_are_refused() -> None:
         _check_known(["plant.Odd"], known, ["mine"])
 
 
-def test_progress_is_described() -> None:
-    assert described(Advance(5)) == {"change": "advance", "progress": 5}
+def test_watermark_is_described() -> None:
+    assert described(Watermark(5)) == {"change": "watermark", "ts": 5}
 
 
 def test_a_module_that_fails_is_named_with_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

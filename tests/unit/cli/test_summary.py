@@ -61,7 +61,7 @@ def test_what_the_recording_has_too_late_is_told_and_no_failure() -> None:
     )
     assert "the recording itself has all of them so late\n  all of them: slackline late list out/left/gate\n" in text
     assert text.endswith(
-        "oracle: yes (40 events), without 140 that the recording itself has too late (raise horizon to have them)\n"
+        "oracle: yes (40 events), without 140 that the recording itself has too late (raise lateness to have them)\n"
     )
     assert replace(RUN, left_out=[LEFT]).is_complete
 

@@ -14,14 +14,14 @@ from middleware.cli.output import ExitCode
 COMMAND = """
 import signal, subprocess, sys, threading
 import middleware.cli.main as main
-from middleware.cli.command import Entry
+from middleware.cli.command import CommandEntry
 
 def wait() -> None:
     {body}
 
 sys.modules["waiting"] = sys.modules["__main__"]
 sys.modules["waiting"].__spec__ = main.__spec__
-main.COMMANDS = {{"wait": Entry("waiting:wait", "Wait.")}}
+main.COMMANDS = {{"wait": CommandEntry("waiting:wait", "Wait.")}}
 sys.argv = ["slackline", "wait"]
 main.main()
 """

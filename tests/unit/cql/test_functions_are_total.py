@@ -10,7 +10,7 @@ from detectors.language.code import Code
 from detectors.language.conversions import caster
 from detectors.language.errors import QueryError, Span
 from detectors.language.functions import FUNCTIONS, NUMBER, SAME
-from detectors.language.types import LIMITS, PYTHON, REALS, Kind, Type
+from detectors.language.types import LIMITS, PYTHON, REALS, Type, ValueKind
 
 WHOLE = [0, 1, -1, 7, 400, -400, 0xD800]
 VALUES = {
@@ -80,13 +80,13 @@ def test_functions(name, kind):
 @pytest.mark.parametrize("name", sorted(NAMES))
 @pytest.mark.parametrize("kind", [Type.INT, Type.LONG, Type.DOUBLE, Type.STRING, Type.BOOLEAN])
 def test_aggregates(name, kind):
-    second = [Code("w", Kind(Type.DOUBLE))]
+    second = [Code("w", ValueKind(Type.DOUBLE))]
     try:
-        chosen = aggregate(name, [Code("v", Kind(kind))], False, Span(0, 1))
+        chosen = aggregate(name, [Code("v", ValueKind(kind))], False, Span(0, 1))
         contents = [list(values) for count in (1, 2) for values in itertools.product(VALUES[kind], repeat=count)]
     except QueryError:
         try:
-            chosen = aggregate(name, [Code("v", Kind(kind)), *second], False, Span(0, 1))
+            chosen = aggregate(name, [Code("v", ValueKind(kind)), *second], False, Span(0, 1))
         except QueryError:
             return  # of numbers alone
         pairs = list(itertools.product(VALUES[kind], VALUES[Type.DOUBLE]))

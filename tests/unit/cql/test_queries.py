@@ -9,7 +9,7 @@ from detectors.cql.explain import explained
 from detectors.cql.joining import FACTORS
 from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.parser import parse_statements
-from detectors.language import Attributes, Code, Frame, Kind, Type, analyse, parse_expression
+from detectors.language import Attributes, Code, Frame, Type, ValueKind, analyse, parse_expression
 from detectors.language.types import CONVERTIBLE
 from middleware.model.change import Delta
 from middleware.model.event import END, ORDER
@@ -23,7 +23,7 @@ KNOWN = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int)
 def value(text, **attributes):
     """The value of an expression over attributes given as (type, value)."""
     frame = Frame()
-    codes = {name: Code(name, Kind(kind, given is None)) for name, (kind, given) in attributes.items()}
+    codes = {name: Code(name, ValueKind(kind, given is None)) for name, (kind, given) in attributes.items()}
     code = frame.sealed(analyse(parse_expression(text), Attributes(codes), frame))
     return frame.function(", ".join(attributes) or "_=None", code.value)(*(given for _, given in attributes.values()))
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from middleware.broker.durable import LastingBroker
-from middleware.broker.log import Journal
-from middleware.durability.durable_node import Doings
+from middleware.broker.durable import DurableBroker
+from middleware.broker.log import Log
+from middleware.durability.durable_core import DurableEffects
 from middleware.link.codec import BlockHead, Changes, Interest, decode_payload, encode, encode_delta
 from middleware.link.frames import decode_frame
 from middleware.link.link import Link
@@ -16,12 +16,12 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
-from middleware.runtime.keeper import Keeper
+from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Retention, Store
 
-POLICIES = Policies(alpha=0.0, horizon=Horizon(1, 3))
+POLICIES = Policies(alpha=0.0, lateness=Lateness(1, 3))
 
 
 class Life:
@@ -45,18 +45,16 @@ class Life:
         try:
             self.hierarchy = Hierarchy(detectors, policies=POLICIES) if detectors is not None else None
             reads, makes = (self.hierarchy.subscriptions, self.hierarchy.publications) if self.hierarchy else ((), ())
-            journal = Journal(self.store.line, self.store.read)
-            self.broker = LastingBroker(
-                "n", self.store.epoch, 0, types=types, subscriptions=reads, publications=makes, journal=journal
-            )
-            self.keeper = Keeper(self.broker, self.hierarchy, types, self.store, rebuild)
+            log = Log(self.store.line, self.store.read)
+            self.broker = DurableBroker("n", self.store.epoch, 0, types=types, subscriptions=reads, publications=makes, log=log)
+            self.runner = DurableRunner(self.broker, self.hierarchy, types, self.store, rebuild)
         except BaseException:
             self.store.close()
             raise
         self.sent: list[tuple[BlockHead, bytes]] = []
         self.now = 0
         names, epoch = ("publisher", "subscriber"), self.store.epoch
-        self.links = {name: Link(name, name, epoch, 0, dials=True, lasting=True) for name in names}
+        self.links = {name: Link(name, name, epoch, 0, dials=True, durable=True) for name in names}
         self.links["publisher"].greeting = [encode(Interest(1, raw=raw))]
         self.links["subscriber"].greeting = [encode(Interest(1, wants, resumes=True))]
         for link in self.links.values():
@@ -74,15 +72,15 @@ class Life:
         batch = self.broker.take(self.now)
         for result in self.hierarchy.process(batch) if batch is not None and self.hierarchy is not None else ():
             self.broker.publish(result, self.now)
-        self._carry_out(self.keeper.settle(self.now))
+        self._carry_out(self.runner.settle(self.now))
         deadline = time.monotonic() + 20
         while not self.store.idle:
             assert time.monotonic() < deadline
-            self._carry_out(self.keeper.settle(self.now))
+            self._carry_out(self.runner.settle(self.now))
             time.sleep(0.001)
 
-    def _carry_out(self, released: list[Doings]) -> None:
-        for channel, parts in [send for doings in released for send in doings.sends]:
+    def _carry_out(self, released: list[DurableEffects]) -> None:
+        for channel, parts in [send for effects in released for send in effects.sends]:
             payload = self.links[str(channel)].receive(decode_frame(parts[0]), parts[1:], self.now)
             changes = decode_payload(payload) if payload else None
             if channel == "subscriber" and payload and isinstance(changes, Changes):

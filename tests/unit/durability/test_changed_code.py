@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from lives import Life
 
-from middleware.broker.log import Made, Record, Taken
+from middleware.broker.log import Made, Received, Record
 from middleware.durability.checkpoint import Stored
-from middleware.durability.durable_node import Write
+from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, encode
 from middleware.model.detector import Detector, fields_of
 from middleware.model.errors import DetectorError, StateError
@@ -100,7 +100,7 @@ def test_changed_fields_are_refused_from_the_first_event_on(tmp_path: Path, rebu
     with pytest.raises(StateError, match=r"log.sqlite: .*was Tick\(price: int\), is Tick\(price: int, unit: str\).*new names"):
         life(tmp_path, WITH_UNIT, rebuild=rebuild, **mine)
     again = life(tmp_path, **mine)  # and nothing has happened to what was stored
-    assert again.broker.journal is not None
+    assert again.broker.log is not None
     again.feed(*ticks(1, 2, 3, 4))
     assert again.broker.drops["duplicate"] == 3
     again.kill()
@@ -116,7 +116,7 @@ def test_a_type_is_held_to_the_fields_that_it_had_first_whichever_life_added_it(
     assert checkpointed(tmp_path) == {"Tick", "Sum", "Most", "Other"}
     without = life(tmp_path)
     without.feed(*ticks(1))
-    without.keeper.end()
+    without.runner.end()
     without.kill()
     changed = msgspec.defstruct("Other", [("y", int)], bases=(Event,), frozen=True)
     with pytest.raises(StateError, match=r"was Other\(x: int\), is Other\(y: int\)"):
@@ -159,14 +159,14 @@ def test_what_was_no_event_when_it_came_does_not_stop_a_node(tmp_path: Path) -> 
     """What a node sends is logged as it came, and read behind that; what is no event is counted then."""
     life(tmp_path).kill()
     block = encode([Tick(1, ts=1, id=1, source="market"), ["no price", 2, 2, "market", 0]])
-    entry = Taken(("node", "far"), Changes(2, None, [BlockHead("Tick", 2)]), [block])
+    entry = Received(("node", "far"), Changes(2, None, [BlockHead("Tick", 2)]), [block])
     number = stored(tmp_path)[-1].number + 1
     store = Store(tmp_path, "n")
     store.write(Write(Record(number, 0, [entry], True, 2, {})))
     store.close()
     again = life(tmp_path)
-    assert again.keeper.recovered.unreadable == 1
-    assert again.keeper.recovered.events == 1
+    assert again.runner.recovered.unreadable == 1
+    assert again.runner.recovered.events == 1
     again.kill()
 
 
@@ -243,7 +243,7 @@ def raises(self: Detector, state: dict[str, Any], version: int) -> dict[str, Any
 def test_a_migration_that_fails_is_a_refusal(tmp_path: Path, migrate: Callable[..., Any], complaint: str) -> None:
     first = life(tmp_path)
     first.feed(*ticks(1, 2, 3))
-    first.keeper.end()
+    first.runner.end()
     first.kill()
     with pytest.raises(DetectorError, match=rf"Sums.migrate {complaint}.*of version 1 \(it is of version 2 now\)"):
         life(tmp_path, detectors=[sums(Tick, 2, migrate)])
@@ -301,7 +301,7 @@ def test_a_rebuilt_and_a_migrated_node_may_crash_at_once(tmp_path: Path) -> None
         life(tmp_path, detectors=[sums(Tick, 2)])
     life(tmp_path, detectors=[sums(Tick, 2)], rebuild=True).kill()
     again = life(tmp_path, detectors=[sums(Tick, 2)])
-    assert again.keeper.recovered.checkpoint
+    assert again.runner.recovered.checkpoint
     again.kill()
     life(tmp_path, detectors=[sums(Tick, 3, keeps)]).kill()
     last = life(tmp_path, detectors=[sums(Tick, 3)])  # its state was migrated and stored: it is not asked again
@@ -315,7 +315,7 @@ def test_a_log_that_was_cut_off_cannot_be_rebuilt_and_says_what_can_be_done(tmp_
     first = life(tmp_path, retention=Retention(age=1))
     first.feed(*ticks(1, 2, 3))
     for _ in range(2):
-        first.keeper.end()
+        first.runner.end()
     first.kill()
     with pytest.raises(StateError, match=r"does not reach back to its beginning any more.*in a new state folder"):
         life(tmp_path, detectors=[sums(Tick), Largest()], rebuild=True)

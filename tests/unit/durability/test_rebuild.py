@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_upgrade import TYPES, Sum, Sums, SumsInCents, Tick
 
-from middleware.broker.durable import LastingBroker
-from middleware.broker.log import Journal, Made
-from middleware.durability.durable_node import Core
+from middleware.broker.durable import DurableBroker
+from middleware.broker.log import Log, Made
+from middleware.durability.durable_core import DurableCore
 from middleware.link.codec import Changes, EventCodec, Interest, encode, encode_delta
 from middleware.link.frames import decode_frame
 from middleware.link.link import Link
@@ -17,9 +17,9 @@ from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
-from middleware.runtime.keeper import Keeper
+from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Store
 
 
@@ -31,18 +31,18 @@ class Doubled(SumsInCents):
         return Sum(self.cents // 100, ts=event.ts)
 
 
-def broker_of(store: Store, hierarchy: Hierarchy) -> LastingBroker:
-    journal = Journal(store.line, store.read)
+def broker_of(store: Store, hierarchy: Hierarchy) -> DurableBroker:
+    log = Log(store.line, store.read)
     reads, makes = hierarchy.subscriptions, hierarchy.publications
-    return LastingBroker("n", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, journal=journal)
+    return DurableBroker("n", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, log=log)
 
 
 def life(store: Store, ticks: list[Event], hierarchy: Hierarchy) -> None:
     """A publisher gives a node some events, which makes of them what a subscriber wants, one by one; then the node is gone."""
     broker = broker_of(store, hierarchy)
-    assert broker.journal is not None
-    core = Core(broker, broker.journal, hierarchy, TYPES)
-    links = [Link(name, name, 1, 0, dials=True, lasting=True) for name in ("publisher", "subscriber")]
+    assert broker.log is not None
+    core = DurableCore(broker, broker.log, hierarchy, TYPES)
+    links = [Link(name, name, 1, 0, dials=True, durable=True) for name in ("publisher", "subscriber")]
     for link, interest in zip(links, (Interest(1, raw=["Tick"]), Interest(1, ["Sum"], resumes=True)), strict=True):
         link.greeting = [encode(interest)]
         link.say_hello(0)
@@ -58,17 +58,17 @@ def life(store: Store, ticks: list[Event], hierarchy: Hierarchy) -> None:
         for result in hierarchy.process(batch) if batch is not None else ():
             broker.publish(result, now)
         core.checkpoint_due = now == 3
-        doings = core.settle(now)
-        for write in doings.writes:
+        effects = core.settle(now)
+        for write in effects.writes:
             store.write(write)
         while core.checkpointing:
             store.write(core.go_on(1))
-        for channel, parts in [*doings.sends, *core.stored(broker.journal.number).sends]:
+        for channel, parts in [*effects.sends, *core.stored(broker.log.number).sends]:
             next(link for link in links if link.name == channel).receive(decode_frame(parts[0]), parts[1:], now)
 
 
 def test_a_log_is_taken_again_by_detectors_that_have_changed(tmp_path: Path) -> None:
-    policies = Policies(alpha=0.0, horizon=Horizon(1, 3))
+    policies = Policies(alpha=0.0, lateness=Lateness(1, 3))
     store = Store(tmp_path, "n")
     ticks: list[Event] = [Tick(1, ts=ts, id=ts, source="market") for ts in range(1, 11)]
     life(store, ticks, Hierarchy({"Sums": Sums()}, policies=policies))
@@ -76,14 +76,14 @@ def test_a_log_is_taken_again_by_detectors_that_have_changed(tmp_path: Path) -> 
 
     store = Store(tmp_path, "n")
     with pytest.raises(DetectorError, match="--rebuild"):
-        Keeper(broker_of(store, changed := Hierarchy({"Sums": Doubled()}, policies=policies)), changed, TYPES, store)
+        DurableRunner(broker_of(store, changed := Hierarchy({"Sums": Doubled()}, policies=policies)), changed, TYPES, store)
     hierarchy = Hierarchy({"Sums": Doubled()}, policies=policies)
     broker = broker_of(store, hierarchy)
-    keeper = Keeper(broker, hierarchy, TYPES, store, rebuild=True)
+    runner = DurableRunner(broker, hierarchy, TYPES, store, rebuild=True)
     final = hierarchy.units[0].final
-    assert keeper.recovered.events == 10
-    assert keeper.recovered.withheld == sum(tick.ts <= final for tick in ticks) > 0
-    (write,) = keeper._core.settle(100).writes
+    assert runner.recovered.events == 10
+    assert runner.recovered.withheld == sum(tick.ts <= final for tick in ticks) > 0
+    (write,) = runner._core.settle(100).writes
     revised = [
         (old.total, new.total)
         for entry in write.record.entries

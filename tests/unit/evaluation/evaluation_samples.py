@@ -74,7 +74,7 @@ def scenario(**changes: Any) -> Scenario:
         "detectors": [f"{me}:Rises", f"{me}:Peaks", f"{me}:Alarms"],
         "results": ["Alarm"],
         "recording": {"generate": f"{me}:ticks", "seconds": 2.0, "seed": 3},
-        "policies_for": {"Peaks": {"horizon": "2s"}},
+        "policies_for": {"Peaks": {"lateness": "2s"}},
         "evaluation": {"latency": "Peaks", "corrections": "Peaks"},
         "nodes": [{"name": "low", "detectors": ["Rises"]}, {"name": "high", "detectors": ["*"]}],
     }

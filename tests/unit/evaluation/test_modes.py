@@ -19,11 +19,11 @@ def test_every_mode_is_sound(mode):
 
 
 def test_what_a_mode_does_not_name_stays():
-    before = scenario(policies={"horizon": "7s"})
+    before = scenario(policies={"lateness": "7s"})
     after = in_mode(before, BUFFERING)
-    assert after.plan.policies.horizon == "7s"
+    assert after.plan.policies.lateness == "7s"
     assert after.plan.policies.alpha == 1.0
-    assert after.plan.policies_for["Peaks"].horizon == "2s"
+    assert after.plan.policies_for["Peaks"].lateness == "2s"
     assert after.plan.policies_for["Peaks"].alpha == 1.0
     assert after.plan.recording == msgspec.structs.replace(before.plan.recording, to=NODE)
     assert list(before.places) == ["low", "high"]

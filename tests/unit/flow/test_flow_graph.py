@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from detectors.flow import Flow, FlowError
-from detectors.flow.graph import Kind
+from detectors.flow.graph import FlowNodeKind
 from detectors.flow.items import same
 from detectors.flow.operator import operators
 from detectors.flow.plan import stages
@@ -289,7 +289,7 @@ def test_a_cycle_that_feeds_back_more_than_state_comes_to_an_end():
     back = flow.source(Page).map(words).union(cycle).group(by_text, window=2).map(lambda group: [Tally(group[-1].text, 1)])
     cycle.close(back.map(lambda one: [one], gives=Tally))
     back.sink(Found)
-    (group,) = [each for each in flow.operators().values() if each.stage.entry.kind is Kind.GROUP]
+    (group,) = [each for each in flow.operators().values() if each.stage.entry.kind is FlowNodeKind.GROUP]
     feed = flow.operators()["endless.Page"].start("endless.Page", 1).apply(Delta(pages("a")), 1, 0)
     operation = group.start("endless", 2)
     assert len(operation.apply(feed, 1, 0).inserts) < 200
@@ -304,7 +304,7 @@ def test_what_is_fed_back_keeps_its_key():
     cycle.close(made)
     made.sink(Found)
     feed = flow.operators()["stray.Page"].start("stray.Page", 1).apply(Delta(pages("a")), 1, 0)
-    (group,) = [each for each in flow.operators().values() if each.stage.entry.kind is Kind.GROUP]
+    (group,) = [each for each in flow.operators().values() if each.stage.entry.kind is FlowNodeKind.GROUP]
     operation = group.start("stray", 2)
     operation.apply(feed, 1, 0)
     assert "what is fed back keeps its key" in operation.failed(END)[0][1]

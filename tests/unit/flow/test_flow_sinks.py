@@ -7,7 +7,7 @@ import pytest
 
 from detectors.flow import Flow
 from middleware.model.event import Event
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 
@@ -44,7 +44,7 @@ def test_finals_do_not_depend_on_the_order_of_arrival(fold, sink):
     flow = Flow("f")
     flow.source(Number).stateful(fold, key=lambda number: 0).sink(sink)
     events = [Number(value, ts=n, id=n, source="s") for n, value in enumerate([1.0, -1.0, 2.0, -2.0])]
-    policies = Policies(alpha=0.0, horizon=Horizon(2, 1000))
+    policies = Policies(alpha=0.0, lateness=Lateness(2, 1000))
 
     def finals(order):
         found = run(order, flow.operators(), policies=policies, batch=1).finals
@@ -62,5 +62,5 @@ def test_what_comes_out_the_same_is_not_sent_again():
     ).sink(Real)
     changes = []
     events = [Number(0.0, ts=n, id=n, source="s") for n in (3, 1, 2)]
-    run(events, flow.operators(), policies=Policies(alpha=0.0, horizon=Horizon(2, 1000)), batch=1, watch=changes.append)
+    run(events, flow.operators(), policies=Policies(alpha=0.0, lateness=Lateness(2, 1000)), batch=1, watch=changes.append)
     assert sum(len(delta.revises) for batch in changes for delta in batch.deltas.values()) == 0

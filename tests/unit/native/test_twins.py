@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from middleware.model.change import Delta
 from middleware.model.detector import key_function
 from middleware.model.event import END
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.lane import Settings
 from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.retraction import Retraction
@@ -20,7 +20,7 @@ core = pytest.importorskip("middleware.native._core", reason="the native core is
 policies = st.builds(
     Policies,
     alpha=st.sampled_from([0.0, 0.0, 0.4, 1.0]),
-    horizon=st.sampled_from([Horizon(1, 0), Horizon(2, 20), Horizon(1, 1000)]),
+    lateness=st.sampled_from([Lateness(1, 0), Lateness(2, 20), Lateness(1, 1000)]),
     retraction=st.sampled_from(list(Retraction)),
     spacing=st.sampled_from([1, 2, 24, 128]),
     failing=st.sampled_from(["skip", "skip", "stop"]),
@@ -82,7 +82,7 @@ def test_the_drawn_input_goes_everywhere():
     seen = dict.fromkeys(("rollbacks", "duplicates", "unknown", "failures", "stops", "snapshots"), 0)
     for seed in range(60):
         for detector in KEYED:
-            native, _ = in_step(detector, Policies(alpha=0.0, horizon=Horizon(1, 1000), spacing=8), seed, False)
+            native, _ = in_step(detector, Policies(alpha=0.0, lateness=Lateness(1, 1000), spacing=8), seed, False)
             for name in seen:
                 seen[name] += getattr(native._lanes.counts, name)
     assert all(count > 20 for count in seen.values()), seen

@@ -4,7 +4,7 @@ import pytest
 
 from middleware.model.event import NEVER, Event
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import FixedSlack, Horizon, LocalClock, MaxSlack, QuantileSlack
+from middleware.ordering.kslack import FixedSlack, Lateness, LocalClock, MaxSlack, QuantileSlack
 
 EVENTS = [Event(ts=number, id=number, source="a") for number in range(100)]
 
@@ -63,17 +63,17 @@ def test_fixed_and_max():
 
 
 @pytest.mark.parametrize(
-    "bad", [lambda: FixedSlack(-1), lambda: QuantileSlack(0), lambda: Horizon(0.5), lambda: Horizon(2, -1)]
+    "bad", [lambda: FixedSlack(-1), lambda: QuantileSlack(0), lambda: Lateness(0.5), lambda: Lateness(2, -1)]
 )
 def test_senseless_policies_are_refused(bad):
     with pytest.raises(ValueError, match=r"must|needs"):
         bad()
 
 
-def test_horizon_is_never_below_the_slack():
-    assert Horizon().of(0) == SECOND
-    assert Horizon().of(3 * SECOND) == 6 * SECOND
-    assert Horizon(1, 0).of(7) == 7
+def test_lateness_is_never_below_the_slack():
+    assert Lateness().of(0) == SECOND
+    assert Lateness().of(3 * SECOND) == 6 * SECOND
+    assert Lateness(1, 0).of(7) == 7
 
 
 def test_what_was_learnt_outlasts_a_restart_and_what_is_configured_does_not():

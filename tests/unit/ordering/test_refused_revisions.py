@@ -14,7 +14,7 @@ from middleware.model.change import Delta, Insert, Retract, Revise
 from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, Event, Identity
 from middleware.ordering import lanes
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies, Unit
 
 
@@ -58,7 +58,7 @@ def bid(ts: int, number: int = 1, lot: int = 1, price: int = 7) -> Bid:
 def a_unit(kind: str, monkeypatch: pytest.MonkeyPatch | None = None, native: bool = True) -> Unit:
     if monkeypatch is not None and not native:
         monkeypatch.setattr(lanes.native, "AVAILABLE", False)
-    return Unit(kind, UNITS[kind](), 1, Policies(horizon=Horizon(1, 10)))
+    return Unit(kind, UNITS[kind](), 1, Policies(lateness=Lateness(1, 10)))
 
 
 def net(deltas: list[Delta]) -> dict[Identity, Event]:

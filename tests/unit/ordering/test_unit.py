@@ -6,7 +6,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, Event
-from middleware.ordering.kslack import Horizon
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies, Unit
 
 
@@ -100,7 +100,7 @@ def test_the_errors_name_detector_and_remedy():
 
 
 def test_policy_stop_ends_the_detector_at_the_failure_and_a_late_event_may_undo_it():
-    unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0, failing="stop", horizon=Horizon(2, 100)))
+    unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0, failing="stop", lateness=Lateness(2, 100)))
     first, bad, after, early = steps("ok", "raise", "ok", "ok")
     assert totals(unit.push(Delta([first, bad, after]))) == [1]
     assert totals(unit.push(Delta([early]))) == [], "a stopped detector stays stopped"
@@ -164,7 +164,7 @@ def test_a_key_that_cannot_be_had_is_a_failure_of_the_event():
 
 
 def test_late_events_are_listed_with_the_circumstances():
-    unit = Unit("Sums", Sums(), 1, Policies(horizon=Horizon(1, 10)))
+    unit = Unit("Sums", Sums(), 1, Policies(lateness=Lateness(1, 10)))
     unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
     late = Step("ok", ts=90, id=2, source="s")
     assert unit.push(Delta([late])) == []
@@ -176,9 +176,9 @@ def test_late_events_are_listed_with_the_circumstances():
 
 
 def test_policy_error_for_late_events_says_what_to_do():
-    unit = Unit("Sums", Sums(), 1, Policies(horizon=Horizon(1, 10), late="error"))
+    unit = Unit("Sums", Sums(), 1, Policies(lateness=Lateness(1, 10), late="error"))
     unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
-    with pytest.raises(LateEventError, match="raise the horizon's floor"):
+    with pytest.raises(LateEventError, match="raise lateness"):
         unit.push(Delta([Step("ok", ts=90, id=2, source="s")]))
 
 
@@ -191,12 +191,12 @@ def test_senseless_policies_are_refused(bad):
 
 
 @pytest.mark.parametrize("detector", [Sums, KeyedSums])
-def test_memory_is_bounded_by_the_horizon(detector):
+def test_memory_is_bounded_by_the_lateness(detector):
     class Quiet(detector):
         def on_event(self, event):
             self.total += event.value
 
-    unit = Unit("Quiet", Quiet(), 1, Policies(alpha=0.0, horizon=Horizon(1, 100)))
+    unit = Unit("Quiet", Quiet(), 1, Policies(alpha=0.0, lateness=Lateness(1, 100)))
     for start in range(0, 50_000, 50):
         unit.push(Delta([Step(f"k{n % 7}", 1, ts=n, id=n, source="s") for n in range(start, start + 50)]))
     assert unit._lanes.held < 3_000, "of 50,000"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from middleware.broker.log import Record
 from middleware.durability.checkpoint import Begun, Piece, Stored, whole
-from middleware.durability.durable_node import Write
+from middleware.durability.durable_core import Write
 from middleware.durability.encoding import encode_state, written_head
 from middleware.model.event import EventTypes
 from middleware.runtime.storage.store import Store

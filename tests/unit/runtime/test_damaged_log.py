@@ -80,10 +80,10 @@ def check(folder: Path) -> str:
         is_all = (first + len(behind) - 1, checkpoint is not None) == (RECORDS, True)
         assert store.is_new or store.lacks or is_all, "records are missing, and nobody is told"
         assert not (is_all and store.lacks), "a wrong alarm"
-        position, count = store.oldest, 0
-        while True:  # as a reader does: it sees by the first position whether something is missing before it
+        offset, count = store.oldest, 0
+        while True:  # as a reader does: it sees by the first offset whether something is missing before it
             try:
-                part = list(store.read(position, 2_000))
+                part = list(store.read(offset, 2_000))
             except StateError as error:
                 return refused(error)
             if not part:
@@ -92,10 +92,10 @@ def check(folder: Path) -> str:
                 assert each == record(each.number, size=300)
                 count += 1
             assert all(after.number == before.number + 1 for before, after in pairwise(part))
-            position = part[-1].first + 2
+            offset = part[-1].first + 2
         if store.lacks or store.is_new:
             return "told"
-        return "whole" if (position, count) == (RECORDS * 2, RECORDS) else "a reader has a gap"
+        return "whole" if (offset, count) == (RECORDS * 2, RECORDS) else "a reader has a gap"
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -15,7 +15,7 @@ import pytest
 
 from middleware.broker.log import Made, Record
 from middleware.durability.checkpoint import Piece, bodies, whole
-from middleware.durability.durable_node import Write
+from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead
 from middleware.model.errors import StateError
 from middleware.runtime.storage import checkpoints as rows
@@ -358,7 +358,7 @@ def test_a_log_knows_whether_it_reaches_back_to_its_beginning(tmp_path: Path, mo
     monkeypatch.setattr(stores, "_running", lambda: running)
     store = Store(tmp_path, "a", Retention(age=1))
     assert store.is_whole
-    store.write(Write(Record(1, 0, [], False, None, {})))  # no blocks: cut off, it leaves the oldest position at 0
+    store.write(Write(Record(1, 0, [], False, None, {})))  # no blocks: cut off, it leaves the oldest offset at 0
     fill(store, 2, 2, {2: b"one"})
     assert store.is_whole
     running = 10

@@ -14,7 +14,7 @@ import pytest
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.log import Record
 from middleware.durability.checkpoint import Piece, whole
-from middleware.durability.durable_node import Write
+from middleware.durability.durable_core import Write
 from middleware.model.errors import StateError
 from middleware.runtime.sinks.sink import FileSink, SqliteSink
 from middleware.runtime.storage import trust

@@ -3,8 +3,8 @@
 import pytest
 
 from detectors.window import CONCAT, COUNT, Counted, Hopping, Landmark, Session, Sliding, Tumbling, Windows
-from detectors.window.content import Entry, Runs
-from detectors.window.kinds import Kind
+from detectors.window.content import Runs, WindowEntry
+from detectors.window.kinds import WindowKind
 from middleware import Delta, Event
 
 
@@ -39,7 +39,7 @@ def test_count_windows_keep_their_keys_since_they_go_by_rank():
     assert (found.user, found.end) == (1, 6)
 
 
-class Watched(Kind):
+class Watched(WindowKind):
     """A kind that counts how often it is asked what a key need not hold any more."""
 
     def __init__(self, kind):
@@ -66,9 +66,9 @@ def test_forgetting_looks_at_keys_a_few_times_an_event_however_many_there_are(ki
 def test_runs_know_where_they_begin():
     content = Runs([], 5)
     for ts in (0, 4, 20, 9, 30):
-        content.insert([Entry((ts, 0, "", ts), ())])
+        content.insert([WindowEntry((ts, 0, "", ts), ())])
     assert content.starts == [0, 20, 30]
-    content.insert([Entry((ts, 0, "", ts), ()) for ts in (25, 14, 17)])
+    content.insert([WindowEntry((ts, 0, "", ts), ()) for ts in (25, 14, 17)])
     assert content.starts == [0] and (content.first(30), content.last(0)) == (0, 30)
     content.remove([(20, 0, "", 20)])
     assert content.starts == [0, 25] and (content.last(4), content.first(30)) == (17, 25)

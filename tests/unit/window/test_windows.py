@@ -17,11 +17,11 @@ from detectors.window import (
     VARIANCE,
     Counted,
     Hopping,
-    Kind,
     Landmark,
     Session,
     Sliding,
     Tumbling,
+    WindowKind,
     Windows,
 )
 from middleware import Delta, Event
@@ -167,4 +167,4 @@ def test_the_benchmark_compares_what_is_equal():
 
 
 def test_kinds_are_told_apart():
-    assert isinstance(Tumbling(5), Kind) and Tumbling(5) == Hopping(5, 5)
+    assert isinstance(Tumbling(5), WindowKind) and Tumbling(5) == Hopping(5, 5)

@@ -4,9 +4,9 @@ use std::mem::take;
 
 use pyo3::PyResult;
 
-use super::journal::Undo;
 use super::monoid::Monoid;
 use super::tree::{NIL, Node, Side, Time, Tree};
+use super::undo_log::Undo;
 
 /// Entries evicted one by one before it is worth while to cut off a run.
 const FEW: usize = 4;
@@ -125,10 +125,10 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         for level in &mut self.dirty {
             level.clear();
         }
-        if M::FALLIBLE && self.journal.is_open() {
+        if M::FALLIBLE && self.undo_log.is_open() {
             let (nodes, aggs, times) = (take(&mut self.nodes), take(&mut self.aggs), take(&mut self.times));
             let (slots, kids, free) = (take(&mut self.slots), take(&mut self.kids), take(&mut self.free));
-            self.journal.note(Undo::Emptied(Box::new((nodes, aggs, times, slots, kids, free))));
+            self.undo_log.note(Undo::Emptied(Box::new((nodes, aggs, times, slots, kids, free))));
         }
         self.nodes.clear();
         self.aggs.clear();

@@ -7,9 +7,9 @@ use std::mem::take;
 
 use pyo3::PyResult;
 
-use super::journal::Undo;
 use super::monoid::{Monoid, Product};
 use super::tree::{NIL, Side, Time, Tree};
+use super::undo_log::Undo;
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     #[inline]
@@ -19,7 +19,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
         let old = std::mem::replace(&mut self.aggs[x as usize], agg);
         if M::FALLIBLE {
-            self.journal.note(Undo::Agg(x, old));
+            self.undo_log.note(Undo::Agg(x, old));
         }
     }
 
@@ -133,7 +133,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     #[inline]
     pub fn absorb_at(&mut self, x: u32, slot: &M::Slot) -> PyResult<()> {
         if M::FALLIBLE {
-            self.journal.note(Undo::Agg(x, self.aggs[x as usize].clone()));
+            self.undo_log.note(Undo::Agg(x, self.aggs[x as usize].clone()));
         }
         if x == self.left {
             self.suffixes.clear();

@@ -6,8 +6,8 @@
 
 use std::mem::take;
 
-use super::journal::{Journal, Undo};
 use super::monoid::Monoid;
+use super::undo_log::{Undo, UndoLog};
 
 pub const NIL: u32 = u32::MAX;
 
@@ -70,7 +70,7 @@ pub struct Tree<K: Time, M: Monoid> {
     /// Left aggregates of the left finger as it will be after each coming eviction, if known: evicting in order takes the next.
     pub suffixes: Vec<M::Agg>,
     pub work: Work,
-    pub journal: Journal<K, M>,
+    pub undo_log: UndoLog<K, M>,
 }
 
 impl<K: Time, M: Monoid> Tree<K, M> {
@@ -92,7 +92,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             dirty: vec![Vec::new()],
             suffixes: Vec::new(),
             work: Work::default(),
-            journal: Journal::default(),
+            undo_log: UndoLog::default(),
         };
         tree.new_node(0, Side::Root);
         tree
@@ -176,7 +176,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
         if let Some(x) = self.free.pop() {
             if M::FALLIBLE {
-                self.journal.note(Undo::Reused(x));
+                self.undo_log.note(Undo::Reused(x));
             }
             self.nodes[x as usize] = node;
             return x;
@@ -188,7 +188,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.slots.resize((x + 1) * self.room, M::Slot::default());
         self.kids.resize((x + 1) * (self.room + 1), NIL);
         if M::FALLIBLE {
-            self.journal.note(Undo::Grown);
+            self.undo_log.note(Undo::Grown);
         }
         u32::try_from(x).expect("a window holds fewer than 2^32 nodes")
     }
@@ -197,7 +197,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     pub fn free_node(&mut self, x: u32) {
         self.touch(x);
         if M::FALLIBLE {
-            self.journal.note(Undo::Freed);
+            self.undo_log.note(Undo::Freed);
         }
         let at = x as usize * self.room;
         let count = self.count(x);
@@ -213,7 +213,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     pub fn touch(&mut self, x: u32) {
         if M::FALLIBLE {
             let undo = self.image(x);
-            self.journal.note(undo);
+            self.undo_log.note(undo);
         }
     }
 

@@ -18,7 +18,7 @@ use super::plan::{Column, Plan, Row};
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
 
-/// Progress of a stream that has promised nothing.
+/// Watermark of a stream that has promised nothing.
 const NOTHING: i64 = -(1 << 62);
 const END: i64 = 1 << 62;
 

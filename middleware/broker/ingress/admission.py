@@ -12,18 +12,18 @@ import msgspec
 
 from middleware.broker.ingress.checks import Admitted, Bounds, Ingress
 from middleware.broker.ingress.sources import SourcePolicy, Sources
-from middleware.broker.log import Behind, PeerKey, StoodIn
+from middleware.broker.log import Behind, OnBehalf, PeerKey
 from middleware.broker.peers import Peer
-from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
 from middleware.model.event import END, NEVER, EventTypes
 from middleware.model.time import SECOND
 
 
-class Gate:
+class Admission:
     """See the module. ``views``: the promises in which publishers count, first those that hold for everyone."""
 
-    def __init__(self, types: EventTypes, views: Sequence[Promises], policy: SourcePolicy | None, now: int) -> None:
+    def __init__(self, types: EventTypes, views: Sequence[CombinedWatermarks], policy: SourcePolicy | None, now: int) -> None:
         self.sources = Sources(policy if policy is not None else SourcePolicy(), now)
         self._types, self._views, self._everywhere = types, views, views[0]
 
@@ -60,20 +60,22 @@ class Gate:
         self.offered(known)
         return msgspec.structs.replace(interest, raw=sorted(known))
 
-    def heard(self, key: PeerKey, changes: Changes, now: int) -> Changes:
-        """What a publisher says, without what it may not: to promise progress of types that are derived, or unknown."""
-        self.sources.heard(key, now)
-        source, progress = self.sources[key], changes.progress
-        if progress is not None:
-            known = self.known(progress)
-            progress = {name: at for name, at in progress.items() if name in known and not self._everywhere.is_derived(name)}
-            source.promised = progress
-        elif source.stood_in is not None:
-            progress = source.promised  # it speaks for itself again
-        source.stood_in = None
-        return msgspec.structs.replace(changes, progress=progress)
+    def received(self, key: PeerKey, changes: Changes, now: int) -> Changes:
+        """What a publisher says, without what it may not: to promise a watermark of types that are derived, or unknown."""
+        self.sources.received(key, now)
+        source, watermarks = self.sources[key], changes.watermarks
+        if watermarks is not None:
+            known = self.known(watermarks)
+            watermarks = {
+                name: at for name, at in watermarks.items() if name in known and not self._everywhere.is_derived(name)
+            }
+            source.promised = watermarks
+        elif source.on_behalf is not None:
+            watermarks = source.promised  # it speaks for itself again
+        source.on_behalf = None
+        return msgspec.structs.replace(changes, watermarks=watermarks)
 
-    def let_in(
+    def admit(
         self, key: PeerKey, changes: Changes, blocks: Sequence[bytes], ingress: Ingress, reads: Collection[str], now: int
     ) -> tuple[list[Admitted], Changes]:
         """What of a publisher's payload may go on, and what the node makes of it as a whole; identities stay as given."""
@@ -109,20 +111,22 @@ class Gate:
         return [Behind(sources.behind)]
 
     @property
-    def resting(self) -> Collection[str]:
+    def idle(self) -> Collection[str]:
         """The types of publishers of this node, while all of them are silent or gone."""
         return self.sources.types if self.sources.is_quiet else ()
 
-    def stand_in(self, clock: int | None, publishers: Collection[Peer], reads: Collection[str], now: int) -> list[StoodIn]:
+    def promise_on_behalf(
+        self, clock: int | None, publishers: Collection[Peer], reads: Collection[str], now: int
+    ) -> list[OnBehalf]:
         """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers).
 
         ``reads``: what the local detectors read. If all are silent, those that nobody ever sent hold nothing back either.
         """
-        promised: list[StoodIn] = []
+        promised: list[OnBehalf] = []
         held = [peer.key for peer in publishers if peer.link.held or peer.link.shut]
         silent, is_quiet = self.sources.tick(clock, now, held)
-        if not is_quiet and any(promises.is_resting(None) for promises in self._views):
-            promised.append(StoodIn(None, {}))
+        if not is_quiet and any(promises.is_idle(None) for promises in self._views):
+            promised.append(OnBehalf(None, {}))
         if clock is None or not (silent or is_quiet):
             self.sources.is_quiet = False
             for each in promised:
@@ -131,24 +135,24 @@ class Gate:
         offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in publishers}
         for key in silent:
             source = self.sources[key]
-            if source.stood_in != clock or is_quiet != self.sources.is_quiet:
-                source.stood_in = clock
+            if source.on_behalf != clock or is_quiet != self.sources.is_quiet:
+                source.on_behalf = clock
                 types = offered[key] if is_quiet else source.promised
                 if types:  # to promise nothing would open what it has ended before
-                    progress = {name: max(clock, source.promised.get(name, NEVER)) for name in types}
-                    promised.append(StoodIn(cast(PeerKey, key), progress))
+                    watermarks = {name: max(clock, source.promised.get(name, NEVER)) for name in types}
+                    promised.append(OnBehalf(cast(PeerKey, key), watermarks))
         if is_quiet and not self.sources.is_quiet:
-            resting = self.sources.types.union(self._views[-1].never_offered(reads))
-            promised.append(StoodIn(None, dict.fromkeys(resting, clock)))
+            idle = self.sources.types.union(self._views[-1].never_offered(reads))
+            promised.append(OnBehalf(None, dict.fromkeys(idle, clock)))
         self.sources.is_quiet = is_quiet
         for each in promised:
             self.again(each)
         return promised
 
-    def again(self, promised: StoodIn) -> None:
+    def again(self, promised: OnBehalf) -> None:
         """Promise it, for the first time or after a crash."""
         for promises in self._views:
             if promised.peer is not None:
-                promises.promise(promised.peer, promised.progress)
+                promises.promise(promised.peer, promised.watermarks)
             else:
-                promises.rest(None, promised.progress)
+                promises.set_idle(None, promised.watermarks)

@@ -26,7 +26,7 @@ pub enum Undo<K, M: Monoid> {
     Emptied(Box<Arena<K, M>>),
 }
 
-pub struct Journal<K: Time, M: Monoid> {
+pub struct UndoLog<K: Time, M: Monoid> {
     notes: Vec<Undo<K, M>>,
     /// Root, left and right finger, and size.
     head: (u32, u32, u32, usize),
@@ -34,13 +34,13 @@ pub struct Journal<K: Time, M: Monoid> {
     open: bool,
 }
 
-impl<K: Time, M: Monoid> Default for Journal<K, M> {
+impl<K: Time, M: Monoid> Default for UndoLog<K, M> {
     fn default() -> Self {
         Self { notes: Vec::new(), head: (0, 0, 0, 0), open: false }
     }
 }
 
-impl<K: Time, M: Monoid> Journal<K, M> {
+impl<K: Time, M: Monoid> UndoLog<K, M> {
     pub fn note(&mut self, undo: Undo<K, M>) {
         self.notes.push(undo);
     }
@@ -54,18 +54,18 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// Run an operation as a whole or not at all.
     #[inline]
     pub fn atomic<T, E>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
-        if !M::FALLIBLE || self.journal.open {
+        if !M::FALLIBLE || self.undo_log.open {
             return operation(self);
         }
-        self.journal.open = true;
-        self.journal.notes.clear();
-        self.journal.head = (self.root, self.left, self.right, self.len);
+        self.undo_log.open = true;
+        self.undo_log.notes.clear();
+        self.undo_log.head = (self.root, self.left, self.right, self.len);
         let outcome = operation(self);
         if outcome.is_err() {
             self.undo();
         }
-        self.journal.notes.clear();
-        self.journal.open = false;
+        self.undo_log.notes.clear();
+        self.undo_log.open = false;
         outcome
     }
 
@@ -86,7 +86,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         for x in self.dirty.iter_mut().flat_map(take) {
             self.nodes[x as usize].dirty = false;
         }
-        for undo in take(&mut self.journal.notes).into_iter().rev() {
+        for undo in take(&mut self.undo_log.notes).into_iter().rev() {
             match undo {
                 Undo::Node { x, node, agg, times, slots, kids } => {
                     let at = x as usize * self.room;
@@ -108,7 +108,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
                 }
             }
         }
-        (self.root, self.left, self.right, self.len) = self.journal.head;
+        (self.root, self.left, self.right, self.len) = self.undo_log.head;
         self.suffixes.clear();
     }
 

@@ -17,13 +17,13 @@ from slackline_benchmarks.window_workload import FAR, columns, cost, values_for
 from detectors.window.monoid import Monoid
 from detectors.window.monoids import SUM
 
-Rival = Callable[[Any, Any, Any, Any, Any], Any]
+Baseline = Callable[[Any, Any, Any, Any, Any], Any]
 """(times and values the window is filled with, times to evict, times to insert, values) -> work to be measured."""
 
 
-def available(n: int) -> list[tuple[str, Rival, int, int]]:
-    """Name, rival, size of the window (n if it can cope with it) and rounds, of those whose libraries are there."""
-    found: list[tuple[str, Rival, int, int]] = [
+def available(n: int) -> list[tuple[str, Baseline, int, int]]:
+    """Name, baseline, size of the window (n if it can cope with it) and rounds, of those whose libraries are there."""
+    found: list[tuple[str, Baseline, int, int]] = [
         ("heap", heap, n, 50_000),
         ("two_stacks_sorted", two_stacks_sorted, n, 50_000),
         ("sorted_array", sorted_array, n, 500),
@@ -35,13 +35,13 @@ def available(n: int) -> list[tuple[str, Rival, int, int]]:
     return found
 
 
-def measured(rival: Rival, n: int, distance: int, rounds: int) -> Callable[[], float]:
-    """Measures a rival over the rounds of the workload, ns a round."""
+def measured(baseline: Baseline, n: int, distance: int, rounds: int) -> Callable[[], float]:
+    """Measures a baseline over the rounds of the workload, ns a round."""
     monoid = SUM.of(int)
 
     def measure() -> float:
         times = np.concatenate([np.arange(n - distance), FAR + np.arange(distance)])
-        return cost(rival(times, values_for(monoid, n), *columns(monoid, n, distance, rounds)), rounds)
+        return cost(baseline(times, values_for(monoid, n), *columns(monoid, n, distance, rounds)), rounds)
 
     return measure
 

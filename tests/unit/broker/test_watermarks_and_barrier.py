@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.broker.watermarks.combining import Promises
+from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, ORDER, Event
@@ -20,7 +20,7 @@ def hit(ts: int, number: int | None = None, text: str = "") -> Hit:
 
 
 def test_the_least_promise_counts_and_none_leaves_a_raw_type_open() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     promises.offer("p1", ["Hit"])
     assert promises.values == {}
     assert promises.open == {"Hit"}
@@ -40,7 +40,7 @@ def test_the_least_promise_counts_and_none_leaves_a_raw_type_open() -> None:
 
 
 def test_a_derived_type_is_held_at_never_until_it_is_promised() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     promises.offer("node", [], ["Pass"])
     assert promises.values == {"Pass": NEVER}
     promises.promise("node", {"Pass": 5})
@@ -52,7 +52,7 @@ def test_a_derived_type_is_held_at_never_until_it_is_promised() -> None:
 
 
 def test_a_type_has_ended_when_all_its_origins_said_so() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     for origin in ("p1", "p2"):
         promises.offer(origin, ["Hit"])
         promises.promise(origin, {"Hit": END})
@@ -66,7 +66,7 @@ def test_a_type_has_ended_when_all_its_origins_said_so() -> None:
 
 
 def test_an_origin_that_dies_before_the_end_leaves_a_raw_type_open() -> None:
-    promises = Promises()
+    promises = CombinedWatermarks()
     promises.promise("p1", {"Hit": 5})
     promises.leave("p1")
     assert promises.values == {}
@@ -82,8 +82,8 @@ steps = st.lists(st.tuples(origins, st.sampled_from(["offer", "promise", "leave"
 
 
 @given(steps)
-def test_combined_progress_never_goes_back_and_never_beyond_a_live_origin(moves: list[tuple[str, str, int]]) -> None:
-    promises, told, last = Promises(), dict[str, int | None](), NEVER
+def test_combined_watermark_never_goes_back_and_never_beyond_a_live_origin(moves: list[tuple[str, str, int]]) -> None:
+    promises, told, last = CombinedWatermarks(), dict[str, int | None](), NEVER
     for origin, what, until in moves:
         if what == "offer":
             promises.offer(origin, ["Hit"])
@@ -106,7 +106,7 @@ def test_combined_progress_never_goes_back_and_never_beyond_a_live_origin(moves:
             last = value
 
 
-@given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["insert", "revise", "retract", "advance"])), max_size=60))
+@given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["insert", "revise", "retract", "watermark"])), max_size=60))
 def test_the_barrier_lets_each_final_event_go_once_in_total_order(moves: list[tuple[int, str]]) -> None:
     barrier, there, promised, number = Barrier(["Hit"]), dict[int, Hit](), 0, 0
     released: list[Event] = []
@@ -123,13 +123,13 @@ def test_the_barrier_lets_each_final_event_go_once_in_total_order(moves: list[tu
             there[new.id] = new
         elif what == "retract" and changeable:
             batch.deltas["Hit"].retracts.append(there.pop(changeable[0].id))
-        elif what == "advance":
+        elif what == "watermark":
             promised = max(promised, ts)
-            batch.progress["Hit"] = promised
+            batch.watermarks["Hit"] = promised
         released += barrier.take(batch)
         assert released == sorted((e for e in there.values() if e.ts <= promised), key=ORDER)
     assert not barrier.violations
-    released += barrier.take(Batch(progress={"Hit": END}))
+    released += barrier.take(Batch(watermarks={"Hit": END}))
     assert released == sorted(there.values(), key=ORDER)
     assert len(barrier) == 0
 
@@ -142,7 +142,7 @@ def test_the_barrier_waits_for_every_type_it_knows() -> None:
     wide = Barrier(["*"])
     assert wide.take(Batch({"Hit": Delta([hit(1)])}, {"Pass": 9})) == []
     assert wide.take(Batch({}, {"Hit": 3, "Pass": 9})) == [hit(1)]
-    assert wide.progress == 3
+    assert wide.watermark == 3
 
 
 def test_changes_to_what_is_final_are_counted_and_not_let_go() -> None:
@@ -151,7 +151,7 @@ def test_changes_to_what_is_final_are_counted_and_not_let_go() -> None:
     late = Delta([hit(2)], [(hit(1), hit(1, text="new"))], [hit(1)])
     assert barrier.take(Batch({"Hit": late}, {"Hit": 2})) == []
     assert barrier.violations == {
-        "event at or below the progress promised": 1,
+        "event at or below the watermark promised": 1,
         "revision of what is final or unknown": 1,
         "retraction of what is final or unknown": 1,
     }

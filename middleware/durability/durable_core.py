@@ -12,10 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from middleware.broker.durable import LastingBroker
+from middleware.broker.durable import DurableBroker
 from middleware.broker.effects import Closed, Effects
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.log import Journal, Record
+from middleware.broker.log import Log, Record
 from middleware.broker.peers import Channel
 from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
 from middleware.durability.encoding import uncollected
@@ -84,7 +84,7 @@ class Write(msgspec.Struct):
     """What is to be stored, in one transaction: a record, and if it is time the first pieces of a checkpoint as of its end.
 
     ``needed``
-        no one needs blocks up to this position any more.
+        no one needs blocks up to this offset any more.
     """
 
     record: Record
@@ -97,7 +97,7 @@ class Write(msgspec.Struct):
         return sum(len(block) for *_, block in self.record.blocks())
 
 
-class Doings(msgspec.Struct):
+class DurableEffects(msgspec.Struct):
     """What the owner is to do: write these in this order, send what is released."""
 
     writes: list[Write] = []
@@ -120,8 +120,8 @@ def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
     return list(kept.values())
 
 
-class Core:
-    """See the module. ``broker`` has ``journal``, and ``processor`` its detectors, if it has any.
+class DurableCore:
+    """See the module. ``broker`` has ``log``, and ``processor`` its detectors, if it has any.
 
     ``turned``
         raw events that a former life turned away, and may not have listed.
@@ -137,15 +137,15 @@ class Core:
 
     def __init__(
         self,
-        broker: LastingBroker,
-        journal: Journal,
+        broker: DurableBroker,
+        log: Log,
         processor: Recoverable | None,
         types: EventTypes,
         turned: Iterable[Turned] = (),
         known: Mapping[str, str] | None = None,
         slicing: Slicing = AtOnce,
     ) -> None:
-        self.broker, self.journal, self.processor = broker, journal, processor
+        self.broker, self.log, self.processor = broker, log, processor
         self.checkpoint_due = False
         self._begun: Begun | None = None
         self._types, self._known, self._slicing = types, known or {}, slicing
@@ -154,7 +154,7 @@ class Core:
         self._halted: set[str] = set()  # as this life has noted it: in replay they may have stopped sooner than in the last one
         self._given: list[Turned] = []
         self._is_over = False
-        self._stored = journal.number
+        self._stored = log.number
         self._now = self._free_at = 0
 
     @property
@@ -169,14 +169,14 @@ class Core:
     @property
     def unlisted(self) -> list[Turned]:
         """Raw events that were turned away, and that the owner may not have listed yet."""
-        return self._owed + self._given + [each for _, effects in self._held for each in effects.turned]
+        return self._owed + self._given + [each for _, outgoing in self._held for each in outgoing.turned]
 
     def _begin(self) -> None:
         """A step begins: what the one before gave has been listed."""
         if self._is_over:
             self._given, self._is_over = [], False
 
-    def settle(self, now: int) -> Doings:
+    def settle(self, now: int) -> DurableEffects:
         """End a step: its record is to be written; what it sends is released at once only if nothing is to be stored before."""
         self._begin()
         self._now = now
@@ -184,62 +184,62 @@ class Core:
             self._free_at = now
         elif now - self._free_at > _STALLED:
             self.broker.wait_longer(now)
-        effects = self.broker.settle(now)
+        outgoing = self.broker.settle(now)
         finals = self.processor.finals() if self.processor is not None else {}
         halted = self.processor.halted.keys() - self._halted if self.processor is not None else ()
         if halted:
             self._halted.update(halted)
-            self.journal.halted(sorted(halted))
-        record = self.journal.close(finals, even_empty=self.checkpoint_due)
-        doings = Doings()
+            self.log.halted(sorted(halted))
+        record = self.log.close(finals, even_empty=self.checkpoint_due)
+        effects = DurableEffects()
         if record is not None:
-            doings.writes.append(Write(record, needed=self.journal.needed))
-        if self.journal.number <= self._stored:
-            doings.sends, doings.closed, doings.turned = effects.sends, effects.closed, effects.turned
-        elif effects.sends or effects.closed or effects.turned:
-            self._hold(effects, now)
-        doings.turned, self._owed = self._owed + doings.turned, []
-        self._given += doings.turned
+            effects.writes.append(Write(record, needed=self.log.needed))
+        if self.log.number <= self._stored:
+            effects.sends, effects.closed, effects.turned = outgoing.sends, outgoing.closed, outgoing.turned
+        elif outgoing.sends or outgoing.closed or outgoing.turned:
+            self._hold(outgoing, now)
+        effects.turned, self._owed = self._owed + effects.turned, []
+        self._given += effects.turned
         self._is_over = True
         if self.checkpoint_due:
             self.checkpoint_due = False
-            doings.writes[-1].pieces.append(self._begin_checkpoint())
-        return doings
+            effects.writes[-1].pieces.append(self._begin_checkpoint())
+        return effects
 
-    def _hold(self, effects: Effects, now: int) -> None:
+    def _hold(self, outgoing: Effects, now: int) -> None:
         """Keep what a step sends until all is stored; of what is said again while the disk stands still, only the last."""
-        number = self.journal.number
+        number = self.log.number
         if self._held and self._held[-1][0] == number and now - self._free_at > _STALLED:
             last = self._held[-1][1]
-            last.sends = latest(last.sends + effects.sends)
-            last.closed += effects.closed
-            last.turned += effects.turned
+            last.sends = latest(last.sends + outgoing.sends)
+            last.closed += outgoing.closed
+            last.turned += outgoing.turned
         else:
-            self._held.append((number, effects))
+            self._held.append((number, outgoing))
 
-    def stored(self, number: int, oldest: int = 0) -> Doings:
-        """All records up to this one are safe: what waited for them may leave. The log begins behind position ``oldest``."""
+    def stored(self, number: int, oldest: int = 0) -> DurableEffects:
+        """All records up to this one are safe: what waited for them may leave. The log begins behind offset ``oldest``."""
         self._begin()
-        self.journal.oldest = max(oldest, self.journal.oldest)
+        self.log.oldest = max(oldest, self.log.oldest)
         self._stored = max(number, self._stored)
-        self.journal.kept(number)
-        doings = Doings()
+        self.log.kept(number)
+        effects = DurableEffects()
         while self._held and self._held[0][0] <= number:
-            effects = self._held.popleft()[1]
+            outgoing = self._held.popleft()[1]
             self._free_at = self._now
-            doings.sends += effects.sends
-            doings.closed += effects.closed
-            doings.turned += effects.turned
-        self._given += doings.turned
-        return doings
+            effects.sends += outgoing.sends
+            effects.closed += outgoing.closed
+            effects.turned += outgoing.turned
+        self._given += effects.turned
+        return effects
 
     def _begin_checkpoint(self) -> Piece:
         """The first piece of a checkpoint of the state as it is now."""
         with uncollected():
             units = self.processor.state() if self.processor is not None else {}
-            state = {"units": units, "broker": self.broker.state(), "journal": self.journal.state(), "turned": self.unlisted}
+            state = {"units": units, "broker": self.broker.state(), "journal": self.log.state(), "turned": self.unlisted}
             parts = self.processor.parts if self.processor is not None else _nothing
-            self._begun = Begun(self.journal.number, state, parts, self._types, self._known, self._slicing)
+            self._begun = Begun(self.log.number, state, parts, self._types, self._known, self._slicing)
         return self.go_on(0)
 
     def go_on(self, count: int) -> Piece:

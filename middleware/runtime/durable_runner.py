@@ -1,4 +1,4 @@
-"""The keeper of a node: runs its core on its store. Recovers at the start, releases what is stored, makes checkpoints."""
+"""Runs the core of a durable node on its store: recovers at the start, releases what is stored, makes checkpoints."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 
 import structlog
 
-from middleware.broker.durable import LastingBroker
-from middleware.durability.durable_node import Core, Doings, Recoverable
+from middleware.broker.durable import DurableBroker
+from middleware.durability.durable_core import DurableCore, DurableEffects, Recoverable
 from middleware.durability.encoding import uncollected
 from middleware.durability.recovery import Recovered, recover
 from middleware.model.change import Batch
@@ -40,41 +40,41 @@ _COUNTS = ("checkpoint", "records", "events", "corrected", "withheld", "unreadab
 _log = structlog.get_logger()
 
 
-class Keeper:
+class DurableRunner:
     """See the module. ``worked``: how long the node has worked since the last checkpoint (ns); the node adds to it."""
 
     def __init__(
         self,
-        broker: LastingBroker,
+        broker: DurableBroker,
         processor: Recoverable | None,
         types: EventTypes,
         store: Store,
         rebuild: bool = False,
     ) -> None:
-        journal = broker.journal
-        assert journal is not None
-        journal.oldest = store.oldest
+        log = broker.log
+        assert log is not None
+        log.oldest = store.oldest
         start = time.monotonic_ns()
         self.recovered: Recovered
         self.recovered, correction = _recovered(broker, processor, types, store, rebuild)
         spent = time.monotonic_ns() - start
-        if journal.number:
+        if log.number:
             counts = {name: getattr(self.recovered, name) for name in _COUNTS}
             counts["turned"] = len(self.recovered.turned)
-            log = _log.warning if self.recovered.unreadable else _log.info
-            log("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
+            say = _log.warning if self.recovered.unreadable else _log.info
+            say("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
         self.worked = spent
-        self._core = Core(broker, journal, processor, types, self.recovered.turned, self.recovered.known, Slices)
+        self._core = DurableCore(broker, log, processor, types, self.recovered.turned, self.recovered.known, Slices)
         self._core.checkpoint_due = self._at_once = self.recovered.changed
-        self._broker, self._store, self._journal = broker, store, journal
+        self._broker, self._store, self._log = broker, store, log
         self._outrun = ""
         self._checkpointed, self._cost, self._logged = start, 0, 0
         self._count = _FEW
         if store.lacks:
-            broker.lost_log(journal.position if store.lacks == "end" else 0)
+            broker.lost_log(log.offset if store.lacks == "end" else 0)
         broker.publish(correction, time.monotonic_ns())
 
-    def settle(self, now: int) -> list[Doings]:
+    def settle(self, now: int) -> list[DurableEffects]:
         """End a step: write its record, and give what may leave, in order."""
         self._tell_of_loss()
         released = []
@@ -98,26 +98,26 @@ class Keeper:
                 shown_by=outrun,
             )
 
-    def _write(self, now: int) -> Doings:
+    def _write(self, now: int) -> DurableEffects:
         """Settle the step and write its record, with which a checkpoint may begin."""
-        doings = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
-        for write in doings.writes:
+        effects = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
+        for write in effects.writes:
             while self._at_once and self._core.checkpointing:  # no record without what tells with which code it was made
                 write.pieces.append(self._core.go_on(_MOST))
             self._at_once = False
             self._logged += write.size
             self._store.write(write)
-        return doings
+        return effects
 
-    def _begin(self, now: int) -> Doings:
+    def _begin(self, now: int) -> DurableEffects:
         """Settle the step, and begin a checkpoint as of its end. No collection looks at what that takes."""
         with uncollected():
-            doings = self._core.settle(now)
+            effects = self._core.settle(now)
             spare()
         self._cost = time.monotonic_ns() - now
         self.worked = self._logged = 0
         self._count = _FEW
-        return doings
+        return effects
 
     def _go_on(self, count: int) -> None:
         """Write a piece of the checkpoint, and learn how many lanes the next one may have."""
@@ -141,7 +141,7 @@ class Keeper:
 
 
 def _recovered(
-    broker: LastingBroker, processor: Recoverable | None, types: EventTypes, store: Store, rebuild: bool
+    broker: DurableBroker, processor: Recoverable | None, types: EventTypes, store: Store, rebuild: bool
 ) -> tuple[Recovered, Batch]:
     """See ``recover``; where the code has changed, what is said of it says of which file, too."""
     if rebuild and not store.is_whole:

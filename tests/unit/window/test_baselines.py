@@ -4,7 +4,7 @@ import random
 from functools import reduce
 
 import pytest
-from slackline_benchmarks.window_rivals import TwoStacks
+from slackline_benchmarks.window_baselines import TwoStacks
 
 from detectors.window.monoids import CONCAT, MAX, SUM
 
