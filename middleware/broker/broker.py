@@ -530,7 +530,7 @@ class Broker:
         self._admission.sources.could_not_speak(now)
 
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:
-        """First who this node is, on a new link, then changes, watermarks, and what else is new: so nothing is overtaken by what
+        """First who this node is, on a new link, then changes, watermarks, and what else is new: nothing is overtaken by what
         it rests on, and nobody takes for the same who has begun anew."""
         if not peer.link.up or peer.role == "publisher":
             peer.tell_account()

@@ -37,7 +37,7 @@ class DurableBroker(Broker):
         """Readers that have attached in this life."""
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of the books, at a step's end, as plain values."""
+        """What a checkpoint holds of the broker, at a step's end, as plain values."""
         ingress = self._ingress
         return {
             "seen": ingress.seen.state(),

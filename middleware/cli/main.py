@@ -38,6 +38,9 @@ COMMANDS = {
     "doctor": CommandEntry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }
 
+_RENAMED = {"--horizon": "--lateness"}
+"""Options of former versions, which are refused with what they are called now."""
+
 OVERVIEW = """Complex event processing for event streams that arrive out of order.
 
 Examples:
@@ -56,6 +59,9 @@ class Lazy(TyperGroup):
     entries: ClassVar[dict[str, CommandEntry]] = {}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        for option in args:
+            if new := _RENAMED.get(option.partition("=")[0]):
+                raise typer.BadParameter(f"{option.partition('=')[0]} is called {new} now")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(name or "", self.entries[name or ""]), rest
 
@@ -100,7 +106,7 @@ def commands() -> dict[str, CommandEntry]:
     return found
 
 
-def _stand_in() -> None:
+def _placeholder() -> None:
     """Never called: ``Lazy`` puts the real command in its place."""
 
 
@@ -131,7 +137,7 @@ def application(entries: dict[str, CommandEntry] | None = None) -> typer.Typer:
     app.callback(help=OVERVIEW)(_root)
     for name, entry in entries.items():
         if find_spec(entry.target.partition(":")[0]) is not None:
-            app.command(name, help=entry.line)(_stand_in)
+            app.command(name, help=entry.line)(_placeholder)
     return app
 
 

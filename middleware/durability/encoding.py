@@ -182,6 +182,20 @@ _MOVED = {
 }
 """Where what stands in the checkpoints of former versions is now."""
 
+_RENAMED = {
+    "detectors.language.types.Kind": "ValueKind",
+    "detectors.sequence.matches.Changes": "MatchChanges",
+    "detectors.sequence.runs.Entry": "RunEntry",
+    "detectors.window.content.Entry": "WindowEntry",
+    "detectors.window.kinds.Kind": "WindowKind",
+    "detectors.window.plain.Node": "TreeNode",
+    "detectors.window.running.Changes": "WindowChanges",
+    "middleware.model.change.Advance": "Watermark",
+    "middleware.ordering.kslack.Horizon": "Lateness",
+    "scenarios.search.index.Entry": "IndexEntry",
+}
+"""What of it has another name now."""
+
 
 class _Unpickler(pickle.Unpickler):
     def __init__(self, file: BytesIO, types: EventTypes) -> None:
@@ -190,6 +204,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         module = _MOVED.get(module, module)
+        name = _RENAMED.get(f"{module}.{name}", name)
         if module == __name__ and name == "_named_type":
             return self._types.__getitem__
         if module == __name__ and name == "_read":

@@ -7,7 +7,7 @@ again from the first one missing (go-back-N: over TCP nothing is lost but at a r
 bytes, so what is under way is bounded by WINDOW; what the owner queues beyond it is the owner's to bound.
 
 The end that dials says Hello until it is answered, also after a break; the other end answers. If the answer comes from
-another life of the peer, a ``durable`` link begins a new life of its own, with ``greeting`` as its first payload, and
+another life of the peer, a durable link begins a new life of its own, with ``greeting`` as its first payload, and
 sends again what was not acknowledged; any other link is closed, as it is when the peer is dead.
 """
 

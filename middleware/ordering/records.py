@@ -8,7 +8,7 @@ from middleware.model.event import Event
 
 
 class Late(msgspec.Struct, frozen=True):
-    """An entry of the late ledger: what came behind the allowed lateness, and the unit's clk, K and watermark at that moment (ns)."""
+    """An entry of the late ledger: what came behind the allowed lateness, and the unit's clk, K and watermark then (ns)."""
 
     event: Event
     change: str

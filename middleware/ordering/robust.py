@@ -1,8 +1,8 @@
 """The slack that is learnt by default: from what can be in time, in the last minute, and from no source alone (decision 028).
 
 Two figures come of it, both of a window that is made of spans. ``k`` steers emission: the largest delay that was reached in two
-spans at least, so that what happens once is left to speculation. ``reach`` is what the allowed lateness rests on: the largest delay of
-an event in time.
+spans at least, so that what happens once is left to speculation. ``reach`` is what the allowed lateness rests on: the largest
+delay of an event in time.
 
 What comes too late teaches nothing by its delay, which may be anything. But if delays grow for good, all that is late is so
 from then on; so late events have a vote: once many sources are late, the allowed lateness is doubled, and they vote afresh.
@@ -42,7 +42,7 @@ class RobustSlack(SlackPolicy):
     """See the module. O(1) a batch that is in time.
 
     ``lateness``
-        that of the unit: in a window the reach grows at most to what the allowed lateness was at its beginning, unless by votes.
+        that of the unit: in a window the reach grows at most to what it allowed at the window's beginning, unless by votes.
     ``most``
         neither K nor the reach grows beyond, ns.
     """

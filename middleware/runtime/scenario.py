@@ -29,6 +29,9 @@ from middleware.runtime.usercode import called, import_user_module, load_object
 FILE = "nodes.toml"
 """The name of a scenario's file in its folder."""
 
+_RENAMED = {"horizon": "lateness"}
+"""Keys of former versions, which are refused with what they are called now."""
+
 _ADAPTATIONS = (Adaptation.EACH, Adaptation.WEIGHTED)
 
 STATE = "SLACKLINE_STATE"
@@ -328,7 +331,8 @@ def load_scenario(where: str | Path) -> Scenario:
         raise ScenarioError(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at `$")
-        raise ScenarioError(f"{path}: {at.strip('`.') or 'top level'}: {what}") from None
+        hint = next((f": it is called `{new}` now" for old, new in _RENAMED.items() if f"unknown field `{old}`" in what), "")
+        raise ScenarioError(f"{path}: {at.strip('`.') or 'top level'}: {what}{hint}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if path.suffix.lower() != ".toml":
             raise ScenarioError(

@@ -15,7 +15,12 @@ from middleware.model.event import END, NEVER
 LOCAL: Final = "local detectors"
 """The local detectors as an origin of promises."""
 
-_PLAIN = ("clock", "clock_here", "places", "lasting", "ever", "_progress", "reached")
+_PLAIN = {name: name for name in ("clock", "clock_here", "ever", "reached")} | {
+    "places": "log_offsets",
+    "lasting": "durable",
+    "_progress": "_watermarks",
+}
+"""What a checkpoint holds as it is: by its name there, which stays, its name here."""
 
 
 class WatermarkTracker:
@@ -182,7 +187,7 @@ class WatermarkTracker:
     def state(self) -> dict[str, Any]:
         """All of it as plain values."""
         promises = [each.state() for each in (self.everywhere, self.here, self.elsewhere)]
-        plain = {name: copy(getattr(self, name)) for name in _PLAIN}
+        plain = {stored: copy(getattr(self, name)) for stored, name in _PLAIN.items()}
         plain["ever"] = {key: set(names) for key, names in self.ever.items()}
         return {"promises": promises, "plain": plain, "eras": self.eras.state()}
 
@@ -193,5 +198,5 @@ class WatermarkTracker:
             self._believe()
         for promises, kept in zip((self.everywhere, self.here, self.elsewhere), state["promises"], strict=True):
             promises.restore(kept)
-        for name, value in state["plain"].items():
-            setattr(self, name, value)
+        for stored, value in state["plain"].items():
+            setattr(self, _PLAIN[stored], value)

@@ -51,7 +51,7 @@ def _let_watermarks_shift(plan: WorldPlan, rng: random.Random) -> None:
     """What is final goes by the largest delays, also of results that came early by an alpha that no log has; then nodes crash.
 
     Whoever takes their steps again and works out anew what was final comes to something else; more so as they come back with
-    other allowed latenesses.
+    another allowed lateness.
     """
     derived = {kind for detector in plan.detectors.values() for kind in detector.publishes}
     factors = {name: 3 if derived & {*detector.subscribes} else 1 for name, detector in plan.detectors.items()}

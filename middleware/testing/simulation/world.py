@@ -34,7 +34,7 @@ WALL = SECOND
 """What a wall clock that is right shows when the simulation begins: events are as old as that."""
 
 _ORDINARY = 2_000
-"""No allowed lateness (ns) is longer for the delays there are, but for outliers."""
+"""The allowed lateness (ns) is never longer for the delays there are, but for outliers."""
 
 _CUTTING = ("partition", "pause", "full")
 _PATIENCE = 8 * SECOND
@@ -486,7 +486,7 @@ class World:
         self.troubles += Counter(clashes=len(self.clashes), halts=len(self.halts))
 
     def _floors(self, name: str) -> list[int]:
-        """Of the allowed latenesses that a unit has or had."""
+        """Of the allowed lateness that a unit has or had."""
         return [each[name].lateness.floor for each in (self.plan.policies, self.plan.later) if name in each]
 
     def history(self) -> list[str]:
