@@ -183,16 +183,8 @@ _MOVED = {
 """Where what stands in the checkpoints of former versions is now."""
 
 _RENAMED = {
-    "detectors.language.types.Kind": "ValueKind",
-    "detectors.sequence.matches.Changes": "MatchChanges",
     "detectors.sequence.runs.Entry": "RunEntry",
     "detectors.window.content.Entry": "WindowEntry",
-    "detectors.window.kinds.Kind": "WindowKind",
-    "detectors.window.plain.Node": "TreeNode",
-    "detectors.window.running.Changes": "WindowChanges",
-    "middleware.model.change.Advance": "Watermark",
-    "middleware.ordering.kslack.Horizon": "Lateness",
-    "scenarios.search.index.Entry": "IndexEntry",
 }
 """What of it has another name now."""
 

@@ -38,8 +38,6 @@ EXCEPT = {
     r"tests/docs/test_words\.py": (".*", "this list"),
     r"middleware/(__init__|cli/main|runtime/scenario)\.py": ("Advance|[Hh]orizon", "refuse former names, and name the new one"),
     r"tests/unit/(test_face|cli/test_main|runtime/test_scenario)\.py": ("Advance|[Hh]orizon", "so do they"),
-    r"middleware/durability/encoding\.py": ("Advance|Horizon", "reads checkpoints of former versions"),
-    r"tests/unit/durability/test_checkpoint_pieces\.py": ("Advance", "so does it"),
     r"middleware/durability/(durable_core|recovery)\.py": ("journal", "a name in checkpoints, which stays"),
     r"middleware/runtime/storage/(store|trust)\.py|tests/unit/runtime/test_(store|trust)\.py": ("journal", "SQLite's own"),
     r"(detectors|scenarios)/soccer/.*|tests/unit/soccer/.*": ("keeper|resting|rival", _SOCCER),

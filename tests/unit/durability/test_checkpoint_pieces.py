@@ -7,11 +7,10 @@ import random
 
 import pytest
 
+from detectors.sequence.runs import RunEntry
 from detectors.window.content import WindowEntry
-from middleware.durability import encoding
 from middleware.durability.checkpoint import Begun, Piece, Stored
 from middleware.durability.encoding import decode_state, encode_state, uncollected
-from middleware.model.change import Watermark
 from middleware.model.errors import StateError
 from middleware.model.event import Event, EventTypes
 from middleware.model.later import Later
@@ -91,14 +90,8 @@ def test_what_is_made_later_is_read_as_a_list_with_its_events() -> None:
 
 
 def test_what_was_written_under_a_former_name_is_read() -> None:
-    assert decode_state(b"cmiddleware.model.change\nAdvance\n.", TYPES) is Watermark
+    assert decode_state(b"cdetectors.sequence.runs\nEntry\n.", TYPES) is RunEntry
     assert decode_state(b"cdetectors.window.content\nEntry\n.", TYPES) is WindowEntry
-
-
-def test_every_former_name_leads_somewhere() -> None:
-    for name in encoding._RENAMED:
-        module, _, former = name.rpartition(".")
-        assert isinstance(decode_state(f"c{module}\n{former}\n.".encode(), TYPES), type)
 
 
 def test_collections_go_on_whatever_happens_meanwhile() -> None:
