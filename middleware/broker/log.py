@@ -99,10 +99,11 @@ class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
 
 
 class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
-    """A new era began here (see ``eras``): up to ``reached`` anything was final."""
+    """A new era began here (see ``eras``): up to ``reached`` anything was final; ``names``: what was offered."""
 
     era: int
     reached: int
+    names: list[str] = []
 
 
 class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):

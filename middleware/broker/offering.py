@@ -39,7 +39,7 @@ class Offering:
         now = Interest(0, named, "block", sorted(tracker.raw_here()), self._publications, held, keeps=log is not None)
         eras = tracker.eras
         now.era, now.reached, now.backdate = eras.number, eras.reached, eras.backdate
-        now.ground = eras.ground if eras.number else None
+        now.ground, now.before = eras.ground if eras.number else None, eras.before
         if self.interest.number == 0 or replace(self.interest, number=0) != now:
             self.interest = replace(now, number=self.interest.number + 1)
         return self.interest

@@ -94,7 +94,8 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name,
     or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), the place that it had then.
     ``era``: that in which it promises from now on (see ``eras``). ``reached``: up to where all was final there when it began;
-    ``backdate``: how much earlier than raw events results may be; ``ground``: from where on all go on, if that is known.
+    ``backdate``: how much earlier than raw events results may be; ``ground``: from where on all go on, if that is known;
+    ``before``: from where on they did in the era before.
     ``logged``: types that nobody there sends any more, of which its log may hold what the receiver has yet to get.
     """
 
@@ -114,6 +115,7 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     backdate: Count = 0
     ground: WatermarkTime | None = None
     logged: TypeNames = []
+    before: WatermarkTime | None = None
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):

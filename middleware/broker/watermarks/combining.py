@@ -8,7 +8,7 @@ when a new era begins (``eras``), what has ended may go on, behind all that was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 from typing import Any
 
 from middleware.model.event import END, NEVER
@@ -139,6 +139,11 @@ class CombinedWatermarks:
                 if promise == END and may_go_on(origin):
                     watermark.promises[origin] = NEVER
         self._combine(self._types)
+
+    def hold(self, names: Collection[str]) -> None:
+        """These had ended: it is not known yet from where on they go on, also if it was in the era before."""
+        self.fallen.update(names)
+        self.resumed.difference_update(names)
 
     def go_on(self, floors: Mapping[str, int]) -> None:
         """Of these types nothing as old as that will come: it was final when they had ended."""

@@ -40,7 +40,8 @@ class Eras(msgspec.Struct):
     ``reached``
         up to where anything was final here when this era began. ``backdate``: of all levels of detectors together.
     ``ground``
-        None until it is known. ``due``: what the detectors are to be told of it yet.
+        None until it is known. ``before``: that of the era before, if it was known here. ``due``: what the detectors are to be
+        told of it yet.
     ``said``
         by node, those that are away and will be back included.
     """
@@ -49,11 +50,13 @@ class Eras(msgspec.Struct):
     reached: int = NEVER
     backdate: int = 0
     ground: int | None = NEVER
+    before: int | None = None
     due: int | None = None
     said: dict[PeerKey, Said] = {}
 
     def begin(self, number: int, reached: int) -> None:
         """A new era."""
+        self.before = self.ground if self.number and number == self.number + 1 else None
         self.number, self.reached, self.ground = number, max(reached, self.reached), None
 
     def received(self, key: PeerKey, interest: Interest) -> None:
@@ -96,5 +99,5 @@ class Eras(msgspec.Struct):
     def restore(self, state: dict[str, Any]) -> None:
         """Become what gave ``state``, but for what depends on the code."""
         self.number, self.reached, self.ground = state["number"], state["reached"], state["ground"]
-        self.due = state["due"]
+        self.due, self.before = state["due"], state.get("before")
         self.said = {key: Said(*said) for key, said in state["said"].items()}

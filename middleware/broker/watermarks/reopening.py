@@ -18,6 +18,8 @@ class Reopening:
 
     def __init__(self, tracker: WatermarkTracker, log: Log | None) -> None:
         self._has_news = False
+        self._next: set[str] = set()
+        """Types that had ended, offered while an era was under way: for them another begins, once all go on in this one."""
         self._tracker, self._log = tracker, log
 
     @property
@@ -36,9 +38,11 @@ class Reopening:
             and not (name in here.known and _goes_on(here.origins(name)[1], key))
         ]
 
-    def begin(self) -> None:
-        """A publisher here has offered what had ended."""
-        self._begin(self._tracker.eras.number + 1)
+    def begin(self, names: Iterable[str]) -> None:
+        """Somebody has offered what had ended. No node leaves out an era: detectors elsewhere may have gone on in it."""
+        self._next.update(names)
+        if self._tracker.eras.ground is not None:
+            self._begin(self._tracker.eras.number + 1)
 
     def received(self, key: PeerKey, interest: Interest) -> None:
         """What a node offers has been noted; it may be in a newer era, or know from where on all go on.
@@ -47,11 +51,13 @@ class Reopening:
         """
         eras, everywhere = self._tracker.eras, self._tracker.everywhere
         if interest.era > eras.number:
+            if interest.before is not None:  # what it said then did not come through: the link was down
+                self._catch_up(interest.era - 1, interest.before)
             self._begin(interest.era)
-        elif interest.era == eras.number and any(
-            everywhere.lasts_ended(name) and everywhere.origins(name)[1].get(key) != END for name in interest.raw
+        elif interest.era == eras.number and (
+            names := [n for n in interest.raw if everywhere.lasts_ended(n) and everywhere.origins(n)[1].get(key) != END]
         ):
-            self.begin()
+            self.begin(names)
         if interest.era == eras.number and interest.ground is not None and eras.ground is None:
             self._go_on(interest.ground)
 
@@ -64,7 +70,10 @@ class Reopening:
         if not gathering and not self._awaited(peer.key for peer in peers):
             if tracker.eras.ground is None:
                 self._go_on(tracker.eras.common())
-            tracker.settle_era()
+            if not self._next:
+                tracker.settle_era()
+        if self._next and tracker.eras.ground is not None:
+            self._begin(tracker.eras.number + 1)
         for peer in peers:
             if peer.role == "publisher":
                 peer.link.shuts(self._is_shut(peer), now)
@@ -106,14 +115,22 @@ class Reopening:
     def again(self, entry: Began | WentOn) -> None:
         """Take a step of a former life again."""
         if isinstance(entry, Began):
-            self._tracker.begin_era(entry.era, entry.reached)
+            self._tracker.begin_era(entry.era, entry.names, entry.reached)
         else:
             self._tracker.go_on(entry.ground)
 
+    def _catch_up(self, number: int, ground: int) -> None:
+        """Others have gone on in an era from there."""
+        if number > self._tracker.eras.number:
+            self._begin(number)
+        if self._tracker.eras.ground is None:
+            self._go_on(ground)
+
     def _begin(self, number: int) -> None:
-        self._tracker.begin_era(number)
+        names, self._next = sorted(self._next), set()
+        self._tracker.begin_era(number, names)
         if self._log is not None:
-            self._log.noted(Began(number, self._tracker.eras.reached))
+            self._log.noted(Began(number, self._tracker.eras.reached, names))
         self._has_news = True
 
     def _go_on(self, ground: int) -> None:

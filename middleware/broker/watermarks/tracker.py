@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from copy import copy
 from typing import Any, Final
 
@@ -146,8 +146,11 @@ class WatermarkTracker:
 
     # -- eras ---------------------------------------------------------------------------------------------------------
 
-    def begin_era(self, number: int, reached: int | None = None) -> None:
-        """Nothing has ended any more, but what publishers here have. ``reached``: as it was then, if this is taken again."""
+    def begin_era(self, number: int, names: Collection[str] = (), reached: int | None = None) -> None:
+        """Nothing has ended any more, but what publishers here have. ``reached``: as it was then, if this is taken again.
+
+        ``names``: types for which it begins; they go on from its ground, also those that had fallen in the one before.
+        """
         if reached is None:
             everything = (self.everywhere, self.here, self.elsewhere)
             reached = max(self.reached, self.clock_here, *(promises.finite for promises in everything))
@@ -156,6 +159,7 @@ class WatermarkTracker:
         self._watermarks = {name: until if until != END else NEVER for name, until in self._watermarks.items()}
         for promises in (self.everywhere, self.elsewhere):
             promises.doubt(True)
+            promises.hold(names)
             promises.fall(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
         self.here.fall(lambda origin: origin == LOCAL)
         self._believe()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from middleware.broker.watermarks.combining import CombinedWatermarks
+from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.subscription import Subscription
@@ -103,6 +104,47 @@ def test_a_node_in_a_former_era_ends_nothing() -> None:
         "who derives them promises, from where they go on"
     )
     assert tracker.everywhere.floor("Pong") == 35 and LOCAL in tracker.here.everyone()
+
+
+def an_end(tracker: WatermarkTracker, *names: str) -> None:
+    """A publisher here has sent these, and is gone."""
+    key = ("publisher", "p")
+    tracker.offered(key, Interest(1, raw=list(names)))
+    tracker.noted(key, Changes(20, dict.fromkeys(names, END), []))
+    tracker.left(key)
+
+
+def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
+    tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
+    tracker.offered(node, Interest(1))
+    an_end(tracker, "Ping", "Pong")
+    reopening = Reopening(tracker, None)
+    reopening.begin(["Ping"])
+    assert reopening.ended(("publisher", "q"), ["Pong"]) == ["Pong"]
+    tracker.offered(("publisher", "q"), Interest(1, raw=["Pong"]))
+    reopening.begin(["Pong"])
+    assert tracker.eras.number == 1, "nobody knows yet from where all go on in this one"
+    tracker.offered(node, Interest(2, era=1, reached=25))
+    tracker.noted(node, Changes(None, {}, []))
+    assert reopening.look([], False, 0)
+    assert (tracker.eras.number, tracker.eras.before, tracker.eras.ground) == (2, 25, None)
+    assert reopening.due() == 25
+    assert tracker.everywhere.floor("Pong") == END, "of what was offered nothing may come in"
+    tracker.offered(node, Interest(3, era=2, reached=31, before=25))
+    tracker.noted(node, Changes(None, {}, []))
+    reopening.look([], False, 0)
+    assert tracker.eras.ground == 31 and tracker.everywhere.floor("Pong") == 33
+
+
+def test_a_node_that_did_not_hear_how_an_era_came_out_is_told_with_the_next() -> None:
+    tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
+    tracker.offered(node, Interest(1))
+    an_end(tracker, "Ping")
+    reopening, late = Reopening(tracker, None), Interest(2, era=2, reached=40, before=25)
+    tracker.offered(node, late)
+    reopening.received(node, late)
+    assert (tracker.eras.number, tracker.eras.ground) == (2, None)
+    assert reopening.due() == 25, "detectors go on from where all others did"
 
 
 # -- readers ----------------------------------------------------------------------------------------------------------
