@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from msgspec.structs import astuple
 
 from middleware.model.change import Delta
-from middleware.model.event import IDENTITY, Event, EventType, Identity, type_name
+from middleware.model.event import IDENTITY, Event, EventType, Identity, Value, type_name
 from middleware.model.operator import Operation
 from middleware.model.state import exactly
+
+Kept = Event | tuple[Value, ...]
+"""An event, or the values of one whose type was made at run time."""
 
 _PLAIN = frozenset({int, float, str, bytes, bool})
 
@@ -41,7 +43,7 @@ def difference(before: list[Event], after: list[Event]) -> Delta:
     return delta
 
 
-def does_not_fit(value: Any) -> bool:
+def does_not_fit(value: object) -> bool:
     """Whether a value is a whole number beyond 64 bits."""
     return value.__class__ is int and not -(2**63) <= value < 2**63
 
@@ -89,7 +91,7 @@ def withheld(operation: Operation, delta: Delta, wrong: Callable[[Event], str | 
     return out
 
 
-def unchecked(event_type: EventType, values: Iterable[Any]) -> Event:
+def unchecked(event_type: EventType, values: Iterable[Value]) -> Event:
     """An event from the values of all its fields, whatever they are."""
     return event_type(**dict(zip(event_type.__struct_fields__, values, strict=True)))
 
@@ -97,12 +99,12 @@ def unchecked(event_type: EventType, values: Iterable[Any]) -> Event:
 Failures = Mapping[Identity, tuple[Event, str]]
 
 
-def packed(failures: Failures, result: EventType) -> list[tuple[Any, str]]:
+def packed(failures: Failures, result: EventType) -> list[tuple[Kept, str]]:
     """Failures with results of this type as plain tuples: types that are made have no module that they could be pickled by."""
     return [(astuple(event) if event.__class__ is result else event, text) for event, text in failures.values()]
 
 
-def unpacked(kept: Iterable[tuple[Any, str]], result: EventType) -> dict[Identity, tuple[Event, str]]:
+def unpacked(kept: Iterable[tuple[Kept, str]], result: EventType) -> dict[Identity, tuple[Event, str]]:
     """What ``packed`` was given."""
     events = [(each if isinstance(each, Event) else unchecked(result, each), text) for each, text in kept]
     return {IDENTITY(event): (event, text) for event, text in events}

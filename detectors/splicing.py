@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def put_in(column: list[T], places: list[int], items: list[T]) -> None:
     column[places[0] :] = made
 
 
-def take_out(column: list[Any], places: list[int]) -> None:
+def take_out(column: list[T], places: list[int]) -> None:
     """Delete what is at these places, which ascend. O(places + what lies behind the first).
 
     >>> column = list("abcd")
@@ -42,7 +42,7 @@ def take_out(column: list[Any], places: list[int]) -> None:
         for place in reversed(places):
             del column[place]
         return
-    made: list[Any] = []
+    made: list[T] = []
     for place, until in pairwise([*places, len(column)]):
         made += column[place + 1 : until]
     column[places[0] :] = made

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from msgspec.structs import astuple
 
 from detectors.outcomes import unchecked
-from middleware.model.event import Event, EventType
+from middleware.model.event import Event, EventType, Value
 from middleware.model.operator import Origin
 
+Rows = Iterable[tuple[Value, ...]]
+"""Events as the values of their fields."""
 
-def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:
+
+def packed(events: Iterable[Event]) -> list[tuple[Value, ...]]:
     """Events as plain tuples: the types of streams have no module that they could be pickled by."""
     return list(map(astuple, events))
 
 
-def unpacker(event_type: EventType) -> Callable[[Iterable[tuple[Any, ...]]], list[Event]]:
+def unpacker(event_type: EventType) -> Callable[[Iterable[tuple[Value, ...]]], list[Event]]:
     """What makes events of this type of what ``packed`` made of them."""
     return lambda rows: [unchecked(event_type, row) for row in rows]
 

@@ -6,15 +6,16 @@ their own, or by how far they are from the first of their window.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from detectors.cql import statements as s
 from detectors.cql.timeline import Timeline, WindowKey
 from detectors.cql.windows import Measure, Shape, WindowPlan
-from middleware.model.event import Event, Order
+from detectors.window.kinds import end_at
+from middleware.model.event import Event, Order, Value
 
 
 class Cut(NamedTuple):
@@ -25,13 +26,41 @@ class Cut(NamedTuple):
     low: int
     high: int
     bounds: tuple[int | None, int]
-    identity: tuple[Any, ...]
+    identity: tuple[Value, ...]
 
 
 class _Cuts:
-    """What all kinds share."""
+    """What windows have in common that end at a boundary, or with a tuple: what they hold."""
 
-    plan: WindowPlan
+    def __init__(self, plan: WindowPlan) -> None:
+        self.plan = plan
+        self.slide = plan.slide.amount
+        self._size = plan.size
+        self._least = plan.start  # the first boundary, if there is one
+        if plan.shape is Shape.LANDMARK and plan.lower is not None:
+            self._least = plan.lower + self.slide
+
+    def boundary(self, time: int, least: int | None) -> int:
+        """The first boundary at or after a time; the first of all is ``least``, if it is given."""
+        if least is None:
+            return end_at(time, self.slide, self.plan.phase)
+        return max(least, end_at(time, self.slide, least))
+
+    def low(self, timeline: Timeline, count: int, ts: int, clock: int | None) -> tuple[int, int | None]:
+        """The first tuple of a window that ends with the first ``count``, and its lower bound.
+
+        ``ts``, ``clock``: where it ends, for windows whose size is measured in the one or the other.
+        """
+        size = self._size
+        if size is None:
+            return self.landmark(timeline, count), self.plan.lower
+        if size.measure is Measure.COUNT:
+            low = max(0, count - size.amount)
+            return low, timeline.events[low].ts
+        if size.measure is Measure.TS:
+            return timeline.after(ts - size.amount), ts - size.amount
+        assert clock is not None
+        return timeline.clock_after(clock - size.amount, count), clock - size.amount
 
     def landmark(self, timeline: Timeline, count: int) -> int:
         """How many of the first ``count`` tuples lie before the lower bound of a landmark window."""
@@ -39,39 +68,34 @@ class _Cuts:
         if lower is None:
             return 0
         if self.plan.slide.measure is Measure.CLOCK:
-            return _first_after(timeline.clocks, lower, count)
-        return min(count, timeline.until(lower))
+            return timeline.clock_after(lower, count)
+        return min(count, timeline.after(lower))
+
+    def kept(self, timeline: Timeline, settled: int, ts: int) -> int:
+        """How many of the first ``settled`` tuples windows do not reach back to that end behind them, at ``ts`` or later."""
+        if self._size is None or not settled:
+            return 0
+        return self.low(timeline, settled, ts, timeline.clock_before(settled))[0]
 
 
 class TimedCuts(_Cuts):
     """Boundaries ``phase`` + k * slide on the time of the events."""
 
     def __init__(self, plan: WindowPlan) -> None:
-        self.plan = plan
-        self.slide = plan.slide.amount
-        self._size = plan.size.amount if plan.size is not None and plan.size.measure is Measure.TS else None
-        self._count = plan.size.amount if plan.size is not None and plan.size.measure is Measure.COUNT else None
-        self._units = plan.size.amount if plan.size is not None and plan.size.measure is Measure.CLOCK else None
-        self._least = plan.start  # the first boundary, if there is one
-        if plan.shape is Shape.LANDMARK and plan.lower is not None:
-            self._least = plan.lower + self.slide
+        super().__init__(plan)
+        self._length = plan.size.amount if plan.size is not None and plan.size.measure is Measure.TS else None
 
-    def after(self, ts: int, timeline: Timeline) -> int:
+    def end(self, ts: int, timeline: Timeline) -> int:
         """The first boundary at or after a time."""
-        plan = self.plan
-        if plan.upper is not None:
-            return plan.upper
-        phase, least = plan.phase, self._least
-        if least is not None:
-            phase = least
-        elif plan.is_anchored and timeline.first is not None:
-            least = phase = self._anchored(timeline.first)
-        boundary = phase - (phase - ts) // self.slide * self.slide
-        return boundary if least is None or boundary > least else least
+        if self.plan.upper is not None:
+            return self.plan.upper
+        return self.boundary(ts, self._first(timeline))
 
-    def _anchored(self, first: int) -> int:
-        """The upper bound of the first window, which starts with the first tuple: it is in it, so lower is just before it."""
-        return first + self.slide - max(self.plan.slide.tick, 1)
+    def _first(self, timeline: Timeline) -> int | None:
+        """The first boundary of all, if there is one. The first window that is anchored starts with the first tuple."""
+        if self.plan.is_anchored and timeline.first is not None:
+            return timeline.first + self.slide - max(self.plan.slide.tick, 1)
+        return self._least
 
     def touched(self, timeline: Timeline, places: list[Order], emitted: int) -> set[int]:
         """The boundaries to look at, now that tuples at these places came or went.
@@ -84,14 +108,13 @@ class TimedCuts(_Cuts):
             lower = plan.lower or 0
             return {plan.upper} if any(lower < order[0] <= plan.upper for order in places) else set()
         touched: set[int] = set()
-        if self._size is None:
-            low = min(places)[0]
-            start = timeline.before(low)
+        if self._length is None:
+            start = timeline.before(min(places)[0])
             times = {event.ts for event in timeline.events[start:]} | {order[0] for order in places}
-            return {self.after(ts, timeline) for ts in times}
+            return {self.end(ts, timeline) for ts in times}
         more = self.slide if plan.on_change else 0
         for ts in {order[0] for order in places}:
-            first, end = self.after(ts, timeline), ts + self._size + more
+            first, end = self.end(ts, timeline), ts + self._length + more
             touched.update(range(first, min(end, emitted + 1), self.slide))
             coming = first + max(0, -((first - emitted - 1) // self.slide)) * self.slide
             if coming < end:
@@ -100,86 +123,47 @@ class TimedCuts(_Cuts):
 
     def following(self, timeline: Timeline, boundary: int) -> int | None:
         """The boundary after one at which there is a tuple in the window, if windows are measured in time."""
-        if self._size is None or self.plan.shape is Shape.FIXED:
+        if self._length is None:
             return None
-        coming = self.after(boundary + 1, timeline)
-        place = timeline.until(coming - self._size)
-        return max(coming, self.after(timeline.events[place].ts, timeline)) if place < len(timeline) else None
+        coming = self.end(boundary + 1, timeline)
+        first = timeline.first_after(coming - self._length)
+        return None if first is None else max(coming, self.end(first, timeline))
 
     def cut(self, timeline: Timeline, boundary: int) -> Cut | None:
         """The window that ends at a boundary, or None if there is nothing to report."""
-        plan = self.plan
-        high = timeline.until(boundary)
-        if plan.shape is Shape.FIXED:
-            assert plan.lower is not None
-            low = timeline.until(plan.lower)
-            bounds: tuple[int | None, int] = plan.lower, boundary
-        elif self._size is not None:
-            low = timeline.until(boundary - self._size)
-            bounds = boundary - self._size, boundary
-            if plan.on_change and self._is_as_before(timeline, boundary, low, high):
-                return None
-        else:
-            if high <= timeline.until(boundary - self.slide) and not self._is_first(timeline, boundary, high):
-                return None
-            low, lower = self._low(timeline, high)
-            bounds = lower, boundary
+        high = timeline.after(boundary)
+        if self.plan.shape is not Shape.FIXED and not self._is_news(timeline, boundary, high):
+            return None
+        low, lower = self.low(timeline, high, boundary, timeline.clock_before(high))
+        bounds = lower, boundary
         return Cut(boundary, boundary, low, high, bounds, bounds) if high > low else None
 
-    def _is_first(self, timeline: Timeline, boundary: int, high: int) -> bool:
-        """Whether this is the first boundary there is: all that came before it is new to it."""
-        first = timeline.first
-        if high == 0 or timeline.gone or first is None:
-            return False
-        return boundary == (self._anchored(first) if self.plan.is_anchored else self._least)
-
-    def _is_as_before(self, timeline: Timeline, boundary: int, low: int, high: int) -> bool:
-        before = boundary - self.slide
-        first = timeline.first
-        if first is not None and before < self.after(first, timeline):
-            return False  # there was no window before
-        assert self._size is not None
-        return low == timeline.until(before - self._size) and high == timeline.until(before)
-
-    def _low(self, timeline: Timeline, high: int) -> tuple[int, int | None]:
-        """The first tuple of a window that ends before ``high`` and is not measured in the time of the events."""
-        if self._count is not None:
-            low = max(0, high - self._count)
-            return low, timeline.events[low].ts if high else None
-        if self._units is not None:
-            shown = timeline.clock_before(high) if high else None
-            if shown is None:
-                return high, None
-            return _first_after(timeline.clocks, shown - self._units, high), shown - self._units
-        lower = self.plan.lower
-        return (0 if lower is None else timeline.until(lower)), lower
+    def _is_news(self, timeline: Timeline, boundary: int, high: int) -> bool:
+        """Whether the window is to be reported: always, only if it is not as the one before, or if something has come since."""
+        before, first = boundary - self.slide, timeline.first
+        if self._length is None:
+            is_first = not timeline.dropped and boundary == self._first(timeline)  # all that came before is new to it
+            return high > (0 if is_first else timeline.after(before))
+        if not self.plan.on_change or (first is not None and before < self.end(first, timeline)):
+            return True  # there was no window before
+        low, low_before = timeline.after(boundary - self._length), timeline.after(before - self._length)
+        return low != low_before or high != timeline.after(before)
 
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples no window will need that is not final."""
         if self.plan.shape is Shape.FIXED:
             assert self.plan.upper is not None
-            return len(timeline) if self.plan.upper <= final else timeline.until(self.plan.lower or 0)
-        if self._size is not None:
-            return timeline.until(final - self._size - (self.slide if self.plan.on_change else 0))
-        settled = timeline.until(final - self.slide)
-        if self._count is not None:
-            return max(0, settled - self._count)
-        if self._units is not None:
-            return _first_after(timeline.clocks, timeline.clocks[settled - 1] - self._units, settled) if settled else 0
-        return 0
-
-
-def _first_after(clocks: list[int], time: int, high: int) -> int:
-    """The first place before ``high`` where the clock shows more than ``time``."""
-    return bisect_right(clocks, time, 0, high)
+            return len(timeline) if self.plan.upper <= final else timeline.after(self.plan.lower or 0)
+        if self._length is not None:
+            return timeline.after(final - self._length - (self.slide if self.plan.on_change else 0))
+        return self.kept(timeline, timeline.after(final - self.slide), final)
 
 
 class TupleCuts(_Cuts):
     """Windows that end with a tuple: every so many tuples, and for each moment or batch if the model reacts to those."""
 
-    def __init__(self, plan: WindowPlan, batch_of: Callable[[Event], Any] | None) -> None:
-        self.plan = plan
-        self.every = plan.slide.amount
+    def __init__(self, plan: WindowPlan, batch_of: Callable[[Event], object] | None) -> None:
+        super().__init__(plan)
         self._batch_of = batch_of
         self._is_grouped = plan.model is s.Model.TIME or batch_of is not None
 
@@ -187,7 +171,7 @@ class TupleCuts(_Cuts):
         """Ranges [start, end) of the tuples whose windows may be others now, in order."""
         ranges: list[list[int]] = []
         for order in sorted(places):
-            start = self._group_start(timeline, timeline.before(order[0]) if self._is_grouped else timeline.place(order))
+            start = self._group_edge(timeline, timeline.before(order[0]) if self._is_grouped else timeline.place(order), -1)
             end = self._reach(timeline, order)
             if ranges and start <= ranges[-1][1]:
                 ranges[-1][1] = max(end, ranges[-1][1])
@@ -196,25 +180,20 @@ class TupleCuts(_Cuts):
         return [(start, end) for start, end in ranges]
 
     def _reach(self, timeline: Timeline, order: Order) -> int:
-        size = self.plan.size
-        if self.every > 1 or size is None or size.measure is Measure.CLOCK:
+        size = self._size
+        if self.slide > 1 or size is None or size.measure is Measure.CLOCK:
             return len(timeline)
         if size.measure is Measure.COUNT:
             end = min(len(timeline), timeline.place(order) + size.amount + 1)
         else:
             end = timeline.before(order[0] + size.amount)
-        return self._group_end(timeline, end)
+        return self._group_edge(timeline, end, 1)
 
-    def _group_start(self, timeline: Timeline, at: int) -> int:
+    def _group_edge(self, timeline: Timeline, at: int, step: int) -> int:
+        """From a place on (``step`` 1) or back (-1) to where tuples of another moment or batch begin."""
         if self._is_grouped:
             while 0 < at < len(timeline) and self._same(timeline, at - 1, at):
-                at -= 1
-        return at
-
-    def _group_end(self, timeline: Timeline, at: int) -> int:
-        if self._is_grouped:
-            while 0 < at < len(timeline) and self._same(timeline, at - 1, at):
-                at += 1
+                at += step
         return at
 
     def _same(self, timeline: Timeline, one: int, other: int) -> bool:
@@ -224,54 +203,26 @@ class TupleCuts(_Cuts):
 
     def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
         """The windows that end with one of the tuples [start, end)."""
-        passed = timeline.gone + start
+        passed = timeline.dropped + start
         for at in range(start, end):
             if self._is_grouped and at + 1 < len(timeline) and self._same(timeline, at, at + 1):
                 continue
-            before, passed = passed, timeline.gone + at + 1
-            if passed // self.every > before // self.every:
+            before, passed = passed, timeline.dropped + at + 1
+            if passed // self.slide > before // self.slide:
                 yield self._cut(timeline, at)
 
     def _cut(self, timeline: Timeline, at: int) -> Cut:
         event = timeline.events[at]
-        size, high = self.plan.size, at + 1
-        low = 0
-        lower: int | None = self.plan.lower
-        if size is None:
-            low = 0 if lower is None else timeline.until(lower)
-        elif size.measure is Measure.COUNT:
-            low = max(0, high - size.amount)
-            lower = timeline.events[low].ts
-        elif size.measure is Measure.TS:
-            lower = event.ts - size.amount
-            low = timeline.until(lower)
-        else:
-            lower = timeline.clocks[at] - size.amount
-            low = _first_after(timeline.clocks, lower, high)
-        return Cut(timeline.orders[at], event.ts, low, high, (lower, event.ts), (event.source, event.id))
+        low, lower = self.low(timeline, at + 1, event.ts, timeline.clock_before(at + 1))
+        return Cut(timeline.orders[at], event.ts, low, at + 1, (lower, event.ts), (event.source, event.id))
 
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples no window will need that is not final."""
-        settled = timeline.until(final)
-        size = self.plan.size
-        if size is None or not settled:
-            return 0
-        if size.measure is Measure.COUNT:
-            return max(0, settled - size.amount)
-        if size.measure is Measure.TS:
-            return min(settled, timeline.until(final - size.amount))
-        return _first_after(timeline.clocks, timeline.clocks[settled - 1] - size.amount, settled)
+        return self.kept(timeline, timeline.after(final), final)
 
 
 class ClockCuts(_Cuts):
     """Boundaries on an application time of its own: the tuple beyond one tells that it is passed (Vu 2015, Algorithm 2)."""
-
-    def __init__(self, plan: WindowPlan) -> None:
-        self.plan = plan
-        self.slide = plan.slide.amount
-        self._least = plan.start
-        if plan.shape is Shape.LANDMARK and plan.lower is not None:
-            self._least = plan.lower + self.slide
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
         """One range, to the end: a tuple may move the clock for all that follow."""
@@ -289,52 +240,30 @@ class ClockCuts(_Cuts):
 
     def _passed(self, shown: int, now: int) -> Iterable[int]:
         """The boundaries in [shown, now) at which there is something to report."""
-        plan, slide = self.plan, self.slide
-        if plan.upper is not None:
-            return [plan.upper] if shown <= plan.upper < now else []
-        phase = self._least if self._least is not None else plan.phase
-        first = phase - (phase - shown) // slide * slide
-        if self._least is not None:
-            first = max(first, self._least)
-        size = plan.size
+        upper, size = self.plan.upper, self._size
+        if upper is not None:
+            return [upper] if shown <= upper < now else []
+        first = self.boundary(shown, self._least)
         if size is not None and size.measure is Measure.CLOCK:
-            return range(first, min(now, shown + size.amount), slide)  # later ones are empty
+            return range(first, min(now, shown + size.amount), self.slide)  # later ones are empty
         return [first] if first < now else []  # later ones are the same
 
     def _cut(self, timeline: Timeline, at: int, boundary: int) -> Cut | None:
-        plan, size = self.plan, self.plan.size
-        closing = timeline.events[at]
-        lower: int | None
-        if size is None:
-            lower = plan.lower
-            low = 0 if lower is None else _first_after(timeline.clocks, lower, at)
-        elif size.measure is Measure.CLOCK:
-            lower = boundary - size.amount
-            low = _first_after(timeline.clocks, lower, at)
-        elif size.measure is Measure.COUNT:
-            low, lower = max(0, at - size.amount), None
-        else:
-            last = timeline.events[at - 1].ts if at else closing.ts
-            lower = last - size.amount
-            low = min(timeline.until(lower), at)
-        key = (timeline.orders[at], boundary)
-        return Cut(key, closing.ts, low, at, (lower, boundary), (boundary,)) if at > low else None
+        if not at:
+            return None
+        closing, size = timeline.events[at], self._size
+        low, lower = self.low(timeline, at, timeline.events[at - 1].ts, boundary)
+        if size is not None and size.measure is Measure.COUNT:
+            lower = None  # it is no time of that clock
+        return Cut((timeline.orders[at], boundary), closing.ts, low, at, (lower, boundary), (boundary,)) if at > low else None
 
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples no window will need that is not final."""
-        settled = timeline.until(final)
-        size = self.plan.size
-        if size is None or not settled:
-            return 0
-        if size.measure is Measure.CLOCK:
-            shown = timeline.clocks[settled - 1]
-            return min(settled - 1, _first_after(timeline.clocks, shown - size.amount, settled))
-        if size.measure is Measure.COUNT:
-            return max(0, settled - size.amount)
-        return min(settled - 1, timeline.until(timeline.events[settled - 1].ts - size.amount))
+        settled = timeline.after(final)
+        return self.kept(timeline, settled, timeline.events[settled - 1].ts) if settled else 0
 
 
-class DeltaCuts(_Cuts):
+class DeltaCuts:
     """Windows that end before the tuple that is farther than a threshold from their first (Vu 2015, 2.2.2)."""
 
     def __init__(self, plan: WindowPlan, measure: Callable[[Event], float | None]) -> None:
@@ -417,4 +346,4 @@ class DeltaCuts(_Cuts):
 
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples no window will need that is not final: all windows closed by a final tuple."""
-        return max(self._starts(timeline, 0, timeline.until(final)), default=0)
+        return max(self._starts(timeline, 0, timeline.after(final)), default=0)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import Any
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.pairs import Met, Pairs, PlainPairs
@@ -20,10 +19,11 @@ from detectors.cql.relation import key_code
 from detectors.cql.windows import Measure
 from detectors.language.types import REALS
 from detectors.outcomes import difference
+from detectors.window.kinds import end_at
 from middleware.model.change import Delta
-from middleware.model.event import END, NEVER, Event
+from middleware.model.event import END, NEVER, Event, Key, Value
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin
+from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 LEAST_PURGE = 1024
 """Changes between two purges, at least."""
@@ -55,7 +55,7 @@ class _Join(Operation):
         self.plan = plan
         origin = Origin(name, level)
         self._stamp = repr(name), str(level)
-        more = {"zip": zip, "range": range, "max": max, "min": min}
+        more = {"zip": zip, "range": range, "max": max, "min": min, "end_at": end_at}
         self._results: Callable[[list[Event], list[Event], list[int]], list[Event]] = plan.frame.define(self._code(), more)
         self._sides = [
             (True, plan.left.source.event_type, plan.frame.define(_entering(plan.left, "e"))),
@@ -87,7 +87,7 @@ class _Join(Operation):
             self._pairs.forget(final)
         return difference(before, after)
 
-    def _changes(self, events: list[Event], change: Callable[[bool, list[Any], list[Event]], Met]) -> list[Event]:
+    def _changes(self, events: list[Event], change: Callable[[bool, list[Key], list[Event]], Met]) -> list[Event]:
         """All results of pairs of which one is among ``events``, which are put in or taken out side by side."""
         results: list[Event] = []
         for is_left, event_type, entering in self._sides:
@@ -115,11 +115,11 @@ class _Join(Operation):
     def keys(self) -> int:
         return self._pairs.keys
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         sides = [Later(_plain, self._pairs.content(is_left)) for is_left in (True, False)]
         return sides, self._emitted, self._changed
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         sides, self._emitted, self._changed = state
         self._pairs = self._new()
         for content, (is_left, event_type, _) in zip(sides, self._sides, strict=True):
@@ -151,7 +151,7 @@ class MomentJoin(_Join):
         plan, window = self.plan, self.plan.left.window
         left, right = (side.window.size.amount if side.window.size else 0 for side in (plan.left, plan.right))
         slide, phase = window.slide.amount, window.phase
-        first = f"{phase} - ({phase} - max(e.ts, f.ts)) // {slide} * {slide}"
+        first = f"end_at(max(e.ts, f.ts), {slide}, {phase})"
         if window.start is not None:
             first = f"max({window.start}, {first})"
         test = f" if {plan.condition.holds}" if plan.condition is not None else ""
@@ -188,11 +188,11 @@ class MomentJoin(_Join):
             due += self._waiting.pop(heappop(self._heap)).values()
         return due
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         waiting = Later(packed, [result for results in self._waiting.values() for result in results.values()])
         return super().snapshot(), waiting
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         shared, waiting = state
         super().restore(shared)
         self._waiting, self._heap = {}, []
@@ -219,5 +219,5 @@ def _entering(side: Side, variable: str) -> str:
     return f"def made(events):\n{some}    return [{key} for {variable} in events], events\n"
 
 
-def _plain(content: list[tuple[Any, list[Event]]]) -> Iterator[Any]:
+def _plain(content: list[tuple[Key, list[Event]]]) -> Iterator[tuple[Key, list[tuple[Value, ...]]]]:
     return ((key, packed(events)) for key, events in content)

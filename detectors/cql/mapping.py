@@ -6,14 +6,13 @@ A tuple leads to the same result whenever it comes, so a tuple that is withdrawn
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from detectors.cql.changes import SourceHashes
 from detectors.cql.plan import Mapping
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventType
-from middleware.model.operator import Operation, Operator, Origin
+from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 
 class MappingOperator(Operator):
@@ -66,8 +65,8 @@ class MappingOperation(Operation):
             self._known.update((source, self._hashes[source]) for source in {event.source for event in events})
             return compiled(events)
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         return None
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         """There is no state."""

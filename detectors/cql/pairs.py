@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from middleware import native
-from middleware.model.event import IDENTITY, Event
+from middleware.model.event import IDENTITY, Event, Key
 
 Met = tuple[list[Event], list[Event], list[int]]
 """Pairs as three columns: the left tuples, the right ones, and identities: the sums of the marks of both."""
@@ -41,7 +41,7 @@ class PlainPairs:
     def __init__(self, left: int, right: int, of_left: Marking, of_right: Marking) -> None:
         self._sizes = left, right
         self._marking = of_left, of_right
-        self._sides: tuple[dict[Any, list[Held]], dict[Any, list[Held]]] = ({}, {})
+        self._sides: tuple[dict[Key, list[Held]], dict[Key, list[Held]]] = ({}, {})
         self.held = 0
 
     @property
@@ -49,7 +49,7 @@ class PlainPairs:
         """How many keys there are, each side counted by itself."""
         return len(self._sides[0]) + len(self._sides[1])
 
-    def insert(self, is_left: bool, keys: list[Any], events: list[Event]) -> Met:
+    def insert(self, is_left: bool, keys: list[Key], events: list[Event]) -> Met:
         """Put tuples of one side in; returns the pairs they make. O(log n) each, and what they meet."""
         met: Met = ([], [], [])
         own = self._sides[not is_left]
@@ -66,7 +66,7 @@ class PlainPairs:
         self.held += len(events)
         return met
 
-    def remove(self, is_left: bool, keys: list[Any], events: list[Event]) -> Met:
+    def remove(self, is_left: bool, keys: list[Key], events: list[Event]) -> Met:
         """Take tuples of one side out; returns the pairs they made. O(log n) each, and what they meet."""
         met: Met = ([], [], [])
         own = self._sides[not is_left]
@@ -86,7 +86,7 @@ class PlainPairs:
         factor, hashes = self._marking[not is_left]
         return event.id * factor + hashes[event.source]
 
-    def _meet(self, is_left: bool, key: Any, event: Event, mark: int, met: Met) -> None:
+    def _meet(self, is_left: bool, key: Key, event: Event, mark: int, met: Met) -> None:
         others = self._sides[is_left].get(key)
         if others is None:
             return
@@ -112,7 +112,7 @@ class PlainPairs:
                         del side[key]
                 self.held += len(events)
 
-    def content(self, is_left: bool) -> list[tuple[Any, list[Event]]]:
+    def content(self, is_left: bool) -> list[tuple[Key, list[Event]]]:
         """The tuples of one side by key, each in order of time."""
         return [(key, [event for event, _ in events]) for key, events in self._sides[not is_left].items()]
 

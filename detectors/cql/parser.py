@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TypeVar
 
-from lark import Lark, Token
+from lark import Lark, Token, v_args
 
 from detectors.cql import statements as s
 from detectors.cql.foreign import check_foreign
 from detectors.language import grammar
-from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of, text_of, whole_number
+from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of, text_of, type_named, whole_number
 from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.tree import Name, SyntaxNode
 from middleware.model.quantities import NANOSECONDS, UNITS, nanoseconds_of
+
+T = TypeVar("T")
 
 DEEPEST = 20
 """How deep sub-selects may be nested."""
@@ -32,10 +35,21 @@ def parse_statements(text: str) -> list[s.Statement]:
     return found
 
 
+_Schema = Token | s.AnonymousSchema
+"""A schema by its name, or written out."""
+
+
+_GRAMMAR = files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8") + grammar()
+
+WORDS = sorted(
+    word.upper() for words in re.findall(r"^_?[A-Z]+\.5: /\(?([a-z|]+)", _GRAMMAR, re.MULTILINE) for word in words.split("|")
+)
+"""The words of the language."""
+
+
 @cache
 def _parser() -> Lark:
-    text = files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8") + grammar()
-    return Lark(text, parser="lalr", maybe_placeholders=True, transformer=StatementBuilder())
+    return Lark(_GRAMMAR, parser="lalr", maybe_placeholders=True, transformer=StatementBuilder())
 
 
 def _check_nesting(statement: object) -> None:
@@ -58,174 +72,162 @@ def _check_nesting(statement: object) -> None:
         pending += [(each, depth + 1) for each in below]
 
 
-def _span(*parts: Any) -> Span:
+def _span(*parts: Token | SyntaxNode | s.Part | None) -> Span:
     """From the first to the last of tokens, expressions and parts of statements."""
     spans = [each.span if isinstance(each, s.Part | SyntaxNode) else span_of(each) for each in parts if each is not None]
     return Span(spans[0].start, spans[-1].end) if spans else Span(0, 0)
 
 
+@v_args(inline=True)
 class StatementBuilder(ExpressionBuilder):
     """One method a rule of ``cql.lark``."""
 
-    def start(self, parts: list[Any]) -> list[s.Statement]:
-        return [part for part in parts if part is not None]
+    def start(self, *statements: s.Statement | None) -> list[s.Statement]:
+        return [each for each in statements if each is not None]
 
-    def explain(self, parts: list[Any]) -> s.Explain:
-        return s.Explain(parts[0], span=_span(parts[0]))
+    def explain(self, statement: s.Statement) -> s.Explain:
+        return s.Explain(statement, span=_span(statement))
 
-    def stream(self, parts: list[Any]) -> s.Ident:
-        return s.Ident(".".join(map(plain, parts)), span=_span(*parts))
+    def stream(self, *names: Token) -> s.Ident:
+        return s.Ident(".".join(map(plain, names)), span=_span(*names))
 
-    def attribute(self, parts: list[Any]) -> Name:
-        first, second = parts
+    def attribute(self, first: Token, second: Token | None) -> Name:
         if second is None:
             return Name(plain(first), span=_span(first))
         return Name(plain(second), plain(first), span=_span(first, second))
 
-    def attributes(self, parts: list[Any]) -> tuple[Name, ...]:
-        return tuple(parts)
+    def attributes(self, *attributes: Name) -> tuple[Name, ...]:
+        return attributes
 
     # data definition
 
-    def typed_attribute(self, parts: list[Any]) -> s.TypedAttribute:
-        from detectors.language.builder import type_named
-
-        name, kind, negated, _ = parts
+    def typed_attribute(self, name: Token, kind: Token, negated: Token | None, null: Token | None) -> s.TypedAttribute:
         return s.TypedAttribute(plain(name), type_named(kind), negated is None, span=_span(name, kind))
 
-    def anonymous_schema(self, parts: list[Any]) -> s.AnonymousSchema:
-        return s.AnonymousSchema(tuple(parts), span=_span(*parts))
+    def anonymous_schema(self, *attributes: s.TypedAttribute) -> s.AnonymousSchema:
+        return s.AnonymousSchema(attributes, span=_span(*attributes))
 
-    def create_schema(self, parts: list[Any]) -> s.CreateSchema:
-        name, schema, parent = parts
-        return s.CreateSchema(_ident(name), _schema(schema), parent and _ident(parent), span=_span(name))
+    def create_schema(self, name: Token, schema: _Schema, parent: Token | None) -> s.CreateSchema:
+        extended = _ident(parent) if parent is not None else None
+        return s.CreateSchema(_ident(name), _schema(schema), extended, span=_span(name))
 
-    def create_stream(self, parts: list[Any]) -> s.CreateStream:
-        name, schema, timestamp, source = parts
-        return s.CreateStream(name, schema and _schema(schema), timestamp and plain(timestamp), source, span=_span(name))
+    def create_stream(
+        self, name: s.Ident, schema: _Schema | None, timestamp: Token | None, source: s.Source | None
+    ) -> s.CreateStream:
+        known = _schema(schema) if schema is not None else None
+        return s.CreateStream(name, known, timestamp and plain(timestamp), source, span=_span(name))
 
-    def host(self, parts: list[Any]) -> s.Host:
-        host, port = parts
+    def host(self, host: Token, port: Token) -> s.Host:
         if not 0 < whole_number(port) < 65536:
             raise QueryError("a port is a number from 1 to 65535", span_of(port))
         return s.Host(text_of(host), int(port), span=_span(host, port))
 
-    def file(self, parts: list[Any]) -> s.File:
-        path, delimiter = parts
+    def file(self, path: Token, delimiter: Token) -> s.File:
         if not text_of(delimiter):
             raise QueryError('the delimiter must not be empty: write ","', span_of(delimiter))
         return s.File(text_of(path), text_of(delimiter).replace("\\t", "\t"), span=_span(path, delimiter))
 
     # data manipulation
 
-    def insert(self, parts: list[Any]) -> s.Insert:
-        return s.Insert(parts[0], parts[1], span=_span(*parts))
+    def insert(self, target: s.Ident, source: s.Derived) -> s.Insert:
+        return s.Insert(target, source, span=_span(target, source))
 
-    def merge(self, parts: list[Any]) -> s.Merge:
-        *streams, into = parts
-        return s.Merge(tuple(streams), into, span=_span(*streams))
+    def merge(self, *parts: s.Ident | None) -> s.Merge:
+        streams = tuple(each for each in parts[:-1] if each is not None)
+        return s.Merge(streams, parts[-1], span=_span(*streams))
 
-    def insert_clause(self, parts: list[Any]) -> s.InsertClause:
-        target, targets, where = parts
+    def insert_clause(self, target: s.Ident, targets: tuple[s.Target, ...], where: SyntaxNode | None) -> s.InsertClause:
         return s.InsertClause(target, targets, where, span=_span(target))
 
-    def split(self, parts: list[Any]) -> s.Split:
-        return s.Split(parts[0], tuple(each for each in parts[1:] if isinstance(each, s.InsertClause)), span=_span(parts[0]))
+    def split(self, source: s.Ident, *clauses: s.InsertClause | None) -> s.Split:
+        return s.Split(source, tuple(each for each in clauses if each is not None), span=_span(source))
 
-    def select(self, parts: list[Any]) -> s.Select:
-        targets, source, join, where, group_by, having, into, execution = parts
+    def select(
+        self,
+        targets: tuple[s.Target, ...],
+        source: s.Reference,
+        join: s.Join | None,
+        where: SyntaxNode | None,
+        group_by: tuple[Name, ...] | None,
+        having: SyntaxNode | None,
+        into: s.Ident | None,
+        execution: s.Execution | None,
+    ) -> s.Select:
         span = _span(targets[0], source)
         return s.Select(targets, source, join, where, group_by or (), having, into, execution, span=span)
 
-    def where(self, parts: list[Any]) -> SyntaxNode:
-        return parts[0]  # type: ignore[no-any-return]
+    def where(self, part: T) -> T:
+        return part
 
-    having = into = where
+    having = into = group_by = partitioned = where
 
-    def group_by(self, parts: list[Any]) -> tuple[Name, ...]:
-        return parts[0]  # type: ignore[no-any-return]
-
-    partitioned = group_by
-
-    def execute(self, parts: list[Any]) -> s.Execution:
-        model, by = parts
+    def execute(self, model: Token, by: Token | None) -> s.Execution:
         return s.Execution(s.Model(model.lower()), by and plain(by), span=_span(model, by))
 
-    def targets(self, parts: list[Any]) -> tuple[s.Target, ...]:
-        return tuple(parts)
+    def targets(self, *targets: s.Target) -> tuple[s.Target, ...]:
+        return targets
 
-    def target(self, parts: list[Any]) -> s.Target:
-        expression, alias = parts
+    def target(self, expression: SyntaxNode, alias: Token | None) -> s.Target:
         return s.Target(expression, alias and plain(alias), span=_span(expression, alias))
 
-    def all_attributes(self, parts: list[Any]) -> s.Target:
-        return s.Target(None, span=_span(parts[0]))
+    def all_attributes(self, star: Token) -> s.Target:
+        return s.Target(None, span=_span(star))
 
-    def all_of(self, parts: list[Any]) -> s.Target:
-        return s.Target(None, None, plain(parts[0]), span=_span(*parts))
+    def all_of(self, stream: Token, star: Token) -> s.Target:
+        return s.Target(None, None, plain(stream), span=_span(stream, star))
 
-    def reference(self, parts: list[Any]) -> s.Reference:
-        base, alias, window = parts
+    def reference(self, base: s.Ident | s.Select, alias: Token | None, window: s.Window | None) -> s.Reference:
         return s.Reference(base, alias and plain(alias), window, span=_span(base))
 
-    def reference_after(self, parts: list[Any]) -> s.Reference:
-        base, window, alias = parts
-        return self.reference([base, alias, window])
+    def reference_after(self, base: s.Ident | s.Select, window: s.Window, alias: Token) -> s.Reference:
+        return s.Reference(base, plain(alias), window, span=_span(base))
 
-    def cross_join(self, parts: list[Any]) -> s.Join:
-        return s.Join(parts[0], span=_span(parts[0]))
+    def cross_join(self, other: s.Reference) -> s.Join:
+        return s.Join(other, span=_span(other))
 
-    def inner_join(self, parts: list[Any]) -> s.Join:
-        other, how = parts
+    def inner_join(self, other: s.Reference, how: SyntaxNode | tuple[Name, ...]) -> s.Join:
         if isinstance(how, tuple):
             return s.Join(other, None, how, span=_span(other, *how))
         return s.Join(other, how, span=_span(other, how))
 
     # windows
 
-    def window(self, parts: list[Any]) -> s.Window:
-        kind, partition, where = parts
+    def window(self, kind: s.Kind, partition: tuple[Name, ...] | None, where: SyntaxNode | None) -> s.Window:
         return s.Window(kind, partition or (), where, span=_span(kind, *(partition or ()), where))
 
-    def size(self, parts: list[Any]) -> s.Size:
-        size, slide, start = parts
+    def size(self, size: s.Spec, slide: s.Spec | None, start: s.Instant | None) -> s.Size:
         return s.Size(size, slide, start, span=_span(size, slide))
 
-    def landmark(self, parts: list[Any]) -> s.Landmark:
-        return s.Landmark(*parts, span=_span(*parts))
+    def landmark(self, start: s.Instant | None, slide: s.Spec) -> s.Landmark:
+        return s.Landmark(start, slide, span=_span(start, slide))
 
-    def fixed(self, parts: list[Any]) -> s.Fixed:
-        lower, upper, attribute = parts
+    def fixed(self, lower: s.Instant, upper: s.Instant, attribute: Token | None) -> s.Fixed:
         return s.Fixed(lower, upper, attribute and plain(attribute), span=_span(lower, upper))
 
-    def delta(self, parts: list[Any]) -> s.Delta:
-        threshold, measure = parts
+    def delta(self, threshold: Token, measure: SyntaxNode) -> s.Delta:
         return s.Delta(float(threshold), measure, span=_span(threshold, measure))
 
-    def number(self, parts: list[Any]) -> Token:
-        if float(parts[0]) == float("inf"):
-            raise QueryError("this number is too large", span_of(parts[0]))
-        return parts[0]  # type: ignore[no-any-return]
+    def number(self, number: Token) -> Token:
+        if float(number) == float("inf"):
+            raise QueryError("this number is too large", span_of(number))
+        return number
 
-    def instant(self, parts: list[Any]) -> s.Instant:
-        token = parts[0]
+    def instant(self, token: Token) -> s.Instant:
         value = text_of(token) if token.type == "STRING" else whole_number(token)
         return s.Instant(value, span=_span(token))
 
-    def spec_on(self, parts: list[Any]) -> s.Spec:
-        amount, attribute = parts
-        return s.Spec(s.Axis.APPLICATION, _amount(amount), plain(attribute), span=_span(*parts))
+    def spec_on(self, amount: Token, attribute: Token) -> s.Spec:
+        return s.Spec(s.Axis.APPLICATION, _amount(amount), plain(attribute), span=_span(amount, attribute))
 
-    def spec_time(self, parts: list[Any]) -> s.Spec:
-        amount, unit = parts
+    def spec_time(self, amount: Token, unit: Token) -> s.Spec:
         size = nanoseconds_of(plain(unit))
         if size is None:
             hint = nearest(plain(unit).lower(), NANOSECONDS)
             raise QueryError(f"unknown time unit {plain(unit)!r}{hint}; units: {UNITS}", span_of(unit))
-        return s.Spec(s.Axis.SYSTEM, _amount(amount, size), span=_span(*parts))
+        return s.Spec(s.Axis.SYSTEM, _amount(amount, size), span=_span(amount, unit))
 
-    def spec_count(self, parts: list[Any]) -> s.Spec:
-        return s.Spec(s.Axis.COUNT, _amount(parts[0]), span=_span(parts[0]))
+    def spec_count(self, amount: Token) -> s.Spec:
+        return s.Spec(s.Axis.COUNT, _amount(amount), span=_span(amount))
 
 
 def _amount(token: Token, unit: int = 1) -> int:
@@ -241,5 +243,5 @@ def _ident(name: Token) -> s.Ident:
     return s.Ident(plain(name), span=_span(name))
 
 
-def _schema(part: Token | s.AnonymousSchema) -> s.Schema:
+def _schema(part: _Schema) -> s.Schema:
     return _ident(part) if isinstance(part, Token) else part

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from detectors.cql.plan import Windowed
 from detectors.language.aggregates import values_code
-from detectors.language.code import Code
+from detectors.language.code import Code, Made
 from detectors.language.types import Type
-from middleware.model.event import Event
+from middleware.model.event import Event, Value
 from middleware.model.operator import Origin
 
 Bounds = tuple[int | None, int]
 """Lower and upper bound of a window, for whoever asks for them."""
 
-Evaluate = Callable[[Sequence[Event], Bounds, int, tuple[Any, ...]], list[Event]]
+Evaluate = Callable[[Sequence[Event], Bounds, int, tuple[Value, ...]], list[Event]]
 """Results of (content, bounds, time of the results, identity of the window)."""
 
 
 def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
     """The function that gives the results of a window. O(content)."""
-    more: dict[str, Any] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
+    more: dict[str, object] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
     lines = ["def made(events, w, ts, window):"]
     if plan.after is not None:
         lines.append(f"    events = [e for e in events if {plan.after.holds}]")
@@ -45,11 +44,11 @@ def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
 
 def single_result(plan: Windowed, origin: Origin) -> Callable[..., Event]:
     """The function that makes a result of (first tuple, values of the aggregates, bounds, time, identity of the window)."""
-    more: dict[str, Any] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
+    more: dict[str, object] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
     return plan.frame.define(f"def made(e, a, w, ts, window):\n    return {plan.constructor('ts', 'id_(*window)')}\n", more)
 
 
-def _aggregation(plan: Windowed, more: dict[str, Any]) -> Callable[..., Any]:
+def _aggregation(plan: Windowed, more: dict[str, object]) -> Made:
     """The function that gives the one result of a group."""
     lines = ["def made(events, w, ts, window):"]
     folded = []

@@ -126,11 +126,14 @@ class Delta(Part):
     measure: SyntaxNode
 
 
+Kind = Size | Landmark | Fixed | Delta
+
+
 @dataclass(frozen=True, slots=True)
 class Window(Part):
     """What stands in square brackets behind a stream."""
 
-    kind: Size | Landmark | Fixed | Delta
+    kind: Kind
     partition: tuple[Name, ...] = ()
     where: SyntaxNode | None = None
 
@@ -200,6 +203,11 @@ class Merge(Part):
     into: Ident | None = None
 
 
+Derived = Ident | Select | Merge
+Source = Derived | Host | File
+"""Where the tuples of a stream come from."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateStream(Part):
     """``CREATE STREAM name [schema] [TIMESTAMP attribute] [AS ... | SOURCE ...]``."""
@@ -207,7 +215,7 @@ class CreateStream(Part):
     name: Ident
     schema: Schema | None = None
     timestamp: str | None = None
-    source: Ident | Select | Merge | Host | File | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +223,7 @@ class Insert(Part):
     """``INSERT INTO stream [AS] stream | sub-select``."""
 
     target: Ident
-    source: Ident | Select | Merge
+    source: Derived
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware.model.change import Delta
-from middleware.model.event import Event
+from middleware.model.event import Event, Key
 
 _NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})
 _KEYS = frozenset({Type.STRING, Type.CHAR, Type.BOOLEAN, Type.DATETIME, Type.BYTE, Type.SHORT, Type.INT, Type.LONG})
@@ -68,7 +68,7 @@ def _column(aggregate: Aggregate, arguments: tuple[Code, ...]) -> tuple[str, Col
     return name, (field, kind not in _NARROW or name == "mean")
 
 
-def _shown(key: Any, known: Any) -> tuple[Any, ...]:
+def _shown(key: Key, known: Key) -> Row:
     """The columns of a key in results: as they are, zeros without a sign, so that it never shows which of two came first."""
     return tuple([part + 0.0 if part.__class__ is float else part for part in (key if isinstance(key, tuple) else (key,))])
 
@@ -82,7 +82,7 @@ def _plain(plan: Windowed, names: list[str]) -> tuple[list[int], Made] | None:
     return [*map(names.index, columns), *range(len(names), len(names) + 4)], lambda rows: msgspec.convert(rows, results)
 
 
-def _computed(plan: Windowed, names: list[str], parameters: dict[str, Any]) -> tuple[list[int], Made]:
+def _computed(plan: Windowed, names: list[str], parameters: dict[str, object]) -> tuple[list[int], Made]:
     """The layout of rows with all there is, and code of results from these where columns are computed."""
     keys, values = len(plan.partition), len(plan.aggregates)
     fields = [code.value.removeprefix("e.") for code in plan.partition]
@@ -99,7 +99,7 @@ class SteppedQuery(SteppedOperation):
     """Runs a query for which ``can_run``."""
 
     def __init__(self, plan: Windowed, name: str, level: int) -> None:
-        parameters: dict[str, Any] = {"source_": name, "level_": level}
+        parameters: dict[str, object] = {"source_": name, "level_": level}
         self._enter: Callable[[list[Event]], list[Event]] | None = None
         if plan.before is not None:
             code = f"def made(events):\n    return [e for e in events if {plan.before.holds}]\n"

@@ -6,31 +6,32 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from detectors.cql.changes import packed
+from detectors.cql.changes import Rows, packed
 from detectors.cql.trees import Prefix, Trees
 from detectors.splicing import put_in, take_out
-from middleware.model.event import ORDER, Event, Order
+from detectors.window.content import Places
+from detectors.window.monoid import Partial
+from middleware.model.event import ORDER, Event, Key, Order
+from middleware.model.operator import Snapshot
 
 WindowKey = Any
 """What orders the windows of a partition: a boundary, or the place of a tuple."""
 
 
-PrefixState = tuple[int, tuple[Event, Event], list[Any]]
+PrefixState = tuple[int, tuple[Event, Event], list[Partial]]
 """Size, first and last, and partial aggregates."""
 
 TimelineState = tuple[list[Event], int, int | None, int | None, dict[WindowKey, list[Event]], PrefixState | None]
-"""Events, gone, anchor, clock before the first, published, prefix."""
+"""Events, how many were dropped, anchor, clock before the first, published, prefix."""
 
 
-class Timeline:
+class Timeline(Places):
     """One partition.
 
-    ``events``, ``orders``
-        the tuples and their places in the total order, sorted.
+    ``events``
+        the tuples, in the total order.
     ``clocks``
         what the application clock shows at each tuple, if windows are measured by one of their own.
-    ``gone``
-        how many tuples came before those, and are forgotten.
     ``anchor``
         the time of the first tuple of all, once it is forgotten.
     ``opened``
@@ -49,20 +50,17 @@ class Timeline:
         "anchor",
         "clocks",
         "events",
-        "gone",
         "keys",
         "opened",
-        "orders",
         "prefix",
         "published",
         "trees",
     )
 
     def __init__(self, clock_of: Callable[[Event], int] | None) -> None:
+        super().__init__()
         self.events: list[Event] = []
-        self.orders: list[Order] = []
         self.clocks: list[int] = []
-        self.gone = 0
         self.anchor: int | None = None
         self.opened: Order | None = None
         self.trees: Trees | None = None
@@ -71,12 +69,6 @@ class Timeline:
         self.keys: list[WindowKey] = []
         self._clock_of = clock_of
         self._clock_before: int | None = None
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-    def __bool__(self) -> bool:
-        return True
 
     @property
     def first(self) -> int | None:
@@ -122,16 +114,12 @@ class Timeline:
             self.clocks.append(shown)
 
     def clock_before(self, at: int) -> int | None:
-        """What the application clock showed before the tuple at a place; None before the first of all."""
-        return self.clocks[at - 1] if at else self._clock_before
+        """What the application clock showed before the tuple at a place; None before the first of all, and without one."""
+        return self.clocks[at - 1] if at and self.clocks else self._clock_before
 
-    def until(self, ts: int) -> int:
-        """How many of the tuples have a time up to ``ts``. O(log n)."""
-        return bisect_right(self.orders, (ts, 2**63, "", 0))
-
-    def before(self, ts: int) -> int:
-        """How many of the tuples have a time below ``ts``. O(log n)."""
-        return bisect_left(self.orders, (ts, -(2**63), "", 0))
+    def clock_after(self, time: int, count: int) -> int:
+        """How many of the first ``count`` tuples come while the application clock shows at most ``time``. O(log n)."""
+        return bisect_right(self.clocks, time, 0, count)
 
     def place(self, order: Order) -> int:
         """Where a tuple of that order is, or would be. O(log n)."""
@@ -164,7 +152,7 @@ class Timeline:
             if self.clocks:
                 self._clock_before = self.clocks[count - 1]
                 del self.clocks[:count]
-            self.gone += count
+            self.dropped += count
             del self.events[:count], self.orders[:count]
             if not self.events:
                 self.opened = None
@@ -179,13 +167,13 @@ class Timeline:
         held, prefix = None, self.prefix
         if prefix is not None and prefix.window is not None:
             held = prefix.window.size, (prefix.window.first, prefix.window.last), prefix.partials
-        return self.events.copy(), self.gone, self.anchor, self._clock_before, self.published.copy(), held
+        return self.events.copy(), self.dropped, self.anchor, self._clock_before, self.published.copy(), held
 
     def restore(
-        self, state: tuple[Any, ...], unpack: Callable[[Any], list[Event]], unpack_results: Callable[[Any], list[Event]]
+        self, state: Snapshot, unpack: Callable[[Rows], list[Event]], unpack_results: Callable[[Rows], list[Event]]
     ) -> None:
         """Become what gave ``state``, of which ``plain`` made plain values; but for the prefix."""
-        rows, self.gone, self.anchor, self._clock_before, published = state
+        rows, self.dropped, self.anchor, self._clock_before, published = state
         self.events = unpack(rows)
         self.orders = list(map(ORDER, self.events))
         self.clocks = []
@@ -195,7 +183,7 @@ class Timeline:
         self.keys = sorted(self.published)
 
 
-def plain(states: list[tuple[Any, TimelineState]]) -> Iterator[Any]:
+def plain(states: list[tuple[Key, TimelineState]]) -> Iterator[Any]:
     """Timelines by key, as plain values."""
     for key, (events, gone, anchor, clock, published, prefix) in states:
         windows = [(window, packed(results)) for window, results in published.items()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from operator import gt, lt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from detectors.cql.plan import Windowed
 from detectors.cql.windows import Shape, WindowPlan
@@ -19,10 +19,10 @@ from detectors.language.types import INTEGERS, LIMITS, REALS, Type
 from detectors.language.values import within
 from detectors.window.content import Forest
 from detectors.window.fiba import Fiba
-from detectors.window.monoid import Monoid
+from detectors.window.monoid import Monoid, Partial
 from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MAXCOUNT, MEAN, MIN, RANGE, SAMPLE_VARIANCE, SUM, VARIANCE
 from detectors.window.moving import Counts, Moving, Ranks
-from middleware.model.event import ORDER, Event, Order
+from middleware.model.event import ORDER, Event, Key, Order, Value
 
 SMALL = 128
 """Windows of up to so many tuples are folded."""
@@ -50,9 +50,9 @@ class Source(NamedTuple):
     """What a tree is of: a monoid, or what is kept of a moving window; and what a tuple adds, None for nothing."""
 
     kind: Monoid | type[Counts | Ranks]
-    value: Callable[[Event], Any]
+    value: Callable[[Event], Value]
 
-    def tree(self) -> Any:
+    def tree(self) -> Value:
         """An empty one."""
         return Fiba(self.kind, ordered=True) if isinstance(self.kind, Monoid) else Moving(self.kind)
 
@@ -61,7 +61,7 @@ class Part(NamedTuple):
     """An aggregate: the numbers of its trees, and a function of the window and of their results."""
 
     sources: tuple[int, ...]
-    finish: Callable[..., Any]
+    finish: Callable[..., Value]
 
 
 class TreePlan:
@@ -78,7 +78,7 @@ class TreePlan:
     def __init__(self, plan: Windowed) -> None:
         self._frame, self._after = plan.frame, plan.after
         self.sources: list[Source] = []
-        self._known: dict[Any, int] = {}
+        self._known: dict[Key, int] = {}
         self.first = None if plan.after is None else self._source("event", FIRST.of(object), ("e",))
         self.parts = [self._part(aggregate, list(arguments)) for aggregate, arguments in plan.aggregates]
         names = {aggregate.name for aggregate, _ in plan.aggregates}
@@ -86,7 +86,7 @@ class TreePlan:
         is_total = not names & {*_SQUARES, "geomean"} and all(isinstance(source.kind, Monoid) for source in self.sources)
         self.sums_up = is_total and plan.after is None
 
-    def _source(self, name: str, kind: Any, shown: Sequence[str], arguments: Sequence[Code] = (), lift: Any = None) -> int:
+    def _source(self, name: str, kind: Value, shown: Sequence[str], arguments: Sequence[Code] = (), lift: Value = None) -> int:
         """The number of a tree of a kind over ``shown``: what a tuple adds, with {0} and {1} for its known arguments."""
         key = (name, tuple(shown), tuple(arguments))
         if key not in self._known:
@@ -103,7 +103,7 @@ class TreePlan:
         name, kind = aggregate.name, arguments[0].type if arguments else Type.NULL
         is_partial = self._after is not None or any(code.nullable for code in arguments)
 
-        def source(monoid: Any, *shown: str, lift: Any = None) -> int:
+        def source(monoid: Value, *shown: str, lift: Value = None) -> int:
             label = monoid.name if isinstance(monoid, Monoid) else monoid.__name__
             return self._source(f"{label} {lift}", monoid, shown or ("{0}",), arguments, lift)
 
@@ -178,7 +178,7 @@ class Trees:
         """Forget all tuples up to one."""
         self._forest.drop(last)
 
-    def values(self, events: list[Event], orders: list[Order], low: int, high: int) -> tuple[Event | None, tuple[Any, ...]]:
+    def values(self, events: list[Event], orders: list[Order], low: int, high: int) -> tuple[Event | None, tuple[Value, ...]]:
         """The first of the tuples [low, high) that counts (None: none does), and their aggregates. O(log n) each.
 
         Raises Refold where the window holds what trees do not take.
@@ -191,7 +191,7 @@ class Trees:
 class Prefix:
     """What a landmark window has held for so long that nothing can change it: one partial aggregate instead of tuples."""
 
-    def __init__(self, plan: TreePlan, state: tuple[Window, list[Any]] | None = None) -> None:
+    def __init__(self, plan: TreePlan, state: tuple[Window, list[Partial]] | None = None) -> None:
         self._plan = plan
         self._monoids = [source.kind.plain() for source in plan.sources if isinstance(source.kind, Monoid)]
         self.window = None if state is None else state[0]
@@ -201,7 +201,7 @@ class Prefix:
         """Take in tuples that come behind those it has. O(tuples)."""
         self.window, self.partials = self._with(events)
 
-    def _with(self, events: list[Event]) -> tuple[Window, list[Any]]:
+    def _with(self, events: list[Event]) -> tuple[Window, list[Partial]]:
         combined = []
         for monoid, source, partial in zip(self._monoids, self._plan.sources, self.partials, strict=True):
             for event in events:
@@ -213,14 +213,14 @@ class Prefix:
         size, first, last = self.window
         return Window(size + len(events), first, events[-1] if events else last), combined
 
-    def values(self, events: list[Event]) -> tuple[Event, tuple[Any, ...]]:
+    def values(self, events: list[Event]) -> tuple[Event, tuple[Value, ...]]:
         """The first tuple of all, and the aggregates of what it has and of these tuples behind it. O(tuples)."""
         window, partials = self._with(events)
         found = [monoid.lower(partial) for monoid, partial in zip(self._monoids, partials, strict=True)]
         return window.first, _finished(self._plan, window, found)
 
 
-def _finished(plan: TreePlan, window: Window, found: list[Any]) -> tuple[Any, ...]:
+def _finished(plan: TreePlan, window: Window, found: list[Value]) -> tuple[Value, ...]:
     return tuple([part.finish(window, *[found[number] for number in part.sources]) for part in plan.parts])
 
 
@@ -232,11 +232,11 @@ def _of(monoid: Monoid, kind: Type) -> Monoid:
     return monoid if kind in REALS else monoid.of(int if kind in INTEGERS or kind is Type.DATETIME else object)
 
 
-def _given(window: Window, value: Any) -> Any:
+def _given(window: Window, value: Value) -> Value:
     return value
 
 
-def _whole(window: Window, value: Any) -> Any:
+def _whole(window: Window, value: Value) -> Value:
     return within(value, LIMITS[Type.LONG]) if value.__class__ is int else value
 
 
@@ -275,16 +275,16 @@ def _median(window: Window, ranks: Ranks) -> float | None:
     return math.nan if ranks.nans else middle(ranks) if len(ranks) else None
 
 
-def _quantile(window: Window, ranks: Ranks, q: float | None) -> Any:
+def _quantile(window: Window, ranks: Ranks, q: float | None) -> Value:
     if q is None:
         return None
     return math.nan if ranks.nans and 0 <= q <= 1 else ranked(ranks, q)
 
 
-def _chosen(name: str, is_better: Callable[[Any, Any], bool]) -> Monoid:
+def _chosen(name: str, is_better: Callable[[Value, Value], bool]) -> Monoid:
     """Of pairs (measure, value): the one with the best measure, the oldest of several; one that is NaN before all."""
 
-    def combine(one: Any, other: Any) -> Any:
+    def combine(one: Value, other: Value) -> Value:
         if one is None or other is None:
             return other if one is None else one
         if one[0] != one[0] or other[0] != other[0]:
@@ -296,7 +296,7 @@ def _chosen(name: str, is_better: Callable[[Any, Any], bool]) -> Monoid:
 
 _ARGS = {"argmin": _chosen("argmin", lt), "argmax": _chosen("argmax", gt)}
 _SQUARES = {"variance": SAMPLE_VARIANCE, "stddev": SAMPLE_VARIANCE, "var_pop": VARIANCE, "stddev_pop": VARIANCE}
-_NUMBERS: dict[str, tuple[Monoid, Callable[[Window, Any], Any]]] = {
+_NUMBERS: dict[str, tuple[Monoid, Callable[[Window, Value], Value]]] = {
     "sum": (SUM, _whole),
     "min": (MIN, _given),
     "max": (MAX, _given),

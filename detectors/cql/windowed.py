@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from heapq import heappop, heappush
-from typing import Any
 
 from detectors.cql import trees
 from detectors.cql.changes import unpacker
@@ -13,14 +12,14 @@ from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
 from detectors.cql.relation import evaluation, key_code, single_result
 from detectors.cql.stepped import SteppedQuery, can_run
-from detectors.cql.timeline import Timeline, plain
+from detectors.cql.timeline import Timeline, WindowKey, plain
 from detectors.cql.windows import Measure, Shape
 from detectors.outcomes import difference
 from middleware.model.change import Delta
-from middleware.model.event import END, NEVER, Event
+from middleware.model.event import END, NEVER, Event, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin
+from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 LEAST_PURGE = 256
 """Changes between two purges, at least."""
@@ -28,7 +27,7 @@ LEAST_PURGE = 256
 PURGE_SHARE = 0.5
 """And as a share of what is held: so purging costs each change O(1)."""
 
-_Key = tuple[Any, ...]
+_Key = tuple[Value, ...]
 
 
 class WindowedOperator(Operator):
@@ -131,7 +130,7 @@ class WindowedOperation(Operation):
         if not self.plan.window.is_anchored:
             return True
         assert self._timed is not None
-        return bool(timeline.events) and self._timed.after(boundary, timeline) == boundary
+        return bool(timeline.events) and self._timed.end(boundary, timeline) == boundary
 
     # windows that tuples make
 
@@ -139,8 +138,8 @@ class WindowedOperation(Operation):
         """Evaluate anew the windows that are made by the tuples [start, end)."""
         assert self._made is not None
         orders = timeline.orders
-        above: Any = orders[start - 1] if start else None
-        below: Any = orders[end] if end < len(orders) else None
+        above: Value = orders[start - 1] if start else None
+        below: Value = orders[end] if end < len(orders) else None
         if isinstance(self._made, ClockCuts):
             above, below = above and (above, END), below and (below, NEVER)
         gone = dict.fromkeys(timeline.keys_between(above, below))
@@ -150,7 +149,7 @@ class WindowedOperation(Operation):
         for window in gone:
             self._publish(key, timeline, window, None, out)
 
-    def _publish(self, key: _Key, timeline: Timeline, window: Any, cut: Cut | None, out: Delta) -> None:
+    def _publish(self, key: _Key, timeline: Timeline, window: WindowKey, cut: Cut | None, out: Delta) -> None:
         """Set the results of a window, and add what changes to ``out``."""
         results: list[Event] = []
         if cut is not None:
@@ -166,7 +165,7 @@ class WindowedOperation(Operation):
         out.revises += changed.revises
         out.retracts += changed.retracts
 
-    def _results(self, timeline: Timeline, cut: Cut, identity: tuple[Any, ...]) -> list[Event]:
+    def _results(self, timeline: Timeline, cut: Cut, identity: tuple[Value, ...]) -> list[Event]:
         """The results of a window: folded if it is small, else looked up."""
         events, plan = timeline.events, self._tree_plan
         if timeline.prefix is not None:
@@ -204,12 +203,12 @@ class WindowedOperation(Operation):
         cuts = self._timed or self._made
         assert cuts is not None
         plan, window, final = self._tree_plan, self.plan.window, self._final
-        if window.shape is not Shape.LANDMARK:
+        if window.shape is not Shape.LANDMARK or isinstance(cuts, DeltaCuts):
             return cuts.needed(timeline, final)
         if plan is None or not plan.sums_up:
             return 0
         slide = window.slide.amount if self._timed is not None else 0
-        count = max(0, timeline.until(final - slide) - (0 if self._timed is not None else 1))
+        count = max(0, timeline.after(final - slide) - (0 if self._timed is not None else 1))
         low = cuts.landmark(timeline, count)
         if low < count:
             if timeline.prefix is None:
@@ -235,12 +234,12 @@ class WindowedOperation(Operation):
     def keys(self) -> int:
         return len(self._timelines)
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         timelines = Later(plain, [(key, timeline.state()) for key, timeline in self._timelines.items()])
         due = [(boundary, list(keys)) for boundary, keys in self._due.items()]
         return timelines, due, self._emitted, self._final, self._held, self._changed
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         timelines, due, self._emitted, self._final, self._held, self._changed = state
         self._timelines = {}
         for key, saved, prefix in timelines:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from detectors.flow.items import ABSENT, Position
+from middleware.model.event import Value
 
 
 class PartialFailure(Exception):
     """Raised out of a function that failed, but has outputs all the same; its cause is what went wrong."""
 
-    def __init__(self, outputs: Sequence[Any]) -> None:
+    def __init__(self, outputs: Sequence[Value]) -> None:
         super().__init__(outputs)
         self.outputs = outputs
 
 
-def outputs(result: Any) -> Sequence[Any]:
+def outputs(result: Value) -> Sequence[Value]:
     """What a function returned, as a sequence of outputs: an iterator, a list or a plain tuple is many, all else is one."""
     if result is None:
         return ()
@@ -34,7 +34,7 @@ class Failures:
     def __init__(self) -> None:
         self.found: dict[tuple[str, Position], str] = {}
 
-    def call(self, where: str, function: Callable[[Any], Any], position: Position, value: Any) -> Sequence[Any]:
+    def call(self, where: str, function: Callable[[Value], Value], position: Position, value: Value) -> Sequence[Value]:
         """The outputs of a value that is there; none, and a failure, where the function raises."""
         try:
             return outputs(function(value))
@@ -50,7 +50,7 @@ class Failures:
         """Record the exception that is being handled."""
         self.found[where, position] = traceback.format_exc(limit=-8)
 
-    def recall(self, where: str, function: Callable[[Any], Any], position: Position, value: Any) -> Sequence[Any]:
+    def recall(self, where: str, function: Callable[[Value], Value], position: Position, value: Value) -> Sequence[Value]:
         """The outputs that a value had that is gone now; with it goes its failure."""
         if value is ABSENT:
             return ()

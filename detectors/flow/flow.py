@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from detectors.flow.checks import check
 from detectors.flow.drawing import as_svg, as_text
-from detectors.flow.graph import FlowError, FlowNode, FlowNodeKind, Fused, Graph
+from detectors.flow.graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, Fused, Graph
 from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
 from detectors.flow.operator import FlowOperator, operators
 from detectors.flow.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import Event, EventType, Key, Value, type_name
 from middleware.model.operator import result_fields
 
 
@@ -25,7 +24,7 @@ class Stream:
     def __init__(self, flow: Flow, node: FlowNode) -> None:
         self._flow, self._node = flow, node
 
-    def map(self, function: Callable[[Any], Any], *, gives: Any = None, name: str | None = None) -> Stream:
+    def map(self, function: Callable[[Value], Value], *, gives: Annotation = None, name: str | None = None) -> Stream:
         """Turn each value into any number of others.
 
         ``function`` returns an iterator, a list or a plain tuple of outputs; None for none; or the one output itself. It must
@@ -35,7 +34,7 @@ class Stream:
         said = element(function) if gives is None else gives
         return self._then(FlowNode(FlowNodeKind.MAP, name or name_of(function, "map"), function, accepted(function), said))
 
-    def filter(self, predicate: Callable[[Any], bool], *, name: str | None = None) -> Stream:
+    def filter(self, predicate: Callable[[Value], bool], *, name: str | None = None) -> Stream:
         """Keep the values for which ``predicate`` holds."""
         given = self._node.gives
         keep = FlowNode(
@@ -47,7 +46,7 @@ class Stream:
         )
         return self._then(keep)
 
-    def group(self, key: Callable[[Any], Any], *, window: int, gives: Any = None, name: str | None = None) -> Stream:
+    def group(self, key: Callable[[Value], Key], *, window: int, gives: Annotation = None, name: str | None = None) -> Stream:
         """Each value together with those before it that have the same key: tuples of the last ``window``, this one last."""
         if not isinstance(window, int) or window < 1:
             raise FlowError(f"group of {self._node.name!r}: window={window!r}; it is a number of items, at least 1")
@@ -63,10 +62,10 @@ class Stream:
 
     def stateful(
         self,
-        fold: Callable[[Any, Any], tuple[Any, Iterable[Any] | None]],
+        fold: Fold,
         *,
-        key: Callable[[Any], Any],
-        gives: Any = None,
+        key: Callable[[Value], Key],
+        gives: Annotation = None,
         name: str | None = None,
     ) -> Stream:
         """Any stateful transformation, one state a key, as grouping, combine map and cycle (V.C and Figure 6).
@@ -87,7 +86,7 @@ class Stream:
         grouped._node.fused = Fused(safe, key, results._node)
         return results
 
-    def sink(self, event_type: EventType, fields: Callable[[Any], Iterable[Any]] | None = None) -> None:
+    def sink(self, event_type: EventType, fields: Callable[[Value], Iterable[Value]] | None = None) -> None:
         """Publish each value as an event, stamped with the time of the raw event that the value ends in.
 
         ``fields`` gives the event's own fields from a value; without it the value is a plain tuple of them, or an object
@@ -154,7 +153,7 @@ class Flow(Graph):
             self._sources[event_type] = Stream(self, self.add(node))
         return self._sources[event_type]
 
-    def cycle(self, gives: Any = None, name: str = "cycle") -> Cycle:
+    def cycle(self, gives: Annotation = None, name: str = "cycle") -> Cycle:
         """A stream to be joined in now and closed later (``Cycle.close``)."""
         return Cycle(self, self.add(FlowNode(FlowNodeKind.CYCLE, name, gives=gives)))
 
@@ -181,8 +180,8 @@ class Flow(Graph):
         return as_svg(self, partitions)
 
 
-def _fields(names: tuple[str, ...]) -> Callable[[Any], Iterable[Any]]:
-    def fields(value: Any) -> Iterable[Any]:
+def _fields(names: tuple[str, ...]) -> Callable[[Value], Iterable[Value]]:
+    def fields(value: Value) -> Iterable[Value]:
         return value if value.__class__ is tuple else [getattr(value, name) for name in names]
 
     return fields

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
 
 from detectors.flow.calls import Failures, outputs
 from detectors.flow.graph import Fold
 from detectors.flow.items import ABSENT, Change, Position, same
+from middleware.model.event import Value
 
 _TRIM = 32
 """How many items at least a fold forgets at once."""
@@ -26,9 +26,9 @@ class FoldBucket:
     def __init__(self, name: str, fold: Fold, failures: Failures) -> None:
         self._name, self._fold, self._failures = name, fold, failures
         self.positions: list[Position] = []
-        self.items: list[Any] = []
-        self.states: list[Any] = []
-        self.outs: list[Sequence[Any]] = []
+        self.items: list[Value] = []
+        self.states: list[Value] = []
+        self.outs: list[Sequence[Value]] = []
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -63,7 +63,7 @@ class FoldBucket:
             for ordinal, value in enumerate(given):
                 out.append(((*position, ordinal), ABSENT, value))
 
-    def _put(self, position: Position, item: Any, out: list[Change]) -> Position:
+    def _put(self, position: Position, item: Value, out: list[Change]) -> Position:
         """Put, replace or remove an item; returns the position to fold on from."""
         positions = self.positions
         at = bisect_left(positions, position)
@@ -101,7 +101,7 @@ class FoldBucket:
                 if was is not ABSENT and same(was, state):
                     break
 
-    def _folded(self, before: Any, position: Position, item: Any) -> tuple[Any, Sequence[Any]]:
+    def _folded(self, before: Value, position: Position, item: Value) -> tuple[Value, Sequence[Value]]:
         """State and outputs behind an item. One at which the fold raises leaves the state as it was."""
         failures = self._failures
         if failures.found:
@@ -125,11 +125,11 @@ class FoldBucket:
         if cut >= min(_TRIM, len(positions) // 2):
             del positions[:cut], self.items[:cut], self.states[:cut], self.outs[:cut]
 
-    def columns(self) -> tuple[list[Any], ...]:
+    def columns(self) -> tuple[list[Value], ...]:
         """All that it holds, as columns that later changes leave alone."""
         return self.positions[:], self.items[:], self.states[:], self.outs[:]
 
-    def restore(self, columns: tuple[list[Any], ...]) -> None:
+    def restore(self, columns: tuple[list[Value], ...]) -> None:
         """Hold what ``columns`` gave."""
         self.positions, self.items, self.states, self.outs = map(list, columns)
 
@@ -139,7 +139,7 @@ class FoldBucket:
         assert ABSENT not in self.states, "an item that was not folded"
 
 
-def _differ(position: Position, before: Sequence[Any], after: Sequence[Any], out: list[Change]) -> None:
+def _differ(position: Position, before: Sequence[Value], after: Sequence[Value], out: list[Change]) -> None:
     """Add how the outputs at a position changed."""
     if before is after:
         return

@@ -7,9 +7,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from middleware.model.errors import SlacklineError
-from middleware.model.event import EventType
+from middleware.model.event import EventType, Key, Value
 
-Fold = Callable[[Any, Any], tuple[Any, Iterable[Any] | None]]
+Annotation = Any
+"""The type of values, as an annotation gives it; None where nothing is said."""
+
+Fold = Callable[[Value, Value], tuple[Value, Iterable[Value] | None]]
 """A state and a value to the next state and the outputs; the first state is None, and None is no state."""
 
 
@@ -45,15 +48,15 @@ class FlowNode:
         self,
         kind: FlowNodeKind,
         name: str,
-        function: Callable[[Any], Any] | None = None,
-        accepts: Any = None,
-        gives: Any = None,
+        function: Callable[[Value], Value] | None = None,
+        accepts: Annotation = None,
+        gives: Annotation = None,
         window: int = 0,
         event_type: EventType | None = None,
     ) -> None:
         self.kind, self.name, self.function = kind, name, function
-        self.accepts: Any = None if accepts is Any else accepts
-        self.gives: Any = None if gives is Any else gives
+        self.accepts: Annotation = None if accepts is Any else accepts
+        self.gives: Annotation = None if gives is Any else gives
         self.window, self.event_type = window, event_type
         self.fused: Fused | None = None
         self.inputs: list[FlowNode] = []
@@ -67,7 +70,7 @@ class Fused(NamedTuple):
     """What grouping, combine map and cycle do together; ``outputs`` is the operation whose outputs theirs are."""
 
     fold: Fold
-    key: Callable[[Any], Any]
+    key: Callable[[Value], Key]
     outputs: FlowNode
 
 

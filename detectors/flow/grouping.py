@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any
 
 from detectors.flow.items import ABSENT, Change, Position, same
+from middleware.model.event import Value
 
 _TRIM = 32
 """How many items at least a bucket forgets at once."""
@@ -25,8 +25,8 @@ class Bucket:
     def __init__(self, window: int) -> None:
         self.window = window
         self.positions: list[Position] = []
-        self.items: list[Any] = []
-        self.groups: list[Any] = []
+        self.items: list[Value] = []
+        self.groups: list[Value] = []
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -58,14 +58,14 @@ class Bucket:
         gone = [(position, withdrawn, ABSENT)] if withdrawn is not ABSENT else []
         return [*gone, *self._regrouped(self.positions[at : at + self.window])]
 
-    def _append(self, position: Position, item: Any) -> Change:
+    def _append(self, position: Position, item: Value) -> Change:
         self.positions.append(position)
         self.items.append(item)
         group = tuple(self.items[-self.window :])
         self.groups.append(group)
         return (position, ABSENT, group)
 
-    def put(self, position: Position, item: Any) -> tuple[int, Any]:
+    def put(self, position: Position, item: Value) -> tuple[int, Value]:
         """Put an item at its position, or another in its place, or (ABSENT) none.
 
         Returns the place of the first group that this may change, and the group that is gone with its item, or ABSENT. The
@@ -118,11 +118,11 @@ class Bucket:
         if cut >= min(_TRIM, len(positions) // 2):
             del positions[:cut], self.items[:cut], self.groups[:cut]
 
-    def columns(self) -> tuple[list[Any], ...]:
+    def columns(self) -> tuple[list[Value], ...]:
         """All that it holds, as columns that later changes leave alone."""
         return self.positions[:], self.items[:], self.groups[:]
 
-    def restore(self, columns: tuple[list[Any], ...]) -> None:
+    def restore(self, columns: tuple[list[Value], ...]) -> None:
         """Hold what ``columns`` gave."""
         self.positions, self.items, self.groups = map(list, columns)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.model.event import Event
+from middleware.model.event import Event, Value
 from middleware.model.state import exactly
 
 Position = tuple[Any, ...]
@@ -32,7 +32,7 @@ class Absent(Enum):
 
 ABSENT: Final = Absent.ABSENT
 
-Change = tuple[Position, Any, Any]
+Change = tuple[Position, Value, Value]
 """(position, old value or ABSENT, new value or ABSENT), of which one is no ABSENT and both differ.
 
 An insertion has no old value; a tombstone has no new one; both at once stand for a tombstone and the item in its place.
@@ -44,7 +44,7 @@ def root_position(event: Event) -> Position:
     return (event.ts, event.level, event.source, event.id)
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: object, other: object) -> bool:
     """Whether nobody could tell two values apart: equal, and of equal types all the way down. O(size), O(1) for one object.
 
     Objects of other classes than the built-in ones, tuples, structs and events count as the same when they say so (==).
@@ -64,7 +64,7 @@ def same(one: Any, other: Any) -> bool:
 _EXACT = frozenset({int, str, bytes, bool, type(None), Absent})
 
 
-def _exact(one: Any, other: Any) -> bool:
+def _exact(one: Value, other: Value) -> bool:
     kind = one.__class__
     if kind is not other.__class__:
         return False

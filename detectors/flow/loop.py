@@ -17,6 +17,7 @@ from detectors.flow.grouping import Bucket
 from detectors.flow.items import ABSENT, ROOT, Change, Position
 from detectors.flow.mapping import branched, mapped
 from detectors.flow.plan import Outlet, Stage
+from middleware.model.event import Key, Value
 
 DEEPEST = 200
 """How many operations an item may have come through. A cycle that feeds back more than state would go on for ever."""
@@ -28,15 +29,15 @@ _Place = tuple[Position, int]
 class Loop:
     """See the module. ``buckets``: those of the grouping, by key."""
 
-    def __init__(self, stage: Stage, buckets: dict[Any, Any], failures: Failures) -> None:
+    def __init__(self, stage: Stage, buckets: dict[Key, Any], failures: Failures) -> None:
         self._stage, self._buckets, self._failures = stage, buckets, failures
         self._nodes = [node for node in (stage.entry, *stage.maps) if node in stage.looped]
         self._rank = {node: rank for rank, node in enumerate(self._nodes)}
         self._heap: list[_Place] = []
         self._pending: dict[_Place, Change] = {}
-        self._causes: dict[_Place, Any] = {}
+        self._causes: dict[_Place, Key] = {}
         """The key of the group that led to a pending item."""
-        self._dirty: dict[Position, Any] = {}
+        self._dirty: dict[Position, Key] = {}
         """Positions of groups to look at again, with the key of their bucket."""
         self._out: dict[FlowNode | Outlet, list[Change]] = {}
 
@@ -66,19 +67,19 @@ class Loop:
         out, self._out = self._out, {}
         yield from out.items()
 
-    def _push(self, rank: int, change: Change, cause: Any) -> None:
+    def _push(self, rank: int, change: Change, cause: Key) -> None:
         place = (change[0], rank)
         self._pending[place] = change
         self._causes[place] = cause
         heappush(self._heap, place)
 
-    def _take(self, change: Change, cause: Any) -> None:
+    def _take(self, change: Change, cause: Key) -> None:
         """Put an item into its bucket, or take it out, and look at its group."""
         position, old, new = change
         before = self._key(position, old, NO_CAUSE) if old is not ABSENT else NO_CAUSE
         self._failures.found.pop((self._stage.entry.name, position), None)
         home = self._key(position, new, cause) if new is not ABSENT else NO_CAUSE
-        gone: Any = ABSENT
+        gone: Value = ABSENT
         if before is not NO_CAUSE and (home is NO_CAUSE or before != home):
             gone = self._bucket_of(before).put(position, ABSENT)[1]
             self._disturb(position, before)
@@ -93,21 +94,21 @@ class Loop:
         if group is not None:
             self._emit((position, group[1] if gone is ABSENT else gone, group[2]), home)
 
-    def _look(self, position: Position, home: Any) -> None:
+    def _look(self, position: Position, home: Key) -> None:
         group = self._bucket_of(home).regroup(position)
         if group is not None:
             self._emit(group, home)
 
-    def _disturb(self, position: Position, home: Any) -> None:
+    def _disturb(self, position: Position, home: Key) -> None:
         for behind in self._bucket_of(home).following(position):
             if behind not in self._dirty:
                 self._dirty[behind] = home
                 heappush(self._heap, (behind, 0))
 
-    def _emit(self, change: Change, home: Any) -> None:
+    def _emit(self, change: Change, home: Key) -> None:
         self._send(self._stage.entry, [change], home)
 
-    def _send(self, node: FlowNode, changes: list[Change], cause: Any) -> None:
+    def _send(self, node: FlowNode, changes: list[Change], cause: Key) -> None:
         targets = self._stage.targets[node]
         for branch, target in enumerate(targets):
             mine = changes if len(targets) == 1 else branched(changes, branch, len(targets), node.kind is FlowNodeKind.MAP)
@@ -122,18 +123,18 @@ class Loop:
             else:
                 self._out.setdefault(target, []).extend(mine)
 
-    def _bucket_of(self, home: Any) -> Bucket:
+    def _bucket_of(self, home: Key) -> Bucket:
         found: Bucket | None = self._buckets.get(home)
         if found is None:
             found = self._buckets[home] = self.bucket()
         return found
 
-    def _key(self, position: Position, value: Any, cause: Any) -> Any:
+    def _key(self, position: Position, value: Value, cause: Key) -> Key:
         """The key of an item; one that is fed back must have the key of the group that led to it."""
         entry = self._stage.entry
         assert entry.function is not None
         try:
-            home = entry.function(value)
+            home: Key = entry.function(value)
             hash(home)
         except Exception:
             self._failures.raised(entry.name, position)

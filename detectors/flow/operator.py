@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
 
 from detectors.flow.checks import check
 from detectors.flow.graph import FlowError, FlowNodeKind, Graph
@@ -19,8 +18,8 @@ from detectors.flow.plan import Outlet, Stage, stages
 from detectors.flow.program import Program
 from detectors.flow.wire import edge_types, spread_types
 from middleware.model.change import Delta
-from middleware.model.event import IDENTITY, Event, EventType, Identity
-from middleware.model.operator import Operation, Operator, Origin, described
+from middleware.model.event import IDENTITY, Event, EventType, Identity, Value
+from middleware.model.operator import Operation, Operator, Origin, Snapshot, described
 
 
 class FlowOperator(Operator):
@@ -56,7 +55,7 @@ class FlowOperation(Operation):
         from_source = plan.stage is None or (
             plan.stage.entry.kind is FlowNodeKind.SOURCE and not hasattr(plan.subscribes[0], "cause")
         )
-        self._read: Callable[[Event], tuple[Position, Any]] = _of_source if from_source else _of_edge
+        self._read: Callable[[Event], tuple[Position, Value]] = _of_source if from_source else _of_edge
 
     @property
     def held(self) -> int:
@@ -108,25 +107,25 @@ class FlowOperation(Operation):
                 del found[place]
         return super().failed(final)
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         failures: dict[Identity, tuple[Event, str]] = dict(self.failures)
         return (self._program.snapshot() if self._program is not None else None), failures
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         kept, failures = state
         self.failures = dict(failures)
         if self._program is not None:
             self._program.restore(kept)
 
 
-def _of_source(event: Event) -> tuple[Position, Any]:
+def _of_source(event: Event) -> tuple[Position, Value]:
     return root_position(event), event
 
 
 _edge = attrgetter("ts", "cause", "value")
 
 
-def _of_edge(event: Event) -> tuple[Position, Any]:
+def _of_edge(event: Event) -> tuple[Position, Value]:
     ts, cause, value = _edge(event)
     return (ts, *cause), value
 

@@ -14,7 +14,7 @@ from detectors.flow.plan import Outlet
 from detectors.flow.sharding import part_of
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import Event, EventType, Key, Value, type_name
 from middleware.model.operator import Origin, result_fields
 
 _REMEMBERED = 65_536
@@ -66,7 +66,7 @@ class Output:
         if failures is not None and failures.found:
             failures.found.pop((self._where, position), None)
 
-    def _event(self, position: Position, value: Any, origin: Origin, failures: Failures | None) -> Event | None:
+    def _event(self, position: Position, value: Value, origin: Origin, failures: Failures | None) -> Event | None:
         try:
             return self._made(position, value, origin)
         except Exception:
@@ -74,7 +74,7 @@ class Output:
                 failures.raised(self._where, position)
             return None
 
-    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+    def _made(self, position: Position, value: Value, origin: Origin) -> Event:
         raise NotImplementedError
 
 
@@ -89,13 +89,13 @@ class ByKey(Output):
         self.outlet, self.types, self._parts = outlet, types, parts
         self._from = (part,) if parts > 1 else ()
         assert outlet.to.function is not None
-        self._key: Callable[[Any], Any] = outlet.to.fused.key if outlet.to.fused is not None else outlet.to.function
+        self._key: Callable[[Value], Key] = outlet.to.fused.key if outlet.to.fused is not None else outlet.to.function
         self._value = outlet.node.gives
         self._to = outlet.to.name
-        self._makers: list[Any] = list(types)
+        self._makers: list[Callable[..., Event]] = list(types)
         self._part: dict[str, int] = {}
 
-    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+    def _made(self, position: Position, value: Value, origin: Origin) -> Event:
         key = self._key(value)
         part = self._part.get(key) if key.__class__ is str else None
         if part is None:
@@ -112,7 +112,7 @@ class ByKey(Output):
         )
         return made
 
-    def _learn(self, key: Any) -> int:
+    def _learn(self, key: Key) -> int:
         """The part of a key; of texts it is remembered, up to a bound."""
         part = part_of(key, self._parts)
         if key.__class__ is str:
@@ -131,10 +131,10 @@ class Spread(Output):
     def __init__(self, types: list[EventType]) -> None:
         self.types = types
 
-    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+    def _made(self, position: Position, value: Value, origin: Origin) -> Event:
         part = part_of((value.source, value.id), len(self.types))
         number = origin.id("", *position)
-        maker: Any = self.types[part]
+        maker: Callable[..., Event] = self.types[part]
         made: Event = maker(value, position[1:], ts=position[0], id=number, source=origin.source, level=origin.level)
         return made
 
@@ -150,9 +150,9 @@ class Sink(Output):
         self._names = result_fields(event_type)
         self._cause = self._names.index("cause") if "cause" in self._names else None
         assert outlet.to.function is not None
-        self._fields: Callable[[Any], Any] = outlet.to.function
+        self._fields: Callable[[Value], Value] = outlet.to.function
 
-    def _made(self, position: Position, value: Any, origin: Origin) -> Event:
+    def _made(self, position: Position, value: Value, origin: Origin) -> Event:
         fields = list(self._fields(value))
         if self._cause is not None:
             fields.insert(self._cause, position[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from detectors.flow.calls import Failures
 from detectors.flow.folding import FoldBucket
@@ -13,6 +12,8 @@ from detectors.flow.items import ABSENT, Change, Position, same
 from detectors.flow.loop import Loop
 from detectors.flow.mapping import branched, mapped
 from detectors.flow.plan import Outlet, Stage
+from middleware.model.event import Key, Value
+from middleware.model.operator import Snapshot
 
 AnyBucket = Bucket | FoldBucket
 
@@ -30,7 +31,7 @@ class Program:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.failures = Failures()
-        self.buckets: dict[Any, AnyBucket] = {}
+        self.buckets: dict[Key, AnyBucket] = {}
         self._grouping = stage.entry.kind is FlowNodeKind.GROUP
         self._fused = stage.entry.fused if not stage.looped else None
         self._loop = Loop(stage, self.buckets, self.failures) if stage.looped else None
@@ -88,7 +89,7 @@ class Program:
         return out
 
     def _grouped(self, changes: list[Change], final: int) -> list[Change]:
-        by_bucket: dict[Any, list[Change]] = {}
+        by_bucket: dict[Key, list[Change]] = {}
         name, key = self.stage.entry.name, self._fused.key if self._fused else self.stage.entry.function
         assert key is not None
         moved = False
@@ -117,7 +118,7 @@ class Program:
             bucket.forget(final)
         return _merged(out) if moved else out
 
-    def _key(self, name: str, key: Callable[[Any], Any], position: Position, value: Any) -> Any:
+    def _key(self, name: str, key: Callable[[Value], Key], position: Position, value: Value) -> Key:
         """The bucket of a value; NO_KEY, and a failure, if it has none."""
         try:
             found = key(value)
@@ -144,11 +145,11 @@ class Program:
             del self.buckets[home]
         self._held = self.held
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """All that it keeps, as a value that later runs leave alone."""
         return {home: bucket.columns() for home, bucket in self.buckets.items()}, dict(self.failures.found)
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         """Become what the program was when ``snapshot`` gave this."""
         kept, failures = state
         self.buckets.clear()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from middleware.model.event import stable_hash
+from middleware.model.event import Key, stable_hash
 from middleware.model.identity import canonical
 
 
-def part_of(key: Any, parts: int) -> int:
+def part_of(key: Key, parts: int) -> int:
     """The part that has ``key``, from 0; the same on every node, and for keys that are equal.
 
     Raises DetectorError if it is made of anything but numbers, texts, bytes, None, enums, tuples and frozensets.

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from detectors.flow.calls import PartialFailure, outputs
 from detectors.flow.graph import Fold
+from middleware.model.event import Key, Value
 from middleware.model.state import copy_state, restored_state
 
 OUTPUTS = ".outputs"
@@ -26,8 +27,8 @@ OUTPUTS = ".outputs"
 class State(NamedTuple):
     """A state as an item: what is fed back."""
 
-    key: Any
-    value: Any
+    key: Key
+    value: Value
 
 
 def guarded(fold: Fold) -> Fold:
@@ -36,7 +37,7 @@ def guarded(fold: Fold) -> Fold:
     Values of immutable types (numbers, texts, tuples, frozen structs and dataclasses) are given as they are.
     """
 
-    def guarded_fold(state: Any, value: Any) -> tuple[Any, Iterable[Any] | None]:
+    def guarded_fold(state: Value, value: Value) -> tuple[Value, Iterable[Value] | None]:
         return fold(_copied(state) if _is_mutable(state.__class__) else state, value)
 
     return guarded_fold
@@ -51,24 +52,24 @@ def _is_mutable(kind: type) -> bool:
     return not getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
 
 
-def _copied(state: Any) -> Any:
+def _copied(state: Value) -> Value:
     copy = copy_state({"state": state})
     return (copy if isinstance(copy, dict) else restored_state(copy))["state"]
 
 
-def key_of(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def key_of(key: Callable[[Value], Key]) -> Callable[[Value], Key]:
     """The key of items and of states among them."""
 
-    def key_of_either(value: Any) -> Any:
+    def key_of_either(value: Value) -> Key:
         return value.key if value.__class__ is State else key(value)
 
     return key_of_either
 
 
-def combine(fold: Fold, key: Callable[[Any], Any]) -> Callable[[tuple[Any, ...]], list[Any]]:
+def combine(fold: Fold, key: Callable[[Value], Key]) -> Callable[[tuple[Value, ...]], list[Value]]:
     """The combine map: of (state, item) the next state and what the fold gives out."""
 
-    def combine_group(group: tuple[Any, ...]) -> list[Any]:
+    def combine_group(group: tuple[Value, ...]) -> list[Value]:
         item = group[-1]
         if item.__class__ is State:
             return []
@@ -82,11 +83,11 @@ def combine(fold: Fold, key: Callable[[Any], Any]) -> Callable[[tuple[Any, ...]]
     return combine_group
 
 
-def states_of(value: Any) -> list[Any]:
+def states_of(value: Value) -> list[Value]:
     """What is fed back: states alone."""
     return [value] if value.__class__ is State else []
 
 
-def outputs_of(value: Any) -> list[Any]:
+def outputs_of(value: Value) -> list[Value]:
     """What goes on: everything but states."""
     return [] if value.__class__ is State else [value]

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
+from detectors.flow.graph import Annotation
 from detectors.flow.plan import Outlet
 from detectors.flow.stateful import OUTPUTS
 from middleware.model.event import Event, EventType
@@ -30,7 +31,7 @@ def spread_types(flow: str, source: str, event_type: EventType, parts: int) -> l
 
 
 @cache
-def _edge_type(flow: str, name: str, value: Any) -> EventType:
+def _edge_type(flow: str, name: str, value: Annotation) -> EventType:
     called = "".join(each if each.isalnum() else "_" for each in name)
     made = msgspec.defstruct(
         called,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from detectors.language.code import Code, Frame
 from detectors.language.errors import QueryError, Span
@@ -17,15 +17,16 @@ from detectors.language.types import INTEGERS, LIMITS, NUMBERS, REALS, Type, Val
 from detectors.language.values import within
 from detectors.window.monoids import MEAN, SUM
 from detectors.window.sketches import DISTINCT
+from middleware.model.event import Value
 
-Fold = Callable[[Sequence[Any]], Any]
+Fold = Callable[[Sequence[Value]], Value]
 
 
 class Ordered(Protocol):
     """Values in order."""
 
     def __len__(self) -> int: ...
-    def __getitem__(self, rank: int, /) -> Any: ...
+    def __getitem__(self, rank: int, /) -> Value: ...
 
 
 class Aggregate(NamedTuple):
@@ -122,15 +123,15 @@ def _median(values: Sequence[float]) -> float:
     return math.nan if _nans(values) else middle(sorted(values))
 
 
-def _arg(choose: Callable[..., Any]) -> Fold:
+def _arg(choose: Callable[..., Value]) -> Fold:
     """The first argument where the second is least or greatest; the first in total order of several."""
     return lambda pairs: choose(pairs, key=lambda pair: pair[1])[0]
 
 
-def _real_arg(choose: Callable[..., Any]) -> Fold:
+def _real_arg(choose: Callable[..., Value]) -> Fold:
     plain = _arg(choose)
 
-    def fold(pairs: Sequence[tuple[Any, float]]) -> Any:
+    def fold(pairs: Sequence[tuple[Value, float]]) -> Value:
         if _nans([measure for _, measure in pairs]):
             return next(value for value, measure in pairs if math.isnan(measure))
         return plain(pairs)
@@ -181,7 +182,7 @@ _REAL: dict[str, Fold] = {
 }
 
 
-def ranked(ordered: Ordered, q: float) -> Any:
+def ranked(ordered: Ordered, q: float) -> Value:
     """The least value that is not below a part q of all, which are in order; None unless 0 <= q <= 1. Zeros have no sign."""
     if not 0 <= q <= 1:
         return None
@@ -189,7 +190,7 @@ def ranked(ordered: Ordered, q: float) -> Any:
     return found + 0.0 if found.__class__ is float else found
 
 
-def _quantile(pairs: Sequence[tuple[Any, float]]) -> Any:
+def _quantile(pairs: Sequence[tuple[Value, float]]) -> Value:
     """``ranked``; q is the second argument, as the last tuple has it."""
     return ranked(sorted([value for value, _ in pairs]), pairs[-1][1])
 
@@ -199,11 +200,11 @@ def _real_quantile(pairs: Sequence[tuple[float, float]]) -> float | None:
     return math.nan if is_nan else _quantile(pairs)
 
 
-def _distinct(values: Sequence[Any]) -> int:
+def _distinct(values: Sequence[Value]) -> int:
     return len(set(values))
 
 
-def _estimated(values: Sequence[Any]) -> int:
+def _estimated(values: Sequence[Value]) -> int:
     return round(float(DISTINCT.fold(values)))
 
 

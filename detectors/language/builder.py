@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from lark import Lark, Token, Transformer
+from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from detectors.language import tree
@@ -27,7 +27,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def span_of(*items: Any) -> Span:
+def span_of(*items: object) -> Span:
     """From the first to the last of the tokens and nodes among ``items``."""
     spans = [_span(item) for item in items if isinstance(item, Token | SyntaxNode)]
     return Span(spans[0].start, spans[-1].end) if spans else Span(0, 0)
@@ -45,92 +45,88 @@ def plain(name: Token) -> str:
     return str(name).strip("`")
 
 
-class ExpressionBuilder(Transformer[Token, Any]):
+@v_args(inline=True)
+class ExpressionBuilder(Transformer[Token, object]):
     """One method a rule of ``grammar.lark``; query languages add those of their own rules."""
 
-    def comparison(self, parts: list[Any]) -> SyntaxNode:
-        left, operator, right = parts
+    def comparison(self, left: SyntaxNode, operator: Token, right: SyntaxNode) -> SyntaxNode:
         written = {"==": "=", "!=": "<>"}.get(operator, str(operator))
         return tree.Binary(written, left, right, span=span_of(left, right))
 
-    def binary(self, parts: list[Any]) -> SyntaxNode:
-        left, operator, right = parts
+    def binary(self, left: SyntaxNode, operator: Token, right: SyntaxNode) -> SyntaxNode:
         return tree.Binary(str(operator), left, right, span=span_of(left, right))
 
-    def sign(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Unary(str(parts[0]), parts[1], span=span_of(*parts))
+    def sign(self, sign: Token, operand: SyntaxNode) -> SyntaxNode:
+        return tree.Unary(str(sign), operand, span=span_of(sign, operand))
 
-    def negation(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Unary("NOT", parts[1], span=span_of(*parts))
+    def negation(self, word: Token, operand: SyntaxNode) -> SyntaxNode:
+        return tree.Unary("NOT", operand, span=span_of(word, operand))
 
-    def conjunction(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Junction("AND", tuple(parts), span=span_of(*parts))
+    def conjunction(self, *operands: SyntaxNode) -> SyntaxNode:
+        return tree.Junction("AND", operands, span=span_of(*operands))
 
-    def disjunction(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Junction("OR", tuple(parts), span=span_of(*parts))
+    def disjunction(self, *operands: SyntaxNode) -> SyntaxNode:
+        return tree.Junction("OR", operands, span=span_of(*operands))
 
-    def is_in(self, parts: list[Any]) -> SyntaxNode:
-        operand, negated, *items = parts
-        return tree.In(operand, tuple(items), negated is not None, span=span_of(operand, items[-1]))
+    def is_in(self, operand: SyntaxNode, negated: Token | None, *items: SyntaxNode) -> SyntaxNode:
+        return tree.In(operand, items, negated is not None, span=span_of(operand, items[-1]))
 
-    def between(self, parts: list[Any]) -> SyntaxNode:
-        operand, negated, low, high = parts
+    def between(self, operand: SyntaxNode, negated: Token | None, low: SyntaxNode, high: SyntaxNode) -> SyntaxNode:
         return tree.Between(operand, low, high, negated is not None, span=span_of(operand, high))
 
-    def match(self, parts: list[Any]) -> SyntaxNode:
-        operand, negated, operator, pattern = parts
+    def match(self, operand: SyntaxNode, negated: Token | None, operator: Token, pattern: SyntaxNode) -> SyntaxNode:
         return tree.Match(str(operator).upper(), operand, pattern, negated is not None, span=span_of(operand, pattern))
 
-    def is_null(self, parts: list[Any]) -> SyntaxNode:
-        operand, negated, last = parts
+    def is_null(self, operand: SyntaxNode, negated: Token | None, last: Token) -> SyntaxNode:
         return tree.IsNull(operand, negated is not None, span=span_of(operand, last))
 
-    def name(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Name(plain(parts[0]), span=span_of(parts[0]))
+    def name(self, name: Token) -> SyntaxNode:
+        return tree.Name(plain(name), span=span_of(name))
 
-    def qualified(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Name(plain(parts[1]), plain(parts[0]), span=span_of(*parts))
+    def qualified(self, qualifier: Token, name: Token) -> SyntaxNode:
+        return tree.Name(plain(name), plain(qualifier), span=span_of(qualifier, name))
 
-    def call(self, parts: list[Any]) -> SyntaxNode:
-        name, *arguments = parts
+    def call(self, name: Token, *arguments: SyntaxNode | None) -> SyntaxNode:
         return tree.Call(plain(name).lower(), tuple(each for each in arguments if each is not None), span=span_of(name))
 
-    def call_star(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Call(plain(parts[0]).lower(), (), True, span=span_of(parts[0]))
+    def call_star(self, name: Token, star: Token) -> SyntaxNode:
+        return tree.Call(plain(name).lower(), (), True, span=span_of(name))
 
-    def cast(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Cast(parts[0], type_named(parts[1]), span=span_of(*parts))
+    def cast(self, value: SyntaxNode, kind: Token) -> SyntaxNode:
+        return tree.Cast(value, type_named(kind), span=span_of(value, kind))
 
-    def case(self, parts: list[Any]) -> SyntaxNode:
-        *branches, otherwise = parts
-        return tree.Case(tuple(branches), otherwise, span=span_of(branches[0][0], branches[-1][1], otherwise))
+    def case(self, *parts: tuple[SyntaxNode, SyntaxNode] | SyntaxNode | None) -> SyntaxNode:
+        branches = tuple(part for part in parts if isinstance(part, tuple))
+        otherwise = parts[-1] if isinstance(parts[-1], SyntaxNode) else None
+        return tree.Case(branches, otherwise, span=span_of(branches[0][0], branches[-1][1], otherwise))
 
-    def branch(self, parts: list[Any]) -> tuple[SyntaxNode, SyntaxNode]:
-        return parts[0], parts[1]
+    def branch(self, condition: SyntaxNode, value: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode]:
+        return condition, value
 
-    def nested(self, parts: list[Any]) -> SyntaxNode:
-        return parts[0]  # type: ignore[no-any-return]
+    def nested(self, inner: SyntaxNode) -> SyntaxNode:
+        return inner
 
-    def integer(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Literal(whole_number(parts[0]), _integer_type(int(parts[0])), span=span_of(parts[0]))
+    def integer(self, number: Token) -> SyntaxNode:
+        value = whole_number(number)
+        return tree.Literal(value, Type.INT if value < 2**31 else Type.LONG, span=span_of(number))
 
-    def decimal(self, parts: list[Any]) -> SyntaxNode:
-        value = float(parts[0])
+    def decimal(self, number: Token) -> SyntaxNode:
+        value = float(number)
         if value == float("inf"):
-            raise QueryError("this number is too large for a Double", span_of(parts[0]))
-        return tree.Literal(value, Type.DOUBLE, span=span_of(parts[0]))
+            raise QueryError("this number is too large for a Double", span_of(number))
+        return tree.Literal(value, Type.DOUBLE, span=span_of(number))
 
-    def string(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Literal(text_of(parts[0]), Type.STRING, span=span_of(parts[0]))
+    def string(self, text: Token) -> SyntaxNode:
+        return tree.Literal(text_of(text), Type.STRING, span=span_of(text))
 
-    def true(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Literal(True, Type.BOOLEAN, span=span_of(parts[0]))
+    def true(self, word: Token) -> SyntaxNode:
+        return tree.Literal(True, Type.BOOLEAN, span=span_of(word))
 
-    def false(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Literal(False, Type.BOOLEAN, span=span_of(parts[0]))
+    def false(self, word: Token) -> SyntaxNode:
+        return tree.Literal(False, Type.BOOLEAN, span=span_of(word))
 
-    def null(self, parts: list[Any]) -> SyntaxNode:
-        return tree.Literal(None, Type.NULL, span=span_of(parts[0]))
+    def null(self, word: Token) -> SyntaxNode:
+        return tree.Literal(None, Type.NULL, span=span_of(word))
 
 
 def whole_number(token: Token) -> int:
@@ -138,10 +134,6 @@ def whole_number(token: Token) -> int:
     if len(token) > _LONGEST_NUMBER or int(token) >= 2**63:
         raise QueryError("this number is too large for a Long (64 bits)", span_of(token))
     return int(token)
-
-
-def _integer_type(value: int) -> Type:
-    return Type.INT if value < 2**31 else Type.LONG
 
 
 def text_of(token: Token) -> str:

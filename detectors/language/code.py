@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from detectors.language.types import LIMITS, Type, ValueKind
+from middleware.model.event import Value
+
+Made = Callable[..., Any]
+"""A function made of generated code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Frame:
         self._named: dict[int, str] = {}
         self._temporaries = 0
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         """A name for a value that code can refer to."""
         name = self._named.get(id(value))
         if name is None:
@@ -103,17 +107,17 @@ class Frame:
         some = f"{start} is not None and {test}" if code.nullable else test.replace(name, start, 1)
         return Code(f"({name} if {some} else None)", ValueKind(code.type, True), constant=code.constant)
 
-    def function(self, parameters: str, body: str) -> Callable[..., Any]:
+    def function(self, parameters: str, body: str) -> Made:
         """A function of ``parameters`` that gives the value of ``body``."""
         return self.define(f"def made({parameters}):\n    return {body}\n")
 
-    def define(self, source: str, more: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    def define(self, source: str, more: Mapping[str, object] | None = None) -> Made:
         """The function ``made`` that the source defines. Its globals are this frame's and ``more``, and no builtins."""
         local: dict[str, Any] = {}
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, and no mistake
             code = compile(source, "<query>", "exec")
         exec(code, {**self.globals, **(more or {})}, local)
-        made: Callable[..., Any] = local["made"]
+        made: Made = local["made"]
         return made
 
 
@@ -138,7 +142,7 @@ def number_of(character: str) -> int | None:
     return ord(character) if len(character) == 1 else None
 
 
-def literal(frame: Frame, value: Any, kind: Type) -> Code:
+def literal(frame: Frame, value: object, kind: Type) -> Code:
     """The code of a constant."""
     if value is None:
         return Code("None", ValueKind(Type.NULL, True), "False", "False", constant=True)
@@ -150,6 +154,6 @@ def literal(frame: Frame, value: Any, kind: Type) -> Code:
     return Code(frame.constant(value), ValueKind(kind), constant=True)
 
 
-def constant_value(frame: Frame, code: Code) -> Any:
+def constant_value(frame: Frame, code: Code) -> Value:
     """The value of code that reads no attribute."""
     return frame.function("", code.value)()

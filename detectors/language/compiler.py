@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from detectors.language import patterns, tree, values
 from detectors.language.builder import check_depth
@@ -406,7 +406,7 @@ def _right_shift(value: int, count: int) -> int:
     return value >> (count & 63)
 
 
-_HELPERS: dict[str, Any] = {
+_HELPERS: dict[str, object] = {
     **{each.__name__: each for each in (values.both, values.either, values.is_in)},
     **{each.__name__: each for each in (patterns.matches_like, patterns.matches_regex)},
     **{each.__name__: each for each in (values.integer_quotient, values.integer_rest, values.quotient, values.rest)},

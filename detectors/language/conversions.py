@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from detectors.language import values
 from detectors.language.code import number_of
 from detectors.language.types import INTEGERS, LIMITS, NUMBERS, Type
+from middleware.model.event import Value
 
 
-def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
+def caster(source: Type, target: Type) -> Callable[[Value], Value] | None:
     """The function that converts values explicitly, giving NULL for those that it cannot; None if there is none."""
     if target in LIMITS:
         limit = LIMITS[target]
-        to_integer: dict[Type, Callable[[Any], int | None]] = {
+        to_integer: dict[Type, Callable[[Value], int | None]] = {
             Type.STRING: values.text_integer,
             Type.CHAR: number_of,
             Type.BOOLEAN: int,
@@ -27,7 +27,7 @@ def caster(source: Type, target: Type) -> Callable[[Any], Any] | None:
     if target is Type.FLOAT:
         wide = caster(source, Type.DOUBLE) if source is not Type.DOUBLE else float
         return None if wide is None else lambda value: None if (made := wide(value)) is None else _single(made)
-    table: dict[tuple[Type | None, Type], Callable[[Any], Any]] = {
+    table: dict[tuple[Type | None, Type], Callable[[Value], Value]] = {
         (Type.STRING, Type.DOUBLE): values.text_number,
         (Type.STRING, Type.BOOLEAN): values.text_boolean,
         (Type.STRING, Type.DATETIME): values.to_datetime,

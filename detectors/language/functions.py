@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from calendar import monthrange
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from detectors.language import values
 from detectors.language.types import LIMITS, NAMES, Type
+from middleware.model.event import Value
 
 NUMBER = "number"
 SAME = "same"
@@ -32,7 +33,7 @@ class Function(NamedTuple):
 
     parameters: tuple[Parameter, ...]
     result: Parameter
-    call: Callable[..., Any]
+    call: Callable[..., Value]
     optional: int = 0
     is_variadic: bool = False
     is_partial: bool = False
@@ -109,11 +110,11 @@ def _format(seconds: int, form: str) -> str:
     return form
 
 
-def _first_known(*arguments: Any) -> Any:
+def _first_known(*arguments: Value) -> Value:
     return next((each for each in arguments if each is not None), None)
 
 
-def _null_if(one: Any, other: Any) -> Any:
+def _null_if(one: Value, other: Value) -> Value:
     return None if one is not None and one == other else one
 
 
@@ -124,7 +125,7 @@ def _whole(function: Callable[[float], int]) -> Function:
     return Function((_D,), _L, values.guarded(lambda x: values.within(function(x), LIMITS[_L])), is_partial=True)
 
 
-def _real(function: Callable[..., Any], count: int = 1) -> Function:
+def _real(function: Callable[..., Value], count: int = 1) -> Function:
     return Function((_D,) * count, _D, values.guarded(function), is_partial=True)
 
 

@@ -94,7 +94,7 @@ def common(one: Type, other: Type) -> Type | None:
 _OF_PYTHON: tuple[tuple[type, Type], ...] = ((bool, Type.BOOLEAN), (int, Type.LONG), (float, Type.DOUBLE), (str, Type.STRING))
 
 
-def kind_of(annotation: Any) -> ValueKind:
+def kind_of(annotation: object) -> ValueKind:
     """The kind of a field of a Python event type."""
     origin = get_origin(annotation)
     if origin is Annotated:

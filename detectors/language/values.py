@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+
+from middleware.model.event import Value
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMAT = "%Y-%m-%d %H:%M:%S"
@@ -70,10 +71,10 @@ def character(code: int) -> str | None:
     return chr(code) if 0 <= code < 2**16 and not 0xD800 <= code < 0xE000 else None
 
 
-def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+def guarded(function: Callable[..., Value]) -> Callable[..., Value]:
     """The function with NULL where it is not defined (``sqrt(-1)``)."""
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Value) -> Value:
         try:
             result = function(*arguments)
         except (ValueError, OverflowError, ZeroDivisionError):
@@ -83,7 +84,7 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def is_in(value: Any, items: tuple[Any, ...]) -> bool | None:
+def is_in(value: Value, items: tuple[Value, ...]) -> bool | None:
     """Three-valued IN: NULL if it is not found but might be among the unknown. A NaN is among none: it equals nothing."""
     if value is None:
         return None

@@ -21,7 +21,7 @@ RETURN Theft(s.tag AS tag)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from detectors.language.errors import NOWHERE, QueryError, nearest
@@ -30,6 +30,14 @@ from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.parser import FUNCTIONS, duration
 from detectors.sequence.syntax import Component, Field, Index, Item, Query, Result, Same, Strategy, joined
 from middleware.model.event import EventType, type_name
+
+
+def _binary(operator: str) -> Callable[[Term, object], Term]:
+    return lambda one, other: Term(Binary(operator, one.node, _node(other)))
+
+
+def _reflected(operator: str) -> Callable[[Term, object], Term]:
+    return lambda one, other: Term(Binary(operator, _node(other), one.node))
 
 
 class Term:
@@ -41,50 +49,11 @@ class Term:
     def __init__(self, node: SyntaxNode) -> None:
         self.node = node
 
-    def __eq__(self, other: object) -> Term:  # type: ignore[override]
-        return Term(Binary("=", self.node, _node(other)))
-
-    def __ne__(self, other: object) -> Term:  # type: ignore[override]
-        return Term(Binary("<>", self.node, _node(other)))
-
-    def __lt__(self, other: object) -> Term:
-        return Term(Binary("<", self.node, _node(other)))
-
-    def __le__(self, other: object) -> Term:
-        return Term(Binary("<=", self.node, _node(other)))
-
-    def __gt__(self, other: object) -> Term:
-        return Term(Binary(">", self.node, _node(other)))
-
-    def __ge__(self, other: object) -> Term:
-        return Term(Binary(">=", self.node, _node(other)))
-
-    def __add__(self, other: object) -> Term:
-        return Term(Binary("+", self.node, _node(other)))
-
-    def __radd__(self, other: object) -> Term:
-        return Term(Binary("+", _node(other), self.node))
-
-    def __sub__(self, other: object) -> Term:
-        return Term(Binary("-", self.node, _node(other)))
-
-    def __rsub__(self, other: object) -> Term:
-        return Term(Binary("-", _node(other), self.node))
-
-    def __mul__(self, other: object) -> Term:
-        return Term(Binary("*", self.node, _node(other)))
-
-    def __rmul__(self, other: object) -> Term:
-        return Term(Binary("*", _node(other), self.node))
-
-    def __truediv__(self, other: object) -> Term:
-        return Term(Binary("/", self.node, _node(other)))
-
-    def __rtruediv__(self, other: object) -> Term:
-        return Term(Binary("/", _node(other), self.node))
-
-    def __mod__(self, other: object) -> Term:
-        return Term(Binary("%", self.node, _node(other)))
+    __eq__ = _binary("=")  # type: ignore[assignment]
+    __ne__ = _binary("<>")  # type: ignore[assignment]
+    __lt__, __le__, __gt__, __ge__ = map(_binary, ("<", "<=", ">", ">="))
+    __add__, __sub__, __mul__, __truediv__, __mod__ = map(_binary, ("+", "-", "*", "/", "%"))
+    __radd__, __rsub__, __rmul__, __rtruediv__ = map(_reflected, ("+", "-", "*", "/"))
 
     def __and__(self, other: Term) -> Term:
         return Term(joined("AND", self.node, _node(other)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from detectors.feeding import batch_of, fresh, needed, only
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
@@ -23,6 +24,7 @@ from middleware.model.quantities import parse_duration
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from middleware.delivery.barrier import Barrier
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.runtime.scenario import Scenario
 
@@ -116,7 +118,9 @@ def _hierarchy(plan: SequenceQuery, place: Source, lateness: int) -> Hierarchy:
     from middleware.ordering.unit import Policies
 
     bound = Lateness(floor=lateness) if place.trace is None else Lateness(1.0, _lateness(place.trace) + 1)
-    return Hierarchy({**_needed(plan, place), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound))
+    return Hierarchy(
+        {**needed(plan.subscribes, place.detectors), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound)
+    )
 
 
 def _text(text: str) -> str:
@@ -156,16 +160,6 @@ def _described_types(folder: Path) -> EventTypes:
     return types
 
 
-def _needed(plan: SequenceQuery, place: Source) -> dict[str, Detector]:
-    """The detectors without which nobody would derive what the query reads."""
-    needed: dict[str, Detector] = {}
-    wanted = set(plan.subscribes)
-    while more := {n: d for n, d in place.detectors.items() if n not in needed and wanted & set(d.publishes)}:
-        needed |= more
-        wanted |= {each for detector in more.values() for each in detector.subscribes}
-    return needed
-
-
 def _events(place: Source) -> Iterator[list[Event]]:
     from middleware.spark.traces import load_trace, read_trace
 
@@ -178,17 +172,14 @@ def _recorded(
     plan: SequenceQuery, place: Source, hierarchy: Hierarchy, batch: int, tell: Callable[[int], None]
 ) -> Iterator[tuple[Change | None, Event | None]]:
     """Changes, and finals, of a query over a trace."""
-    from middleware.broker.ingress.seen import SeenIds
     from middleware.delivery.barrier import Barrier
 
-    barrier, seen, name = Barrier([type_name(plan.result)]), SeenIds(), type_name(plan.result)
-    count = 0
-    for events in _events(place):
-        count += len(events)
+    name = type_name(plan.result)
+    barrier, count = Barrier([name]), 0
+    for events, repeated in fresh(_events(place), batch):
+        count += len(events) + repeated
         tell(count)
-        for at in range(0, len(events), batch):
-            fresh = [event for event in events[at : at + batch] if seen.add(event.source, event.id)]
-            yield from _delivered(hierarchy.process(_batch(fresh)), name, barrier)
+        yield from _delivered(hierarchy.process(batch_of(events)), name, barrier)
     yield from _delivered(hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))), name, barrier)
 
 
@@ -203,16 +194,6 @@ def _lateness(folder: Path) -> int:
     arrival, ts = (np.concatenate([np.asarray(values(part.column(at)), np.int64) for part in parts]) for at in (0, 1))
     in_order = ts[np.argsort(arrival, kind="stable")]
     return int((np.maximum.accumulate(in_order) - in_order).max(initial=0))
-
-
-def _batch(events: list[Event]) -> Batch:
-    from middleware.model.change import Delta
-
-    by_type: dict[str, list[Event]] = {}
-    for event in events:
-        by_type.setdefault(type_name(event.__class__), []).append(event)
-    mark = max((event.ts for event in events), default=None)
-    return Batch({name: Delta(some) for name, some in by_type.items()}, {}, mark)
 
 
 def _live(
@@ -241,9 +222,9 @@ def _live(
             yield from _delivered(hierarchy.process(Batch(batch.deltas, dict(watermark), clock)), name, barrier)
 
 
-def _delivered(batches: list[Batch], name: str, barrier: Any) -> Iterator[tuple[Change | None, Event | None]]:
+def _delivered(batches: list[Batch], name: str, barrier: Barrier) -> Iterator[tuple[Change | None, Event | None]]:
     for batch in batches:
-        own = Batch({key: delta for key, delta in batch.deltas.items() if key == name}, batch.watermarks)
+        own = only(name, batch)
         for delta in own.deltas.values():
             for change in delta.changes():
                 yield change, None
@@ -325,8 +306,8 @@ def _explain_event(plan: SequenceQuery, place: Source, named: str, screen: Conso
     from middleware.runtime.engine import run
 
     recorded = [event for part in _events(place) for event in part]
-    needed = _needed(plan, place)
-    derived = run(recorded, needed).finals if needed else {}
+    deriving = needed(plan.subscribes, place.detectors)
+    derived = run(recorded, deriving).finals if deriving else {}
     there = {
         IDENTITY(e): e for e in (*recorded, *(e for some in derived.values() for e in some)) if e.__class__ in plan.subscribes
     }

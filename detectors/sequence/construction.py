@@ -2,20 +2,22 @@
 
 A depth-first search down the RIP pointers, from the last step to the first (Wu, Diao, Rizvi, SIGMOD 2006, section 4.2). What
 is given (an event in its place, bounds in time) narrows every step; conditions are checked as soon as all they read is bound.
+``Search`` serves where the native core is not built; schedules are made here for both.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from detectors.language.code import Made
 from detectors.sequence.matches import Match
 from detectors.sequence.plan import Condition, Plan
 from detectors.sequence.stacks import Partition, Stack
 from middleware.model.event import MAX_TS, MIN_TS, Event
 
-Test = tuple[Callable[..., Any], tuple[int, ...]]
+Test = tuple[Made, tuple[int, ...]]
 """A condition and the places of what it reads."""
 
 
@@ -33,7 +35,7 @@ def schedules(plan: Plan) -> list[Schedule]:
     """The schedule for each place whose event is given; the last one for when none is. O(steps * conditions)."""
 
     def tests(places: Places) -> tuple[tuple[Test, ...], ...]:
-        return tuple(tuple(_test(condition, plan) for condition in conditions) for conditions in places)
+        return tuple(tuple(placed(condition, plan) for condition in conditions) for conditions in places)
 
     return [Schedule(tests(at), tests(stepwise)) for at, stepwise in scheduled(plan)]
 
@@ -68,7 +70,8 @@ def _places(test: Condition, plan: Plan) -> set[int]:
     return {plan.place_of_slot[slot] for slot in test.slots}
 
 
-def _test(test: Condition, plan: Plan) -> Test:
+def placed(test: Condition, plan: Plan) -> Test:
+    """A condition with the places of what it reads."""
     return test.test, tuple(plan.place_of_slot[slot] for slot in test.slots)
 
 

@@ -5,12 +5,12 @@ A condition cannot fail halfway through a stream: what raises, since an event ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from detectors.language.aggregates import NAMES, aggregate, values_code
-from detectors.language.code import Code, Frame
+from detectors.language.code import Code, Frame, Made
 from detectors.language.compiler import Analysis, analyse, condition
 from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, names
@@ -43,7 +43,7 @@ class Compiled(NamedTuple):
         slots of Kleene components of which it reads all events at once, or the first.
     """
 
-    call: Callable[..., Any]
+    call: Made
     slots: tuple[int, ...]
     code: Code
     each: frozenset[int]

@@ -3,19 +3,20 @@
 Nothing is stored of a match: which ones stand follows from the stacks and from how far time has come. A late event makes the
 matches that hold it; an event that is taken back withdraws them; a late negative withdraws those that it rules out, and a
 negative that is taken back restores them. Each is found by a search that starts from what has changed.
+
+Serves where the native core is not built; its twin there is `middleware/native/src/sequence/matcher.rs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Any
 
 from detectors.sequence.construction import Search, schedules
 from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Roles, first_of, last_of
 from detectors.sequence.plan import Plan, Step
 from detectors.sequence.stacks import Partition, Stack
-from middleware.model.event import NEVER, TS, Event
+from middleware.model.event import NEVER, TS, Event, Key
 
 
 class Matcher:
@@ -27,9 +28,9 @@ class Matcher:
         self._fail = fail
         self._roles = Roles(plan)
         self._schedules = schedules(plan)
-        self._partitions: dict[Any, Partition] = {}
+        self._partitions: dict[Key, Partition] = {}
         self._common = {step.slot: Stack() for step in plan.negations if step.key is None}
-        self._due: list[tuple[int, int, Any]] = []
+        self._due: list[tuple[int, int, Key]] = []
         self._pushed = 0
         self._emitted = self._swept = NEVER
 
@@ -49,7 +50,7 @@ class Matcher:
             self._purge(final)
         return changes
 
-    def _fitting(self, event: Event) -> list[tuple[Step, Any]]:
+    def _fitting(self, event: Event) -> list[tuple[Step, Key]]:
         """The roles of an event, negated ones first: what it rules out does not hold it."""
         try:
             roles = [(step, key) for step, key in self._roles(event) if step is not None]
@@ -58,7 +59,7 @@ class Matcher:
             return []
         return sorted(roles, key=lambda role: not role[0].negated) if len(roles) > 1 else roles
 
-    def _insert(self, event: Event, step: Step, key: Any, changes: MatchChanges) -> None:
+    def _insert(self, event: Event, step: Step, key: Key, changes: MatchChanges) -> None:
         if step.negated:
             for partition in self._reached(key, step):
                 for match in self._ruled_out(partition, step, event):
@@ -74,7 +75,7 @@ class Matcher:
             self._pushed += 1
             heappush(self._due, (event.ts, self._pushed, key))
 
-    def _retract(self, event: Event, step: Step, key: Any, changes: MatchChanges) -> None:
+    def _retract(self, event: Event, step: Step, key: Key, changes: MatchChanges) -> None:
         partition = self._partitions.get(key)
         if not step.negated:
             if partition is not None and (at := partition.positive[step.place].index(event)) is not None:
@@ -91,19 +92,19 @@ class Matcher:
                 for match in self._ruled_out(reached, step, event):
                     changes.make(match)
 
-    def _reached(self, key: Any, step: Step) -> list[Partition]:
+    def _reached(self, key: Key, step: Step) -> list[Partition]:
         """The partitions in which a negative may rule matches out."""
         if step.key is None:
             return list(self._partitions.values())
         partition = self._partitions.get(key)
         return [partition] if partition is not None else []
 
-    def _negatives(self, key: Any, step: Step) -> Stack:
+    def _negatives(self, key: Key, step: Step) -> Stack:
         if step.key is None:
             return self._common[step.slot]
         return self._partition(key).negated[step.slot]
 
-    def _partition(self, key: Any) -> Partition:
+    def _partition(self, key: Key) -> Partition:
         found = self._partitions.get(key)
         if found is None:
             found = self._partitions[key] = Partition(self._plan)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
 
 from detectors.sequence.plan import Plan, Step
-from middleware.model.event import Event
+from middleware.model.event import Event, Key, Value
 
-Match = tuple[Any, ...]
-"""The events of the positive steps in order; for a Kleene step the tuple of its events, oldest first."""
+Part = Event | tuple[Event, ...]
+"""What a match has of a step: its event, or all of a Kleene step, oldest first."""
+
+Match = tuple[Part, ...]
+"""The parts of the positive steps in order."""
 
 Identify = Callable[[Match], int]
 Fail = Callable[[Event, str], None]
@@ -19,13 +21,13 @@ Fail = Callable[[Event, str], None]
 def first_of(match: Match) -> Event:
     """The oldest event of a match."""
     part = match[0]
-    return part[0] if isinstance(part, tuple) else part  # type: ignore[no-any-return]
+    return part[0] if isinstance(part, tuple) else part
 
 
 def last_of(match: Match) -> Event:
     """The newest event of a match."""
     part = match[-1]
-    return part[-1] if isinstance(part, tuple) else part  # type: ignore[no-any-return]
+    return part[-1] if isinstance(part, tuple) else part
 
 
 class MatchChanges:
@@ -61,13 +63,13 @@ class Roles:
         self._alone = len(plan.steps) == 1
         self._kleene = {step.slot for step in plan.steps if step.kleene}
 
-    def __call__(self, event: Event, every: bool = False) -> list[tuple[Step | None, Any]]:
+    def __call__(self, event: Event, every: bool = False) -> list[tuple[Step | None, Key]]:
         """The steps that an event fits by itself, each with a key (None: that of all partitions).
 
         With ``every``, also the keys it has as a step whose filters it fails, without that step. Raises TypeError where a
         key cannot be hashed.
         """
-        found: list[tuple[Step | None, Any]] = []
+        found: list[tuple[Step | None, Key]] = []
         for step, key_of, filters in self._roles.get(event.__class__, ()):
             key = key_of(event) if key_of is not None else None
             if key is not None and not all(map(_equals_itself, key)):
@@ -75,7 +77,7 @@ class Roles:
                     continue
                 key = tuple(value if _equals_itself(value) else None for value in key)
             hash(key)
-            alone: Any = (event,) if step.slot in self._kleene else event
+            alone: Part = (event,) if step.slot in self._kleene else event
             if all(test(alone) for test in filters):
                 found.append((step, key))
             elif every:
@@ -83,12 +85,12 @@ class Roles:
         return found
 
 
-def _equals_itself(value: Any) -> bool:
+def _equals_itself(value: object) -> bool:
     """Whether a value is neither NULL nor NaN."""
     return value is not None and bool(value == value)  # noqa: PLR0124
 
 
-def key_maker(step: Step) -> Callable[[Event], tuple[Any, ...]] | None:
+def key_maker(step: Step) -> Callable[[Event], tuple[Value, ...]] | None:
     """What gives the key of an event as this component; None if it belongs to all partitions."""
     if step.key is None:
         return None

@@ -25,10 +25,13 @@ from detectors.sequence.schema import common_columns
 from detectors.sequence.syntax import Field
 from middleware.model.event import stable_hash
 
+Written = tuple[Any, ...]
+"""A condition as nested tuples: an operator, and what it is applied to."""
+
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
 
-def specification(plan: Plan, source: str, level: int) -> dict[str, Any]:
+def specification(plan: Plan, source: str, level: int) -> dict[str, object]:
     """A plan as ``native.SequenceMatcher`` takes it; its results are stamped with ``source`` and ``level``."""
     return _Specification(plan).of(source, level)
 
@@ -41,7 +44,7 @@ class _Specification:
         self._fields: list[list[str]] = [[] for _ in self._all]
         self._conditions: list[Condition] = []
 
-    def of(self, source: str, level: int) -> dict[str, Any]:
+    def of(self, source: str, level: int) -> dict[str, object]:
         plan = self._plan
         components = [self._component(step) for step in self._all]
         schedules = [tuple([list(map(self._numbers, part)) for part in parts]) for parts in scheduled(plan)]
@@ -60,7 +63,7 @@ class _Specification:
             "seed": stable_hash(source),
         }
 
-    def _component(self, step: Step) -> dict[str, Any]:
+    def _component(self, step: Step) -> dict[str, object]:
         return {
             "slot": step.slot,
             "place": step.place,
@@ -83,7 +86,7 @@ class _Specification:
             numbers.append(self._conditions.index(condition))
         return numbers
 
-    def _compiled(self, condition: Condition) -> Any:
+    def _compiled(self, condition: Condition) -> Written | None:
         """A condition as nested tuples; None where it is for Python alone."""
         is_plain = not (condition.compiled.each or condition.compiled.whole) and self._is_plain(condition.expression)
         return self._written(condition.expression) if is_plain else None
@@ -102,7 +105,7 @@ class _Specification:
                 return all(map(self._is_plain, children(node)))
         return False
 
-    def _written(self, node: SyntaxNode) -> tuple[Any, ...]:
+    def _written(self, node: SyntaxNode) -> Written:
         below = tuple(map(self._written, children(node)))
         match node:
             case Literal(value):
@@ -128,5 +131,5 @@ class _Specification:
         return ("not", *below)
 
 
-def _negated(written: tuple[Any, ...], negated: bool) -> tuple[Any, ...]:
+def _negated(written: Written, negated: bool) -> Written:
     return ("not", written) if negated else written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import astuple
@@ -19,9 +19,9 @@ from detectors.sequence.syntax import Query, Strategy
 from middleware import native
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
-from middleware.model.event import IDENTITY, NEVER, Event, EventType, type_name
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, type_name
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin
+from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 
 class SequenceQuery(Operator):
@@ -63,7 +63,7 @@ class SequenceQuery(Operator):
         return SequenceOperation(self.plan, Origin(name, level))
 
 
-Row = tuple[Any, ...]
+Row = tuple[Value, ...]
 """The fields of a result in their order: its own, then ts, id, source and level."""
 
 
@@ -165,14 +165,14 @@ class SequenceOperation(Operation):
     def keys(self) -> int:
         return self._core.keys
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """Type names and values of the events held, the time, and failures that are not final yet."""
         held = Later(_rows, self._core.events(), self._plan.types)
         types = (*self._plan.types, self._plan.result)
         failures = [(types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()]
         return held, failures, self._emitted, self._final
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         held, failures, self._emitted, self._final = state
         types = (*self._plan.types, self._plan.result)
         self._start()
@@ -182,7 +182,7 @@ class SequenceOperation(Operation):
             self.fail(unchecked(types[number], values), text)
 
 
-def _rows(events: list[Event], types: Sequence[EventType]) -> list[tuple[int, tuple[Any, ...]]]:
+def _rows(events: list[Event], types: Sequence[EventType]) -> list[tuple[int, tuple[Value, ...]]]:
     """Numbers of their types and values, of each event once."""
     unique = {IDENTITY(event): event for event in events}
     return [(types.index(event.__class__), astuple(event)) for event in unique.values()]

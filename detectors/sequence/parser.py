@@ -6,9 +6,9 @@ import re
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TypeVar
 
-from lark import Lark, Token
+from lark import Lark, Token, v_args
 
 from detectors.language import grammar
 from detectors.language.aggregates import NAMES
@@ -20,6 +20,10 @@ from detectors.language.types import Type
 from detectors.sequence.syntax import Component, Duration, Field, Index, Item, Made, Query, Result, Same, Strategy
 from middleware.model.event import MAX_TS
 from middleware.model.quantities import UNITS, nanoseconds_of, nearest_unit
+
+T = TypeVar("T")
+_Dotted = tuple[Token, ...]
+_Types = tuple[_Dotted, ...]
 
 FUNCTIONS = frozenset({*KNOWN, *NAMES})
 """All names of functions and aggregates, in lower case."""
@@ -74,57 +78,55 @@ def _duration(number: Token, unit: Token) -> int:
     return duration(str(number), plain(unit), span_of(unit))
 
 
+@v_args(inline=True)
 class QueryBuilder(ExpressionBuilder):
     """One method a rule of ``query.lark``."""
 
-    def dotted(self, parts: list[Token]) -> list[Token]:
+    def dotted(self, *parts: T) -> tuple[T, ...]:
         return parts
 
-    deep = index = types = dotted
+    deep = index = types = pattern = dotted
 
-    def single(self, parts: list[Any], **what: bool) -> Component:
-        *before, types, variable = parts
-        names = tuple(".".join(map(plain, dotted)) for dotted in types)
-        tokens = [token for dotted in types for token in dotted]
-        return Component(names, variable and plain(variable), span=span_of(*before, *tokens, variable), **what)
+    def single(self, types: _Types, variable: Token | None) -> Component:
+        return _component(types, variable)
 
-    def negated(self, parts: list[Any]) -> Component:
-        return self.single(parts, negated=True)
+    def negated(self, bang: Token, types: _Types, variable: Token | None) -> Component:
+        return _component(types, variable, bang, negated=True)
 
-    def kleene(self, parts: list[Any]) -> Component:
-        types, _, variable = parts
-        return self.single([types, variable], kleene=True)
+    def kleene(self, types: _Types, plus: Token, variable: Token) -> Component:
+        return _component(types, variable, kleene=True)
 
-    def pattern(self, parts: list[Component]) -> tuple[Component, ...]:
-        return tuple(parts)
+    def using(self, strategy: Token) -> Strategy:
+        return Strategy(re.sub("[_ ]", "-", strategy.lower()))
 
-    def using(self, parts: list[Token]) -> Strategy:
-        return Strategy(re.sub("[_ ]", "-", parts[0].lower()))
+    def where(self, condition: SyntaxNode) -> SyntaxNode:
+        return condition
 
-    def where(self, parts: list[SyntaxNode]) -> SyntaxNode:
-        return parts[0]
+    def within(self, number: Token, unit: Token) -> int:
+        return _duration(number, unit)
 
-    def within(self, parts: list[Token]) -> int:
-        return _duration(*parts)
-
-    def start(self, parts: list[Any]) -> Query:
-        components, strategy, where, within, result = parts
+    def start(
+        self,
+        components: tuple[Component, ...],
+        strategy: Strategy | None,
+        where: SyntaxNode | None,
+        within: int | None,
+        result: Result | None,
+    ) -> Query:
         return Query(components, where, within, result, strategy or Strategy.ANY)
 
     # what sequences add to expressions
 
-    def qualified(self, parts: list[Token]) -> SyntaxNode:
-        return Field(plain(parts[1]), plain(parts[0]), span=span_of(*parts))
+    def qualified(self, qualifier: Token, name: Token) -> SyntaxNode:
+        return Field(plain(name), plain(qualifier), span=span_of(qualifier, name))
 
-    def path(self, parts: list[list[Token]]) -> SyntaxNode:
-        raise QueryError(f"{'.'.join(parts[0])} has too many parts: a field is written variable.field", span_of(*parts[0]))
+    def path(self, names: _Dotted) -> SyntaxNode:
+        raise QueryError(f"{'.'.join(names)} has too many parts: a field is written variable.field", span_of(*names))
 
-    def group(self, parts: list[Any]) -> SyntaxNode:
-        variable, name = parts
+    def group(self, variable: Token, name: Token | None) -> SyntaxNode:
         return Field((name and plain(name)) or "", plain(variable), Index.ALL, span=span_of(variable, name))
 
-    def indexed(self, parts: list[Any]) -> SyntaxNode:
-        variable, index, name = parts
+    def indexed(self, variable: Token, index: tuple[Token | None, ...], name: Token) -> SyntaxNode:
         written = [str(each) for each in index if each is not None]
         known = {"1": Index.FIRST, "-1": Index.PREVIOUS, "": Index.EACH}
         rest = "".join(written if written[0].isdigit() else written[1:])
@@ -133,32 +135,41 @@ class QueryBuilder(ExpressionBuilder):
             raise QueryError(f"[{''.join(written)}] is no index: {hint}", span_of(*index))
         return Field(plain(name), plain(variable), known[rest], span=span_of(variable, name))
 
-    def same(self, parts: list[Token]) -> SyntaxNode:
-        return Same(tuple(map(plain, parts)), span=span_of(*parts))
+    def same(self, *fields: Token) -> SyntaxNode:
+        return Same(tuple(map(plain, fields)), span=span_of(*fields))
 
-    def duration(self, parts: list[Token]) -> SyntaxNode:
-        return Duration(_duration(*parts), Type.LONG, span=span_of(*parts))
+    def duration(self, number: Token, unit: Token) -> SyntaxNode:
+        return Duration(_duration(number, unit), Type.LONG, span=span_of(number, unit))
 
-    def named(self, parts: list[Any]) -> Item:
-        value, name = parts
+    def named(self, value: SyntaxNode, name: Token) -> Item:
         return Item(value, plain(name), span=span_of(value, name))
 
-    def call(self, parts: list[Any]) -> SyntaxNode:
-        name = plain(parts[0])
-        is_function = name.lower() in FUNCTIONS and name in (name.lower(), name.upper())
-        return super().call(parts) if is_function or name.lower() in NAMES else self.made(parts)
+    def call(self, name: Token, *arguments: SyntaxNode | None) -> SyntaxNode:
+        written = plain(name)
+        is_function = written.lower() in FUNCTIONS and written in (written.lower(), written.upper())
+        made = super().call if is_function or written.lower() in NAMES else self.made
+        return made(name, *arguments)
 
-    def made(self, parts: list[Any]) -> Made:
-        names = [token for part in parts for token in (part if isinstance(part, list) else [part]) if isinstance(token, Token)]
+    def made(self, *parts: Token | _Dotted | SyntaxNode | None) -> Made:
+        names = [
+            token for part in parts for token in (part if isinstance(part, tuple) else (part,)) if isinstance(token, Token)
+        ]
         arguments = tuple(part for part in parts if isinstance(part, SyntaxNode))
         name = ".".join(map(plain, names))
         return Made(name.lower(), arguments, type=name, span=span_of(*names))
 
-    def returning(self, parts: list[SyntaxNode]) -> Result:
-        first = parts[0]
-        if len(parts) == 1 and isinstance(first, Made):
+    def returning(self, first: SyntaxNode, *more: SyntaxNode) -> Result:
+        if not more and isinstance(first, Made):
             return Result(tuple(map(_item, first.arguments)), first.type, span=first.span)
-        return Result(tuple(map(_item, parts)), span=span_of(*parts))
+        return Result(tuple(map(_item, (first, *more))), span=span_of(first, *more))
+
+
+def _component(
+    types: _Types, variable: Token | None, bang: Token | None = None, *, negated: bool = False, kleene: bool = False
+) -> Component:
+    names = tuple(".".join(map(plain, dotted)) for dotted in types)
+    tokens = [token for dotted in types for token in dotted]
+    return Component(names, variable and plain(variable), negated, kleene, span=span_of(bang, *tokens, variable))
 
 
 def _item(node: SyntaxNode) -> Item:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+from detectors.language.code import Made
 from detectors.language.tree import SyntaxNode
 from detectors.sequence.expressions import Compiled
 from detectors.sequence.syntax import Query, Strategy
-from middleware.model.event import EventType
+from middleware.model.event import EventType, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Condition:
     compiled: Compiled
 
     @property
-    def test(self) -> Callable[..., Any]:
+    def test(self) -> Made:
         return self.compiled.call
 
     @property
@@ -93,7 +93,7 @@ class Plan:
     negations: tuple[Step, ...]
     conditions: tuple[Condition, ...]
     result: EventType
-    values: Callable[..., tuple[Any, ...]]
+    values: Callable[..., tuple[Value, ...]]
     fields: tuple[tuple[int, str], ...] | None
     never: Condition | None = None
 

@@ -14,9 +14,13 @@ from detectors.language.types import PYTHON, Type, converts
 from detectors.sequence.expressions import Compiled, Expressions
 from detectors.sequence.schema import columns, own_fields, resolved
 from detectors.sequence.syntax import Field, Index, Item, Query, Result
-from middleware.model.event import Event, EventType, EventTypes
+from middleware.model.event import Event, EventType, EventTypes, Value
 
-Values = Callable[..., tuple[Any, ...]]
+Values = Callable[..., tuple[Value, ...]]
+
+
+Valued = tuple[str, Compiled, Item]
+"""The name of a value of RETURN, the value, and where it stands."""
 
 
 class Returned(NamedTuple):
@@ -90,7 +94,7 @@ def _name(item: Item) -> str:
     raise QueryError("this value has no name: write value AS name", item.value.span)
 
 
-def _fitted(compiled: list[Any], declared: EventType, result: Result) -> list[Any]:
+def _fitted(compiled: list[Valued], declared: EventType, result: Result) -> list[Valued]:
     """The values in the order of the fields of a declared type. Raises QueryError where they do not fit."""
     by_name = {name: (name, value, item) for name, value, item in compiled}
     wanted = {name: column.kind for name, column in columns(declared).items() if name in own_fields(declared)}
@@ -137,7 +141,7 @@ def _values(compiled: list[Compiled], query: Query) -> tuple[Values, tuple[tuple
     """One function of all positive events of a match, in order, that gives the tuple of values; and which fields those are."""
     places = {slot: place for place, slot in enumerate(s for s, c in enumerate(query.components) if not c.negated)}
     names = ", ".join(f"e{slot}" for slot in places)
-    constants: dict[str, Any] = {f"f{number}": value.call for number, value in enumerate(compiled)}
+    constants: dict[str, Values] = {f"f{number}": value.call for number, value in enumerate(compiled)}
     parts = []
     fields = []
     for number, value in enumerate(compiled):

@@ -10,13 +10,13 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from operator import is_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from detectors.sequence.construction import Test
-from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Roles, first_of, last_of
-from detectors.sequence.plan import Condition, Plan, Step
+from detectors.sequence.construction import Test, placed
+from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Part, Roles, first_of, last_of
+from detectors.sequence.plan import Plan, Step
 from detectors.sequence.syntax import Strategy
-from middleware.model.event import NEVER, ORDER, Event, Order
+from middleware.model.event import NEVER, ORDER, Event, Key, Order
 
 Range = tuple[int, int]
 """From the first to the last time, both included."""
@@ -47,9 +47,9 @@ class Runs:
         self._fail = fail
         self._roles = Roles(plan)
         self._due = [_due(plan, place) for place in range(len(plan.steps))]
-        self._entries: dict[Any, list[RunEntry]] = {}
+        self._entries: dict[Key, list[RunEntry]] = {}
         self._common: list[RunEntry] = []
-        self._starts: list[tuple[int, int, Any]] = []
+        self._starts: list[tuple[int, int, Key]] = []
         self._pushed = 0
         self._emitted = self._swept = NEVER
         self._is_strict = plan.strategy is Strategy.STRICT
@@ -74,11 +74,11 @@ class Runs:
             self._purge(final)
         return changes
 
-    def _placed(self, events: list[Event]) -> list[tuple[Any, RunEntry]]:
+    def _placed(self, events: list[Event]) -> list[tuple[Key, RunEntry]]:
         """Events with their partitions (None: all) and what they may be there."""
         placed = []
         for event in events:
-            by_key: dict[Any, tuple[list[int], list[int]]] = {}
+            by_key: dict[Key, tuple[list[int], list[int]]] = {}
             try:
                 for step, key in self._roles(event, every=self._is_strict):
                     places, slots = by_key.setdefault(key, ([], []))
@@ -91,24 +91,24 @@ class Runs:
                 placed.append((key, RunEntry(ORDER(event), event, tuple(places), tuple(slots))))
         return placed
 
-    def _add(self, key: Any, entry: RunEntry) -> None:
+    def _add(self, key: Key, entry: RunEntry) -> None:
         insort(self._common if key is None else self._entries.setdefault(key, []), entry)
         if self._plan.trails and 0 in entry.places:
             self._pushed += 1
             heappush(self._starts, (entry.event.ts, self._pushed, key))
 
-    def _remove(self, key: Any, entry: RunEntry) -> None:
+    def _remove(self, key: Key, entry: RunEntry) -> None:
         entries = self._common if key is None else self._entries.get(key, [])
         at = bisect_left(entries, entry.order, key=lambda each: each.order)
         if at < len(entries) and entries[at].order == entry.order:
             del entries[at]
 
     def _touched(
-        self, gone: list[tuple[Any, RunEntry]], come: list[tuple[Any, RunEntry]], emitted: int
-    ) -> dict[Any, list[Range]]:
+        self, gone: list[tuple[Key, RunEntry]], come: list[tuple[Key, RunEntry]], emitted: int
+    ) -> dict[Key, list[Range]]:
         """By partition, the times of first events whose runs may change."""
         within, leads = self._plan.within, {step.slot for step in self._plan.negations if step.place == 0}
-        touched: dict[Any, list[Range]] = {}
+        touched: dict[Key, list[Range]] = {}
         for key, entry in (*gone, *come):
             ts = entry.event.ts
             reach = (ts - within, ts + within if leads.intersection(entry.slots) else ts)
@@ -119,7 +119,7 @@ class Runs:
             touched.setdefault(key, []).append((ts, ts))
         return touched
 
-    def _matches(self, touched: dict[Any, list[Range]]) -> dict[int, Match]:
+    def _matches(self, touched: dict[Key, list[Range]]) -> dict[int, Match]:
         """The matches that stand now of the runs that began in these times."""
         found: dict[int, Match] = {}
         for key, ranges in touched.items():
@@ -145,7 +145,7 @@ class Runs:
         """The matches of the run that begins with an entry: one; or one for each event of a Kleene step that comes last."""
         steps, first = self._plan.steps, entries[start].event
         until, last = first.ts + self._plan.within, len(steps) - 1
-        bound: list[Any] = [(first,) if steps[0].kleene else first]
+        bound: list[Part] = [(first,) if steps[0].kleene else first]
         if not self._hold(self._due[0].taken, bound):
             return
         newest, place = first, 0
@@ -167,7 +167,7 @@ class Runs:
             elif self._is_strict:
                 return
 
-    def _taken(self, bound: list[Any], place: int, entry: RunEntry) -> list[Any] | None:
+    def _taken(self, bound: list[Part], place: int, entry: RunEntry) -> list[Part] | None:
         """What is bound with this event too: for the next step if it fits that, else as one more of a group; else None."""
         steps, event = self._plan.steps, entry.event
         if place + 1 < len(steps) and place + 1 in entry.places and self._hold(self._due[place].complete, bound):
@@ -175,16 +175,17 @@ class Runs:
             if self._hold(self._due[place + 1].taken, grown):
                 return grown
         if steps[place].kleene and place in entry.places:
-            pair = [*bound[:-1], (bound[-1][-1], event)]
-            if self._hold(self._due[place].taken, pair):
-                return [*bound[:-1], (*bound[-1], event)]
+            group = bound[-1]
+            assert isinstance(group, tuple)
+            if self._hold(self._due[place].taken, [*bound[:-1], (group[-1], event)]):
+                return [*bound[:-1], (*group, event)]
         return None
 
-    def _completed(self, bound: list[Any]) -> Iterator[Match]:
+    def _completed(self, bound: list[Part]) -> Iterator[Match]:
         if self._hold(self._due[-1].complete, bound):
             yield tuple(bound)
 
-    def _hold(self, tests: tuple[Test, ...], bound: list[Any]) -> bool:
+    def _hold(self, tests: tuple[Test, ...], bound: list[Part]) -> bool:
         return all(test(*[bound[place] for place in places]) for test, places in tests)
 
     def _is_ruled_out(self, entries: list[RunEntry], step: Step, match: Match) -> bool:
@@ -234,7 +235,8 @@ class Runs:
 def _is_same(one: Match | None, other: Match) -> bool:
     """Whether two matches of one identity hold the very same events: those that are equal may differ in a zero's sign."""
     return one is not None and all(
-        all(map(is_, part, again)) if isinstance(part, tuple) else part is again for part, again in zip(one, other, strict=True)
+        all(map(is_, part, again)) if isinstance(part, tuple) and isinstance(again, tuple) else part is again
+        for part, again in zip(one, other, strict=True)
     )
 
 
@@ -254,13 +256,7 @@ def _due(plan: Plan, place: int) -> Due:
     places = plan.place_of_slot
     newest = [test for test in plan.conditions if max(places[slot] for slot in test.slots) == place]
     if not step.kleene:
-        return Due(tuple(map(_test(plan), newest)), ())
+        return Due(tuple(placed(test, plan) for test in newest), ())
     stepwise = [test for test in newest if test.is_stepwise(step.slot)]
-    return Due(tuple(map(_test(plan), stepwise)), tuple(_test(plan)(test) for test in newest if test not in stepwise))
-
-
-def _test(plan: Plan) -> Any:
-    def test(condition: Condition) -> Test:
-        return condition.test, tuple(plan.place_of_slot[slot] for slot in condition.slots)
-
-    return test
+    others = [test for test in newest if test not in stepwise]
+    return Due(tuple(placed(test, plan) for test in stepwise), tuple(placed(test, plan) for test in others))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 from detectors.language.tree import names
-from detectors.sequence.matches import Match, Roles, first_of, key_maker, last_of
+from detectors.sequence.matches import Match, Part, Roles, first_of, key_maker, last_of
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import columns, own_fields
 from detectors.sequence.syntax import Field, Strategy
-from middleware.model.event import Event, type_name
+from middleware.model.event import Event, Key, Value, type_name
 from middleware.model.quantities import format_duration
 
 _TRIED = 20_000
@@ -56,10 +55,10 @@ class _Inquiry:
             return ["it is of a negated component: it can only rule matches out"]
         return self._around(roles[self._step.slot])
 
-    def _alone(self, step: Step, event: Event) -> Any:
+    def _alone(self, step: Step, event: Event) -> Part:
         return (event,) if step.kleene else event
 
-    def _around(self, key: Any) -> list[str]:
+    def _around(self, key: Key) -> list[str]:
         """What there is for every other step near the event, and what becomes of the combinations."""
         candidates: list[list[Event]] = []
         for step in self._plan.steps:
@@ -72,13 +71,13 @@ class _Inquiry:
             return ["there is something for every component, but never in order and within the window"]
         return self._judged(combinations)
 
-    def _candidates(self, step: Step, key: Any) -> list[Event]:
+    def _candidates(self, step: Step, key: Key) -> list[Event]:
         """Events that fit a step by type, filters, key, and time."""
         ts, within = self._event.ts, self._plan.within
         low, high = (ts + 1, ts + within) if step.place > self._step.place else (ts - within, ts - 1)
         return [e for e in self._near if low <= e.ts <= high and (step, key) in self._roles(e)]
 
-    def _missing(self, step: Step, key: Any) -> list[str]:
+    def _missing(self, step: Step, key: Value) -> list[str]:
         """Which of type, filter, key and time leaves nothing for a step."""
         later = step.place > self._step.place
         side = [each for each in self._near if (each.ts > self._event.ts) == later and each is not self._event]
@@ -135,7 +134,7 @@ class _Inquiry:
         places = self._plan.place_of_slot
         return [test for test in self._plan.conditions if not test.test(*[match[places[slot]] for slot in test.slots])]
 
-    def _bound(self, match: Match) -> dict[int, Any]:
+    def _bound(self, match: Match) -> dict[int, Part]:
         return {step.slot: match[step.place] for step in self._plan.steps}
 
     def _ruled_out(self, match: Match) -> Event | None:
@@ -166,9 +165,9 @@ def _event(event: Event) -> str:
     return f"{event.__class__.__name__}({values}, ts={event.ts})"
 
 
-def _values(test: Condition, bound: dict[int, Any]) -> str:
+def _values(test: Condition, bound: dict[int, Part]) -> str:
     """A condition, and what its fields are."""
-    found: dict[str, Any] = {}
+    found: dict[str, Value] = {}
     for node in [name for name in names(test.expression) if isinstance(name, Field)]:
         for slot in test.slots:
             part = bound[slot]

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from detectors.soccer.duels import DuelWon
-from detectors.soccer.events import BallOutOfPlay, Interception, PassSequence, Restart, SoccerEvent, TeamPossession
+from detectors.soccer.events import (
+    BallOutOfPlay,
+    Interception,
+    PassSequence,
+    PlayerBallEvent,
+    Restart,
+    SoccerEvent,
+    TeamBallEvent,
+    TeamPossession,
+)
 from detectors.soccer.zones import BallZone
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
@@ -11,45 +20,32 @@ from middleware.model.time import SECOND
 OWN, MIDDLE, FINAL = "own", "middle", "final"
 
 
-class Turnover(SoccerEvent, frozen=True):
+class Turnover(PlayerBallEvent, frozen=True):
     """A player won the ball from the other team in open play; ``how``: interception or duel."""
 
-    player: int
-    team: str
-    ball: int
     how: str
 
 
-class BuildUp(SoccerEvent, frozen=True):
+class BuildUp(TeamBallEvent, frozen=True):
     """A team passed its way from its own third into the final one, with so many passes, in so long."""
 
-    team: str
-    ball: int
     passes: int
     lasted: int
 
 
-class FastBreak(SoccerEvent, frozen=True):
+class FastBreak(PlayerBallEvent, frozen=True):
     """A team brought the ball into the final third so soon after ``player`` had won it further back."""
 
-    player: int
-    team: str
-    ball: int
     lasted: int
 
 
-class AttackBegan(SoccerEvent, frozen=True):
+class AttackBegan(TeamBallEvent, frozen=True):
     """A team has the ball in the final third."""
 
-    team: str
-    ball: int
 
-
-class AttackEnded(SoccerEvent, frozen=True):
+class AttackEnded(TeamBallEvent, frozen=True):
     """An attack is over: ball lost, out, or back in the own third. ``origin``: build-up, turnover, restart or play."""
 
-    team: str
-    ball: int
     origin: str
     lasted: int
 

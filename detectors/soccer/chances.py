@@ -4,46 +4,34 @@ from __future__ import annotations
 
 from math import atan2, exp
 
-from detectors.soccer.events import BlockedShot, Goal, Save, ShotOnGoal, SoccerEvent
-from detectors.soccer.field import Field
-from detectors.soccer.setup import Setting, setup_of
+from detectors.soccer.events import BlockedShot, Goal, PlayerBallEvent, Save, ShotOnGoal, SoccerEvent
+from detectors.soccer.field import OnField
+from detectors.soccer.setup import Setting
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class LongShot(SoccerEvent, frozen=True):
+class LongShot(PlayerBallEvent, frozen=True):
     """A shot from 20 m or more."""
 
-    player: int
-    team: str
-    ball: int
     distance: float
 
 
-class CloseShot(SoccerEvent, frozen=True):
+class CloseShot(PlayerBallEvent, frozen=True):
     """A shot from 11 m or less."""
 
-    player: int
-    team: str
-    ball: int
     distance: float
 
 
-class ExpectedGoal(SoccerEvent, frozen=True):
+class ExpectedGoal(PlayerBallEvent, frozen=True):
     """How likely a shot from there is to score, going by its distance alone (0 to 1)."""
 
-    player: int
-    team: str
-    ball: int
     chance: float
 
 
-class Rebound(SoccerEvent, frozen=True):
+class Rebound(PlayerBallEvent, frozen=True):
     """A team shot again soon after its shot was saved or blocked."""
 
-    player: int
-    team: str
-    ball: int
     after: int
 
 
@@ -112,14 +100,13 @@ class Rebounds(Detector):
         return Rebound(event.player, event.team, event.ball, after, ts=event.ts) if after <= self.WITHIN else None
 
 
-class Scores(Detector):
+class Scores(OnField):
     """Level 6. Reads Goal; publishes a Score for each team. O(1) an event."""
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (Goal,), (Score,)
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.goals = dict.fromkeys(self._field.teams, 0)
 
     def on_event(self, event: Goal) -> list[Score] | None:

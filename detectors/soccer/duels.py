@@ -4,36 +4,30 @@ from __future__ import annotations
 
 from math import hypot
 
-from detectors.soccer.events import Near, NotNear, PlayerHitsBall, SoccerEvent
+from detectors.soccer.events import Near, NotNear, PlayerEvent, PlayerHitsBall, SoccerEvent
 from detectors.soccer.zones import PlayerPlace
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class Duel(SoccerEvent, frozen=True):
+class Duel(PlayerEvent, frozen=True):
     """A player and an opponent are both near the ball; ``player`` came first."""
 
-    player: int
-    team: str
     opponent: int
     ball: int
 
 
-class DuelOver(SoccerEvent, frozen=True):
+class DuelOver(PlayerEvent, frozen=True):
     """Of a duel's players only those of one team are left near the ball (or none: team ""), after so long."""
 
-    player: int
-    team: str
     opponent: int
     ball: int
     lasted: int
 
 
-class DuelWon(SoccerEvent, frozen=True):
+class DuelWon(PlayerEvent, frozen=True):
     """A player touched the ball first once the duel was over."""
 
-    player: int
-    team: str
     opponent: int
     ball: int
 
@@ -53,19 +47,15 @@ class CrowdDispersed(SoccerEvent, frozen=True):
     lasted: int
 
 
-class Marked(SoccerEvent, frozen=True):
+class Marked(PlayerEvent, frozen=True):
     """An opponent (``marker``) is close by a player."""
 
-    player: int
-    team: str
     marker: int
 
 
-class Unmarked(SoccerEvent, frozen=True):
+class Unmarked(PlayerEvent, frozen=True):
     """No opponent is close by a player any more, after so long."""
 
-    player: int
-    team: str
     lasted: int
 
 

@@ -17,6 +17,34 @@ class SoccerEvent(Event, frozen=True):
     namespace: ClassVar[str] = "soccer"
 
 
+class PlayerEvent(SoccerEvent, frozen=True):
+    """Base of what is about a player, and of which team he is."""
+
+    player: int
+    team: str
+
+
+class PlayerBallEvent(PlayerEvent, frozen=True):
+    """Base of what is about a player and a ball."""
+
+    ball: int
+
+
+class TeamBallEvent(SoccerEvent, frozen=True):
+    """Base of what is about a team and a ball."""
+
+    team: str
+    ball: int
+
+
+class BallAtEvent(SoccerEvent, frozen=True):
+    """Base of what is about a ball at a place."""
+
+    ball: int
+    x: float
+    y: float
+
+
 class Position(SoccerEvent, frozen=True):
     """Raw: where a transmitter is, how fast it moves, and how its motion changes."""
 
@@ -49,23 +77,18 @@ class LimbMotion(SoccerEvent, frozen=True):
     vz: float
 
 
-class BallMotion(SoccerEvent, frozen=True):
+class BallMotion(BallAtEvent, frozen=True):
     """Smoothed motion of a ball."""
 
-    ball: int
-    x: float
-    y: float
     z: float
     vx: float
     vy: float
     vz: float
 
 
-class PlayerMotion(SoccerEvent, frozen=True):
+class PlayerMotion(PlayerEvent, frozen=True):
     """Smoothed motion of a player: the middle of his limbs, on the ground."""
 
-    player: int
-    team: str
     x: float
     y: float
     vx: float
@@ -88,20 +111,13 @@ class BallHit(SoccerEvent, frozen=True):
     az: float
 
 
-class BallInPlay(SoccerEvent, frozen=True):
+class BallInPlay(BallAtEvent, frozen=True):
     """A ball is on the pitch, and it is the one that counts."""
 
-    ball: int
-    x: float
-    y: float
 
-
-class BallOutOfPlay(SoccerEvent, frozen=True):
+class BallOutOfPlay(BallAtEvent, frozen=True):
     """The whole of the ball that counted has crossed a line of the pitch; position and velocity when that was seen."""
 
-    ball: int
-    x: float
-    y: float
     z: float
     vx: float
     vy: float
@@ -127,60 +143,40 @@ class BallOverGoalLine(SoccerEvent, frozen=True):
     y: float
 
 
-class BallOverTouchLine(SoccerEvent, frozen=True):
+class BallOverTouchLine(BallAtEvent, frozen=True):
     """The ball crossed one of the long sides."""
-
-    ball: int
-    x: float
-    y: float
 
 
 # Players and the ball
 
 
-class Near(SoccerEvent, frozen=True):
+class Near(PlayerBallEvent, frozen=True):
     """A player has come near the ball in play."""
 
-    player: int
-    team: str
-    ball: int
     distance: float
 
 
-class NotNear(SoccerEvent, frozen=True):
+class NotNear(PlayerBallEvent, frozen=True):
     """A player who was near the ball no longer is."""
 
-    player: int
-    team: str
-    ball: int
 
-
-class Nearest(SoccerEvent, frozen=True):
+class Nearest(PlayerBallEvent, frozen=True):
     """Of the players near the ball this one is now the nearest."""
 
-    player: int
-    team: str
-    ball: int
     distance: float
 
 
-class PlayerHitsBall(SoccerEvent, frozen=True):
+class PlayerHitsBall(PlayerBallEvent, frozen=True):
     """A player touched the ball."""
 
-    player: int
-    team: str
-    ball: int
     acceleration: float
     x: float
     y: float
 
 
-class Kick(SoccerEvent, frozen=True):
+class Kick(PlayerBallEvent, frozen=True):
     """A player's touch together with what came of it: velocity and place of the ball 60 ms afterwards, in tenths."""
 
-    player: int
-    team: str
-    ball: int
     speed: float
     x: float
     y: float
@@ -190,12 +186,9 @@ class Kick(SoccerEvent, frozen=True):
     vz: float
 
 
-class Possession(SoccerEvent, frozen=True):
+class Possession(PlayerBallEvent, frozen=True):
     """Another player has the ball now; ``previous`` had it before (0: nobody, the ball was dead)."""
 
-    player: int
-    team: str
-    ball: int
     previous: int
 
 
@@ -225,11 +218,9 @@ class Pass(SoccerEvent, frozen=True):
     kicked: int
 
 
-class FailedPass(SoccerEvent, frozen=True):
+class FailedPass(PlayerEvent, frozen=True):
     """A kick that was no shot ended with an opponent (``receiver``), or out of play (receiver 0)."""
 
-    player: int
-    team: str
     receiver: int
     receiver_team: str
     ball: int
@@ -237,11 +228,9 @@ class FailedPass(SoccerEvent, frozen=True):
     kicked: int
 
 
-class Interception(SoccerEvent, frozen=True):
+class Interception(PlayerEvent, frozen=True):
     """A player took the ball from an opponent's pass, and his team kept it for another touch at least."""
 
-    player: int
-    team: str
     passer: int
     ball: int
 
@@ -267,16 +256,13 @@ class PassSequence(SoccerEvent, frozen=True):
 # Shooting
 
 
-class ShotOnGoal(SoccerEvent, frozen=True):
+class ShotOnGoal(PlayerBallEvent, frozen=True):
     """A hard kick that will reach the opponents' goal line at the goal or close by it.
 
     ``offset`` is how far from the middle of the goal, ``height`` how high, the ball is expected there; ``on_target``
     whether that lies within the goal; ``distance`` that from the goal at the kick.
     """
 
-    player: int
-    team: str
-    ball: int
     speed: float
     distance: float
     offset: float
@@ -284,30 +270,22 @@ class ShotOnGoal(SoccerEvent, frozen=True):
     on_target: bool
 
 
-class BlockedShot(SoccerEvent, frozen=True):
+class BlockedShot(PlayerEvent, frozen=True):
     """An opponent in the field got in the way of a shot."""
 
-    player: int
-    team: str
     shooter: int
     ball: int
 
 
-class Save(SoccerEvent, frozen=True):
+class Save(PlayerEvent, frozen=True):
     """The keeper stopped a shot."""
 
-    player: int
-    team: str
     shooter: int
     ball: int
 
 
-class MissedShot(SoccerEvent, frozen=True):
+class MissedShot(PlayerBallEvent, frozen=True):
     """A shot went out of play beside or above the goal."""
-
-    player: int
-    team: str
-    ball: int
 
 
 class Goal(SoccerEvent, frozen=True):

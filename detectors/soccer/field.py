@@ -1,8 +1,9 @@
-"""The pitch as each team sees it: how far up the field, and how far to the left. Pure geometry, metres."""
+"""The pitch as each team sees it: how far up the field, how far to the left, in metres; and the base of what looks at it."""
 
 from __future__ import annotations
 
-from detectors.soccer.setup import Setup
+from detectors.soccer.setup import Setting, Setup, setup_of
+from middleware.model.detector import Detector
 
 BOX_DEPTH = 16.5
 BOX_HALF_WIDTH = 20.16
@@ -73,3 +74,12 @@ class Field:
     def in_box(self, team: str, x: float, y: float) -> bool:
         """Whether it lies in the penalty area that the team attacks."""
         return self.to_go(team, x, y) <= BOX_DEPTH and abs(self.side(team, x, y)) <= BOX_HALF_WIDTH
+
+
+class OnField(Detector):
+    """Base of detectors that look at the pitch as teams see it."""
+
+    __slots__ = unchanging = ("_field",)
+
+    def __init__(self, setup: Setting = "generated") -> None:
+        self._field = Field(setup_of(setup))

@@ -5,19 +5,26 @@ from __future__ import annotations
 from math import hypot, sqrt
 
 from detectors.soccer.contact import is_bounce
-from detectors.soccer.events import BallHit, BallInPlay, BallMotion, BallOutOfPlay, Near, NotNear, SoccerEvent
+from detectors.soccer.events import (
+    BallAtEvent,
+    BallHit,
+    BallInPlay,
+    BallMotion,
+    BallOutOfPlay,
+    Near,
+    NotNear,
+    PlayerBallEvent,
+    SoccerEvent,
+)
 from detectors.soccer.setup import GOAL_HEIGHT, Setting, setup_of
 from detectors.soccer.zones import BallPlace
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class Bounce(SoccerEvent, frozen=True):
+class Bounce(BallAtEvent, frozen=True):
     """A ball has bounced off the ground."""
 
-    ball: int
-    x: float
-    y: float
     acceleration: float
 
 
@@ -29,31 +36,20 @@ class Woodwork(SoccerEvent, frozen=True):
     part: str
 
 
-class BallInAir(SoccerEvent, frozen=True):
+class BallInAir(BallAtEvent, frozen=True):
     """The ball in play has risen above everybody's head."""
 
-    ball: int
-    x: float
-    y: float
 
-
-class BallLanded(SoccerEvent, frozen=True):
+class BallLanded(BallAtEvent, frozen=True):
     """The ball has come down from a flight: how high it rose, how far it came since it did, how long that took."""
 
-    ball: int
-    x: float
-    y: float
     height: float
     distance: float
     lasted: int
 
 
-class BallAtRest(SoccerEvent, frozen=True):
+class BallAtRest(BallAtEvent, frozen=True):
     """The ball in play lies still."""
-
-    ball: int
-    x: float
-    y: float
 
 
 class BallMoves(SoccerEvent, frozen=True):
@@ -63,20 +59,13 @@ class BallMoves(SoccerEvent, frozen=True):
     lasted: int
 
 
-class LooseBall(SoccerEvent, frozen=True):
+class LooseBall(BallAtEvent, frozen=True):
     """For a second nobody has been near the ball in play."""
 
-    ball: int
-    x: float
-    y: float
 
-
-class LooseBallTaken(SoccerEvent, frozen=True):
+class LooseBallTaken(PlayerBallEvent, frozen=True):
     """A player has come near a ball that had been loose; nobody had been near for so long."""
 
-    player: int
-    team: str
-    ball: int
     lasted: int
 
 

@@ -4,46 +4,33 @@ from __future__ import annotations
 
 from math import hypot
 
-from detectors.soccer.events import Kick, SoccerEvent
-from detectors.soccer.field import BOX_HALF_WIDTH, Field
-from detectors.soccer.setup import Setting, setup_of
+from detectors.soccer.events import Kick, PlayerBallEvent, SoccerEvent
+from detectors.soccer.field import BOX_HALF_WIDTH, OnField
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class HardKick(SoccerEvent, frozen=True):
+class HardKick(PlayerBallEvent, frozen=True):
     """The ball left a player's foot at 25 m/s or more."""
 
-    player: int
-    team: str
-    ball: int
     speed: float
 
 
-class LoftedKick(SoccerEvent, frozen=True):
+class LoftedKick(PlayerBallEvent, frozen=True):
     """A player played the ball high: how fast it rises (m/s)."""
 
-    player: int
-    team: str
-    ball: int
     rise: float
 
 
-class Clearance(SoccerEvent, frozen=True):
+class Clearance(PlayerBallEvent, frozen=True):
     """A player kicked the ball away, hard and forward, from in front of his own goal; ``depth`` is how far from its line."""
 
-    player: int
-    team: str
-    ball: int
     depth: float
 
 
-class Cross(SoccerEvent, frozen=True):
+class Cross(PlayerBallEvent, frozen=True):
     """A player sent the ball from the wing in front of the opponents' goal; ``wing`` is left or right, seen by him."""
 
-    player: int
-    team: str
-    ball: int
     wing: str
 
 
@@ -67,19 +54,15 @@ class KickKinds(Detector):
         return found
 
 
-class Clearances(Detector):
+class Clearances(OnField):
     """Level 6. Reads Kick; publishes Clearance for one from within 25 m of the own goal line, in the middle of the field,
     that goes at 16 m/s or more, towards the opponents. Stateless, O(1).
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (Kick,), (Clearance,)
 
     DEPTH = 25.0
     SPEED = 16.0
-
-    def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
 
     def on_event(self, event: Kick) -> Clearance | None:
         field, team = self._field, event.team
@@ -96,12 +79,11 @@ class Clearances(Detector):
         return _kicks((-45.0, 3.0, 20.0, 5.0), (-45.0, 3.0, 10.0, 0.0), (-45.0, 30.0, 20.0, 0.0), (0.0, 3.0, 20.0, 0.0))
 
 
-class Crosses(Detector):
+class Crosses(OnField):
     """Level 6. Reads Kick; publishes Cross for one from a wing (12 m or more off the middle) within 30 m of the opponents'
     goal line, at 8 m/s or more, that would come to the middle of the penalty area within 3 s. Stateless, O(1).
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (Kick,), (Cross,)
 
     WIDE = 12.0
@@ -109,9 +91,6 @@ class Crosses(Detector):
     SPEED = 8.0
     TIME = 3.0
     ARRIVAL = 16.5
-
-    def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
 
     def on_event(self, event: Kick) -> Cross | None:
         field, team = self._field, event.team

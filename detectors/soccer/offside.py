@@ -5,67 +5,55 @@ Whether a player there takes part in play, and whether the referee minds, no det
 
 from __future__ import annotations
 
-from detectors.soccer.events import Pass, SoccerEvent
-from detectors.soccer.field import Field
+from detectors.soccer.events import Pass, PlayerEvent, SoccerEvent, TeamBallEvent
+from detectors.soccer.field import OnField
 from detectors.soccer.formation import DefensiveLine
-from detectors.soccer.setup import Setting, setup_of
+from detectors.soccer.setup import Setting
 from detectors.soccer.zones import BallPlace, PlayerPlace
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class BallBehindLine(SoccerEvent, frozen=True):
+class BallBehindLine(TeamBallEvent, frozen=True):
     """The ball has passed the last line of ``team``."""
 
-    team: str
-    ball: int
 
-
-class BallBeforeLine(SoccerEvent, frozen=True):
+class BallBeforeLine(TeamBallEvent, frozen=True):
     """The ball is before the last line of ``team`` again, after so long."""
 
-    team: str
-    ball: int
     lasted: int
 
 
-class OffsidePosition(SoccerEvent, frozen=True):
+class OffsidePosition(PlayerEvent, frozen=True):
     """A player stands nearer to the opponents' goal line than their last line and the ball; by so many metres."""
 
-    player: int
-    team: str
     by: float
 
 
-class OnsideAgain(SoccerEvent, frozen=True):
+class OnsideAgain(PlayerEvent, frozen=True):
     """A player who stood in an offside position no longer does, after so long."""
 
-    player: int
-    team: str
     lasted: int
 
 
-class OffsidePass(SoccerEvent, frozen=True):
+class OffsidePass(PlayerEvent, frozen=True):
     """A player was in an offside position when the ball that he then received was kicked by ``passer``."""
 
-    player: int
-    team: str
     passer: int
     ball: int
 
 
-class LineBreaks(Detector):
+class LineBreaks(OnField):
     """Level 5. The ball behind the last line. Reads BallPlace and DefensiveLine; publishes BallBehindLine when it is 1 m
     nearer to the goal line than the last line of the team that defends it, and BallBeforeLine when it is not any more. O(1).
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (BallPlace, DefensiveLine), (BallBehindLine, BallBeforeLine)
 
     BY = 1.0
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.lines: dict[str, float] = {}
         self.behind: dict[str, int] = {}
 
@@ -91,19 +79,18 @@ class LineBreaks(Detector):
         return [DefensiveLine("A", 20.0, ts=SECOND), DefensiveLine("B", 20.0, ts=SECOND), *places]
 
 
-class OffsidePositions(Detector):
+class OffsidePositions(OnField):
     """Level 5. Players behind the last line. Reads PlayerPlace, BallPlace and DefensiveLine; publishes OffsidePosition when
     a player in the opponents' half is 0.5 m nearer to their goal line than both their last line and the ball, and
     OnsideAgain when he is not any more. Judged when he is heard of (twice a second). O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PlayerPlace, BallPlace, DefensiveLine), (OffsidePosition, OnsideAgain)
 
     BY = 0.5
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.lines: dict[str, float] = {}
         self.ball: BallPlace | None = None
         self.since: dict[int, int] = {}

@@ -4,43 +4,33 @@ from __future__ import annotations
 
 from detectors.soccer.attacks import AttackBegan, AttackEnded, FastBreak
 from detectors.soccer.chances import ExpectedGoal
-from detectors.soccer.events import Goal, ShotOnGoal, SoccerEvent
+from detectors.soccer.events import Goal, PlayerBallEvent, ShotOnGoal, SoccerEvent, TeamBallEvent
 from detectors.soccer.kicking import Cross
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class CounterAttack(SoccerEvent, frozen=True):
+class CounterAttack(TeamBallEvent, frozen=True):
     """An attack that began with a fast break has ended after so long."""
 
-    team: str
-    ball: int
     lasted: int
 
 
-class PositionalAttack(SoccerEvent, frozen=True):
+class PositionalAttack(TeamBallEvent, frozen=True):
     """A long attack without a fast break has ended after so long."""
 
-    team: str
-    ball: int
     lasted: int
 
 
-class Chance(SoccerEvent, frozen=True):
+class Chance(PlayerBallEvent, frozen=True):
     """A player shot or crossed (``how``) in an attack of his team."""
 
-    player: int
-    team: str
-    ball: int
     how: str
 
 
-class BigChance(SoccerEvent, frozen=True):
+class BigChance(PlayerBallEvent, frozen=True):
     """A chance that should score in a quarter of all cases or more."""
 
-    player: int
-    team: str
-    ball: int
     chance: float
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import hypot
 
-from detectors.soccer.events import Pass, PlayerHitsBall, SoccerEvent
-from detectors.soccer.field import Field
+from detectors.soccer.events import Pass, PlayerEvent, PlayerHitsBall, SoccerEvent
+from detectors.soccer.field import OnField
 from detectors.soccer.formation import DefensiveLine
-from detectors.soccer.setup import Setting, setup_of
+from detectors.soccer.setup import Setting
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
@@ -32,81 +32,64 @@ class PassPath(SoccerEvent, frozen=True):
     kicked: int
 
 
-class ForwardPass(SoccerEvent, frozen=True):
+class ForwardPass(PlayerEvent, frozen=True):
     """A pass that went forward more than across."""
 
-    player: int
-    team: str
     forward: float
 
 
-class BackPass(SoccerEvent, frozen=True):
+class BackPass(PlayerEvent, frozen=True):
     """A pass that went back more than across."""
 
-    player: int
-    team: str
     back: float
 
 
-class SquarePass(SoccerEvent, frozen=True):
+class SquarePass(PlayerEvent, frozen=True):
     """A pass that went across more than forward or back."""
 
-    player: int
-    team: str
     across: float
 
 
-class LongPass(SoccerEvent, frozen=True):
+class LongPass(PlayerEvent, frozen=True):
     """A pass over 30 m or more."""
 
-    player: int
-    team: str
     distance: float
 
 
-class SwitchOfPlay(SoccerEvent, frozen=True):
+class SwitchOfPlay(PlayerEvent, frozen=True):
     """A pass from one side of the field to the other: 25 m or more across, over the middle."""
 
-    player: int
-    team: str
     across: float
 
 
-class ProgressivePass(SoccerEvent, frozen=True):
+class ProgressivePass(PlayerEvent, frozen=True):
     """A pass that brought the ball nearer to the opponents' goal by a quarter of the way, and by 10 m at least."""
 
-    player: int
-    team: str
     gained: float
 
 
-class PassIntoBox(SoccerEvent, frozen=True):
+class PassIntoBox(PlayerEvent, frozen=True):
     """A pass from outside into the opponents' penalty area."""
 
-    player: int
-    team: str
     receiver: int
 
 
-class ThroughPass(SoccerEvent, frozen=True):
+class ThroughPass(PlayerEvent, frozen=True):
     """A pass through the opponents' last line: the ball got so many metres behind where it was at the kick."""
 
-    player: int
-    team: str
     receiver: int
     behind: float
 
 
-class PassPaths(Detector):
+class PassPaths(OnField):
     """Level 8. Passes with where they began and ended. Reads PlayerHitsBall and Pass; publishes PassPath for each Pass, from
     the touches at its two ends. O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PlayerHitsBall, Pass), (PassPath,)
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.before: PlayerHitsBall | None = None
         self.last: PlayerHitsBall | None = None
 
@@ -157,16 +140,12 @@ class LongPasses(Detector):
         return LongPass(event.player, event.team, distance, ts=event.ts) if distance >= self.LONG else None
 
 
-class SwitchesOfPlay(Detector):
+class SwitchesOfPlay(OnField):
     """Level 9. Reads PassPath; publishes SwitchOfPlay for one that went 25 m across and over the middle. Stateless, O(1)."""
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath,), (SwitchOfPlay,)
 
     ACROSS = 25.0
-
-    def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
 
     def on_event(self, event: PassPath) -> SwitchOfPlay | None:
         sides = self._field.side(event.team, event.x, event.y), self._field.side(event.team, event.to_x, event.to_y)
@@ -180,19 +159,15 @@ class SwitchesOfPlay(Detector):
         return _paths((0.0, 20.0, 5.0, -20.0), (0.0, 5.0, 5.0, 32.0))
 
 
-class ProgressivePasses(Detector):
+class ProgressivePasses(OnField):
     """Level 9. Reads PassPath; publishes ProgressivePass for one that made the way to the opponents' goal line shorter by a
     quarter, and by 10 m at least. Stateless, O(1).
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath,), (ProgressivePass,)
 
     LEAST = 10.0
     PART = 0.25
-
-    def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
 
     def on_event(self, event: PassPath) -> ProgressivePass | None:
         if event.forward < max(self.LEAST, self.PART * self._field.to_go(event.team, event.x, event.y)):
@@ -205,14 +180,10 @@ class ProgressivePasses(Detector):
         return _paths((10.0, 0.0, 30.0, 0.0), (-40.0, 0.0, -25.0, 0.0))
 
 
-class PassesIntoBox(Detector):
+class PassesIntoBox(OnField):
     """Level 9. Reads PassPath; publishes PassIntoBox for one from outside the opponents' penalty area into it. O(1)."""
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath,), (PassIntoBox,)
-
-    def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
 
     def on_event(self, event: PassPath) -> PassIntoBox | None:
         inside = self._field.in_box(event.team, event.to_x, event.to_y)
@@ -226,13 +197,12 @@ class PassesIntoBox(Detector):
         return _paths((20.0, 0.0, 40.0, 0.0), (40.0, 0.0, 45.0, 0.0), (0.0, 0.0, 10.0, 0.0))
 
 
-class ThroughPasses(Detector):
+class ThroughPasses(OnField):
     """Level 9. Passes through the last line. Reads PassPath and DefensiveLine; publishes ThroughPass for a pass that began
     before the opponents' last line, as known at the kick, and ended 1 m behind it at least (by then the defenders have run
     back, so that the line at its end says nothing). O(1) an event, O(changes of the line in 5 s) a pass.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (PassPath, DefensiveLine), (ThroughPass,)
 
     BY = 1.0
@@ -240,7 +210,7 @@ class ThroughPasses(Detector):
     """Of a pass that takes longer the line at the kick is forgotten."""
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.lines: dict[str, list[tuple[int, float]]] = {}
 
     def on_event(self, event: PassPath | DefensiveLine) -> ThroughPass | None:

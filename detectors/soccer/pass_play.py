@@ -2,62 +2,50 @@
 
 from __future__ import annotations
 
-from detectors.soccer.events import FailedPass, Goal, Pass, ShotOnGoal, SoccerEvent
+from detectors.soccer.events import FailedPass, Goal, Pass, PlayerEvent, ShotOnGoal, SoccerEvent
 from detectors.soccer.touches import FirstTimeBall
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class OneTouchPass(SoccerEvent, frozen=True):
+class OneTouchPass(PlayerEvent, frozen=True):
     """A player passed the ball on with his first touch."""
 
-    player: int
-    team: str
     receiver: int
     ball: int
 
 
-class KeyPass(SoccerEvent, frozen=True):
+class KeyPass(PlayerEvent, frozen=True):
     """The receiver of a player's pass shot soon after (``shooter``)."""
 
-    player: int
-    team: str
     shooter: int
     ball: int
 
 
-class Assist(SoccerEvent, frozen=True):
+class Assist(PlayerEvent, frozen=True):
     """The receiver of a player's pass scored soon after (``scorer``)."""
 
-    player: int
-    team: str
     scorer: int
     ball: int
 
 
-class PassPair(SoccerEvent, frozen=True):
+class PassPair(PlayerEvent, frozen=True):
     """A player has passed to the same team-mate so many times (from three on, at each third one)."""
 
-    player: int
-    team: str
     receiver: int
     passes: int
 
 
-class PassAccuracy(SoccerEvent, frozen=True):
+class PassAccuracy(PlayerEvent, frozen=True):
     """How many passes a player has tried, and what part of them arrived (at every fifth one)."""
 
-    player: int
-    team: str
     passes: int
     accuracy: float
 
 
-class Triangle(SoccerEvent, frozen=True):
+class Triangle(PlayerEvent, frozen=True):
     """Three players passed the ball round among themselves and back to the first."""
 
-    player: int
-    team: str
     second: int
     third: int
     ball: int

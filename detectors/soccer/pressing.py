@@ -4,46 +4,44 @@ from __future__ import annotations
 
 from math import hypot
 
-from detectors.soccer.events import BallOutOfPlay, Possession, SoccerEvent, TeamPossession
-from detectors.soccer.field import Field
-from detectors.soccer.setup import Setting, setup_of
+from detectors.soccer.events import (
+    BallOutOfPlay,
+    PlayerBallEvent,
+    PlayerEvent,
+    Possession,
+    SoccerEvent,
+    TeamBallEvent,
+    TeamPossession,
+)
+from detectors.soccer.field import OnField
+from detectors.soccer.setup import Setting
 from detectors.soccer.zones import BallPlace, BallZone, PlayerPlace
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class UnderPressure(SoccerEvent, frozen=True):
+class UnderPressure(PlayerBallEvent, frozen=True):
     """Two opponents or more are close to the ball that a player has."""
 
-    player: int
-    team: str
-    ball: int
     opponents: int
 
 
-class PressureOff(SoccerEvent, frozen=True):
+class PressureOff(PlayerBallEvent, frozen=True):
     """A player who was under pressure is free of it, or of the ball, after so long."""
 
-    player: int
-    team: str
-    ball: int
     lasted: int
 
 
-class PressureWon(SoccerEvent, frozen=True):
+class PressureWon(PlayerEvent, frozen=True):
     """``team`` won the ball from a player (``loser``) whom it had put under pressure; ``player`` has it now."""
 
-    player: int
-    team: str
     loser: int
     ball: int
 
 
-class Counterpress(SoccerEvent, frozen=True):
+class Counterpress(TeamBallEvent, frozen=True):
     """``team`` lost the ball and put the one who has it under pressure at once, after so long."""
 
-    team: str
-    ball: int
     after: int
 
 
@@ -54,12 +52,9 @@ class Pressing(SoccerEvent, frozen=True):
     times: int
 
 
-class Recovery(SoccerEvent, frozen=True):
+class Recovery(PlayerBallEvent, frozen=True):
     """A player has won the ball for his team, in this third of the field."""
 
-    player: int
-    team: str
-    ball: int
     third: str
 
 
@@ -137,18 +132,17 @@ class PressureWins(Detector):
         return PressureWon(event.player, event.team, pressed.player, event.ball, ts=event.ts)
 
 
-class Counterpresses(Detector):
+class Counterpresses(OnField):
     """Level 7. Pressing at once after the loss of the ball. Reads TeamPossession and UnderPressure; publishes Counterpress
     when the team that lost the ball puts an opponent under pressure within five seconds; once a loss. O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (TeamPossession, UnderPressure), (Counterpress,)
 
     WITHIN = 5 * SECOND
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.lost: TeamPossession | None = None
 
     def on_event(self, event: TeamPossession | UnderPressure) -> Counterpress | None:
@@ -169,19 +163,18 @@ class Counterpresses(Detector):
         return [*(TeamPossession("B", 14, 142, SECOND * 9, ts=SECOND * at) for at in (1, 20)), *pressures]
 
 
-class PressingPhases(Detector):
+class PressingPhases(OnField):
     """Level 7. Spells of pressing. Reads UnderPressure; publishes Pressing at the third pressure upon one team within
     fifteen seconds, and at each further one. O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (UnderPressure,), (Pressing,)
 
     WITHIN = 15 * SECOND
     TIMES = 3
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.times: dict[str, list[int]] = {}
 
     def on_event(self, event: UnderPressure) -> Pressing | None:

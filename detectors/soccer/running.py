@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from math import acos, degrees, hypot
 
-from detectors.soccer.events import PlayerMotion, SoccerEvent
+from detectors.soccer.events import PlayerEvent, PlayerMotion, SoccerEvent
 from detectors.soccer.zones import PlayerPlace
 from middleware.model.detector import Detector
 from middleware.model.time import MILLISECOND, SECOND
@@ -15,70 +15,54 @@ LIMITS = tuple(kmh / 3.6 for kmh in (1.0, 11.0, 14.0, 17.0, 24.0))
 """The running intensities of the DEBS 2013 Grand Challenge (query 1), in m/s."""
 
 
-class Pace(SoccerEvent, frozen=True):
+class Pace(PlayerEvent, frozen=True):
     """A player runs at another pace now (one of PACES); ``lasted`` is how long he kept the one ``before``."""
 
-    player: int
-    team: str
     pace: str
     before: str
     speed: float
     lasted: int
 
 
-class Burst(SoccerEvent, frozen=True):
+class Burst(PlayerEvent, frozen=True):
     """A player sets off hard: his gain of speed (m/s2) over half a second."""
 
-    player: int
-    team: str
     acceleration: float
 
 
-class Braking(SoccerEvent, frozen=True):
+class Braking(PlayerEvent, frozen=True):
     """A player stops hard: his loss of speed (m/s2) over half a second."""
 
-    player: int
-    team: str
     deceleration: float
 
 
-class SharpTurn(SoccerEvent, frozen=True):
+class SharpTurn(PlayerEvent, frozen=True):
     """A running player has changed direction by this angle (degrees) within half a second or so."""
 
-    player: int
-    team: str
     angle: float
 
 
-class Sprint(SoccerEvent, frozen=True):
+class Sprint(PlayerEvent, frozen=True):
     """A player has ended a sprint that lasted so long."""
 
-    player: int
-    team: str
     lasted: int
 
 
-class FastRun(SoccerEvent, frozen=True):
+class FastRun(PlayerEvent, frozen=True):
     """A player has ended a run at high speed or more that lasted so long, sprints included."""
 
-    player: int
-    team: str
     lasted: int
 
 
-class DistanceRun(SoccerEvent, frozen=True):
+class DistanceRun(PlayerEvent, frozen=True):
     """A player has run another 50 m; ``metres`` in all."""
 
-    player: int
-    team: str
     metres: int
 
 
-class WorkRate(SoccerEvent, frozen=True):
+class WorkRate(PlayerEvent, frozen=True):
     """What a player has run so far: metres, metres a minute, sprints."""
 
-    player: int
-    team: str
     metres: int
     rate: float
     sprints: int

@@ -2,80 +2,50 @@
 
 from __future__ import annotations
 
-from detectors.soccer.events import DeadBall, PlayerHitsBall, Restart, ShotOnGoal, SoccerEvent
-from detectors.soccer.field import PENALTY_SPOT, Field
+from detectors.soccer.events import DeadBall, PlayerBallEvent, PlayerHitsBall, Restart, ShotOnGoal, SoccerEvent
+from detectors.soccer.field import PENALTY_SPOT, OnField
 from detectors.soccer.flight import BallAtRest, BallMoves
-from detectors.soccer.setup import Setting, setup_of
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class ThrowIn(SoccerEvent, frozen=True):
+class ThrowIn(PlayerBallEvent, frozen=True):
     """A player has put the ball back into play over a touch line."""
 
-    player: int
-    team: str
-    ball: int
 
-
-class GoalKick(SoccerEvent, frozen=True):
+class GoalKick(PlayerBallEvent, frozen=True):
     """A player has taken a goal kick."""
 
-    player: int
-    team: str
-    ball: int
 
-
-class CornerKick(SoccerEvent, frozen=True):
+class CornerKick(PlayerBallEvent, frozen=True):
     """A player has taken a corner kick."""
 
-    player: int
-    team: str
-    ball: int
 
-
-class KickOff(SoccerEvent, frozen=True):
+class KickOff(PlayerBallEvent, frozen=True):
     """A player has taken the kick-off after a goal."""
 
-    player: int
-    team: str
-    ball: int
 
-
-class FreeKick(SoccerEvent, frozen=True):
+class FreeKick(PlayerBallEvent, frozen=True):
     """A player has played a ball that lay still in the field for so long, though it had not gone out."""
 
-    player: int
-    team: str
-    ball: int
     x: float
     y: float
     rested: int
 
 
-class PenaltyKick(SoccerEvent, frozen=True):
+class PenaltyKick(PlayerBallEvent, frozen=True):
     """A player has taken a penalty kick."""
 
-    player: int
-    team: str
-    ball: int
 
-
-class QuickRestart(SoccerEvent, frozen=True):
+class QuickRestart(PlayerBallEvent, frozen=True):
     """A player put the ball back into play within five seconds."""
 
-    player: int
-    team: str
-    ball: int
     stopped: int
 
 
-class SetPieceShot(SoccerEvent, frozen=True):
+class SetPieceShot(PlayerBallEvent, frozen=True):
     """A shot soon after a set piece of the same team; ``kind`` is the type of event that began it."""
 
-    player: int
-    team: str
-    ball: int
     kind: str
 
 
@@ -139,18 +109,14 @@ class FreeKicks(Detector):
         return [*rests, *(PlayerHitsBall(3, "A", 142, 90.0, 0.0, 0.0, ts=SECOND * at) for at in (1, 10, 12))]
 
 
-class PenaltyKicks(Detector):
+class PenaltyKicks(OnField):
     """Level 7. Penalties. Reads FreeKick; publishes PenaltyKick for one from within 0.7 m of the opponents' penalty spot.
     Stateless, O(1).
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (FreeKick,), (PenaltyKick,)
 
     OFF = 0.7
-
-    def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
 
     def on_event(self, event: FreeKick) -> PenaltyKick | None:
         where = event.team, event.x, event.y

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -60,7 +59,7 @@ class Setup(msgspec.Struct, frozen=True):
     officials: tuple[int, ...] = ()
 
 
-Setting = str | Mapping[str, Any] | Setup
+Setting = str | Mapping[str, object] | Setup
 """How a detector is told its setup: the name of one below, the path of a TOML file, a table from one, or the record."""
 
 
@@ -77,14 +76,14 @@ def setup_of(setting: Setting) -> Setup:
     return _checked("setup", setting)
 
 
-def _table(path: str) -> Mapping[str, Any]:
+def _table(path: str) -> Mapping[str, object]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ScenarioError(f"cannot read the soccer setup {path}: {error}") from None
 
 
-def _checked(where: str, table: Mapping[str, Any]) -> Setup:
+def _checked(where: str, table: Mapping[str, object]) -> Setup:
     try:
         setup = msgspec.convert(table, Setup, strict=False)
     except msgspec.ValidationError as error:

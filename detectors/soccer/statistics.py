@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from detectors.soccer.chances import Score
 from detectors.soccer.duels import DuelWon
-from detectors.soccer.events import FailedPass, Interception, Pass, ShotOnGoal, SoccerEvent, TeamPossession
-from detectors.soccer.field import Field
+from detectors.soccer.events import FailedPass, Interception, Pass, PlayerEvent, ShotOnGoal, SoccerEvent, TeamPossession
+from detectors.soccer.field import Field, OnField
 from detectors.soccer.outcomes import AttackOutcome
 from detectors.soccer.set_pieces import CornerKick
 from detectors.soccer.setup import Setting, setup_of
@@ -24,11 +24,9 @@ class PossessionShare(SoccerEvent, frozen=True):
     held: int
 
 
-class PlayerStatistics(SoccerEvent, frozen=True):
+class PlayerStatistics(PlayerEvent, frozen=True):
     """What a player has done so far (at every fifth deed)."""
 
-    player: int
-    team: str
     passes: int
     arrived: int
     shots: int
@@ -74,16 +72,15 @@ class MatchStatistics(SoccerEvent, frozen=True):
     share: float
 
 
-class PossessionShares(Detector):
+class PossessionShares(OnField):
     """Level 7. How the ball is shared. Reads TeamPossession; publishes a PossessionShare for each team whenever the ball goes
     over. A team has the ball from its first touch to the other's; stops of play count for who touched it last. O(1).
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (TeamPossession,), (PossessionShare,)
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.held = dict.fromkeys(self._field.teams, 0)
 
     def on_event(self, event: TeamPossession) -> list[PossessionShare] | None:

@@ -4,53 +4,37 @@ from __future__ import annotations
 
 from math import hypot
 
-from detectors.soccer.events import BallHit, BallOutOfPlay, PlayerHitsBall, Possession, SoccerEvent
+from detectors.soccer.events import BallHit, BallOutOfPlay, PlayerBallEvent, PlayerHitsBall, Possession, SoccerEvent
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class Dribble(SoccerEvent, frozen=True):
+class Dribble(PlayerBallEvent, frozen=True):
     """A player took the ball along: so many touches, so far from the first to the last. Stamped with its end."""
 
-    player: int
-    team: str
-    ball: int
     touches: int
     distance: float
 
 
-class Header(SoccerEvent, frozen=True):
+class Header(PlayerBallEvent, frozen=True):
     """A player played a ball that was at the height of his head (m)."""
 
-    player: int
-    team: str
-    ball: int
     height: float
 
 
-class BallControlled(SoccerEvent, frozen=True):
+class BallControlled(PlayerBallEvent, frozen=True):
     """A player has brought under control the ball that he got: his second touch, so long after the first."""
 
-    player: int
-    team: str
-    ball: int
     after: int
 
 
-class FirstTimeBall(SoccerEvent, frozen=True):
+class FirstTimeBall(PlayerBallEvent, frozen=True):
     """A player played the ball on with his first touch. Stamped with the touch of the next player."""
 
-    player: int
-    team: str
-    ball: int
 
-
-class PossessionSpell(SoccerEvent, frozen=True):
+class PossessionSpell(PlayerBallEvent, frozen=True):
     """A player has had the ball for so long, and has no longer."""
 
-    player: int
-    team: str
-    ball: int
     lasted: int
 
 

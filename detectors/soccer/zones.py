@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from math import hypot, sqrt
 
-from detectors.soccer.events import BallInPlay, BallMotion, BallOutOfPlay, PlayerMotion, SoccerEvent
-from detectors.soccer.field import Field
-from detectors.soccer.setup import Setting, setup_of
+from detectors.soccer.events import (
+    BallAtEvent,
+    BallInPlay,
+    BallMotion,
+    BallOutOfPlay,
+    PlayerEvent,
+    PlayerMotion,
+    SoccerEvent,
+    TeamBallEvent,
+)
+from detectors.soccer.field import OnField
+from detectors.soccer.setup import Setting
 from middleware.model.detector import Detector
 from middleware.model.time import MILLISECOND, SECOND
 
@@ -14,72 +23,54 @@ PLAYER_GRID = 500 * MILLISECOND
 BALL_GRID = 200 * MILLISECOND
 
 
-class PlayerPlace(SoccerEvent, frozen=True):
+class PlayerPlace(PlayerEvent, frozen=True):
     """Where a player is and how fast he runs, twice a second: for all that needs no more."""
 
-    player: int
-    team: str
     x: float
     y: float
     speed: float
 
 
-class BallPlace(SoccerEvent, frozen=True):
+class BallPlace(BallAtEvent, frozen=True):
     """Where the ball in play is and how fast it moves, five times a second."""
 
-    ball: int
-    x: float
-    y: float
     z: float
     speed: float
 
 
-class PlayerZone(SoccerEvent, frozen=True):
+class PlayerZone(PlayerEvent, frozen=True):
     """A player has come into another third or lane, seen by his team."""
 
-    player: int
-    team: str
     third: str
     lane: str
 
 
-class BallZone(SoccerEvent, frozen=True):
+class BallZone(TeamBallEvent, frozen=True):
     """The ball has come into another third or lane, seen by ``team`` (there is one event for each team)."""
 
-    team: str
-    ball: int
     third: str
     lane: str
 
 
-class BallInBox(SoccerEvent, frozen=True):
+class BallInBox(TeamBallEvent, frozen=True):
     """The ball has come into the penalty area that ``team`` attacks."""
 
-    team: str
-    ball: int
 
-
-class BallOutOfBox(SoccerEvent, frozen=True):
+class BallOutOfBox(TeamBallEvent, frozen=True):
     """The ball has left the penalty area that ``team`` attacks; it was in there for so long."""
 
-    team: str
-    ball: int
     lasted: int
 
 
-class RunIntoBox(SoccerEvent, frozen=True):
+class RunIntoBox(PlayerEvent, frozen=True):
     """A player has come into the penalty area that his team attacks."""
 
-    player: int
-    team: str
     speed: float
 
 
-class RunOutOfBox(SoccerEvent, frozen=True):
+class RunOutOfBox(PlayerEvent, frozen=True):
     """A player has left the penalty area that his team attacks; he was in there for so long."""
 
-    player: int
-    team: str
     lasted: int
 
 
@@ -124,16 +115,15 @@ class BallPlaces(Detector):
         return None
 
 
-class PlayerZones(Detector):
+class PlayerZones(OnField):
     """Level 4. Which third and lane a player is in. Reads PlayerPlace, keyed by player; publishes PlayerZone when it is
     another one (and at first). O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes, key = (PlayerPlace,), (PlayerZone,), "player"
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.zone = ("", "")
 
     def on_event(self, event: PlayerPlace) -> PlayerZone | None:
@@ -145,16 +135,15 @@ class PlayerZones(Detector):
         return PlayerZone(event.player, event.team, *zone, ts=event.ts)
 
 
-class BallZones(Detector):
+class BallZones(OnField):
     """Level 4. Which third and lane the ball is in, seen by each team. Reads BallPlace; publishes a BallZone for each
     team when it is another one. O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (BallPlace,), (BallZone,)
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.zone = ("", "")
 
     def on_event(self, event: BallPlace) -> list[BallZone] | None:
@@ -167,16 +156,15 @@ class BallZones(Detector):
         return [BallZone(t, event.ball, field.third(t, x, y), field.lane(t, x, y), ts=event.ts) for t in field.teams]
 
 
-class BallBoxes(Detector):
+class BallBoxes(OnField):
     """Level 4. The ball in a penalty area. Reads BallPlace and BallOutOfPlay; publishes BallInBox and BallOutOfBox in turn,
     for the team that attacks there. O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes = (BallPlace, BallOutOfPlay), (BallInBox, BallOutOfBox)
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.inside: BallInBox | None = None
 
     def on_event(self, event: BallPlace | BallOutOfPlay) -> BallInBox | BallOutOfBox | None:
@@ -198,16 +186,15 @@ class BallBoxes(Detector):
         return [*places, BallOutOfPlay(142, -53.0, 0.0, 0.0, -9.0, 0.0, 0.0, ts=SECOND * 7)]
 
 
-class BoxRuns(Detector):
+class BoxRuns(OnField):
     """Level 4. Players in the penalty area that they attack. Reads PlayerPlace, keyed by player; publishes RunIntoBox and
     RunOutOfBox in turn. O(1) an event.
     """
 
-    __slots__ = unchanging = ("_field",)
     subscribes, publishes, key = (PlayerPlace,), (RunIntoBox, RunOutOfBox), "player"
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        super().__init__(setup)
         self.since: int | None = None
 
     def on_event(self, event: PlayerPlace) -> RunIntoBox | RunOutOfBox | None:

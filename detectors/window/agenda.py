@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Any
+
+from middleware.model.event import Key
 
 
 class Agenda:
@@ -20,8 +21,8 @@ class Agenda:
     __slots__ = ("_count", "_heap", "_times")
 
     def __init__(self) -> None:
-        self._times: dict[Any, int] = {}
-        self._heap: list[tuple[int, int, Any]] = []  # time, a number that breaks ties, key; outdated where _times differs
+        self._times: dict[Key, int] = {}
+        self._heap: list[tuple[int, int, Key]] = []  # time, a number that breaks ties, key; outdated where _times differs
         self._count = 0
 
     def __len__(self) -> int:
@@ -30,7 +31,7 @@ class Agenda:
     def __contains__(self, key: object) -> bool:
         return key in self._times
 
-    def put(self, key: Any, time: int) -> None:
+    def put(self, key: Key, time: int) -> None:
         """Put a key down for a time, unless it is for an earlier one: who looks at it then puts it down again."""
         known = self._times.get(key)
         if known is None or time < known:
@@ -38,11 +39,11 @@ class Agenda:
             self._count += 1
             heappush(self._heap, (time, self._count, key))
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: Key) -> None:
         """Strike a key off, if it is there."""
         self._times.pop(key, None)
 
-    def due(self, upto: int) -> Iterator[Any]:
+    def due(self, upto: int) -> Iterator[Key]:
         """Strike off the keys whose time is not after ``upto``, one by one; they may be put down again meanwhile, for later."""
         while self._heap and self._heap[0][0] <= upto:
             time, _, key = heappop(self._heap)

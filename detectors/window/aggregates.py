@@ -11,24 +11,24 @@ from typing import Any
 from detectors.window.monoid import Monoid
 from detectors.window.sketches import Sketch, hashed
 from middleware.model.errors import WindowError
-from middleware.model.event import EventType, type_name
+from middleware.model.event import Event, EventType, Value, type_name
 
-Field = str | Callable[[Any], Any] | None
+Field = str | Callable[[Any], Value] | None
 
 
-def _float(value: Any) -> float:
+def _float(value: Value) -> float:
     """As a float; texts are none."""
     return value.__float__()  # type: ignore[no-any-return]
 
 
-def _int64(value: Any) -> int:
+def _int64(value: Value) -> int:
     number = index(value)
     if not -(2**63) <= number < 2**63:
         raise OverflowError(f"{number} does not fit into 64 bits")
     return number
 
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {"float": _float, "int": _int64, "any": lambda value: value}
+_CHECKS: dict[str, Callable[[Value], Value]] = {"float": _float, "int": _int64, "any": lambda value: value}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Aggregate:
     monoid: Monoid
     field: Field = None
 
-    def value(self) -> Callable[[Any], Any]:
+    def value(self) -> Callable[[Event], Value]:
         """The function that takes from an event what goes into the tree. It may raise: the event is to blame."""
         prepare = _CHECKS[self.monoid.native[1]] if self.monoid.native else self.monoid.lift
         if isinstance(self.monoid, Sketch):
@@ -50,7 +50,7 @@ class Aggregate:
             return lambda event: 1
         get = attrgetter(self.field) if isinstance(self.field, str) else self.field
 
-        def value(event: Any) -> Any:
+        def value(event: Event) -> Value:
             found = get(event)
             return None if found is None else prepare(found)
 
@@ -67,11 +67,11 @@ class Aggregate:
         return self.monoid if self.monoid.native else replace(self.monoid, lift=_itself)
 
 
-def _itself(value: Any) -> Any:
+def _itself(value: Value) -> Value:
     return value
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: Value) -> Value:
     hashed(value)
     return value
 

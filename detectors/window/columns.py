@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from detectors.window.monoid import Place
 from middleware.model.errors import WindowError
+from middleware.model.event import Value
 
 
-def listed(column: Iterable[Any]) -> list[Any]:
+def listed(column: Iterable[Value]) -> list[Value]:
     """A column as a list of Python values; arrays and Arrow arrays are converted, times in them become nanoseconds."""
     if getattr(column, "null_count", 0):
         raise WindowError("the column has nulls: leave those rows out")
@@ -16,12 +17,12 @@ def listed(column: Iterable[Any]) -> list[Any]:
         array = column.__array__()
         if array.dtype.kind == "M":
             array = array.astype("datetime64[ns]").view("int64")
-        values: list[Any] = array.tolist()
+        values: list[Value] = array.tolist()
         return values
     return list(column)
 
 
-def aligned(*columns: Iterable[Any]) -> list[list[Any]]:
+def aligned(*columns: Iterable[Value]) -> list[list[Value]]:
     """Columns as lists. Raises WindowError if they differ in length."""
     lists = [listed(column) for column in columns]
     for one in lists[1:]:
@@ -46,6 +47,6 @@ class _Behind:
 BEHIND = _Behind()
 
 
-def bounds(low: Any, high: Any) -> tuple[Any, Any]:
+def bounds(low: Place, high: Place) -> tuple[Place, Place]:
     """Bounds in the total order: a bare time includes all events at it."""
     return (low,) if isinstance(low, int) else low, (high, BEHIND) if isinstance(high, int) else high

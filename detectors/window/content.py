@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from detectors.splicing import put_in, take_out
 from detectors.window.fiba import Fiba
-from detectors.window.monoid import Monoid
-from middleware.model.event import Order
+from detectors.window.monoid import Monoid, Place
+from middleware.model.event import Order, Value
 
-Values = tuple[Any, ...]
+Values = tuple[Value, ...]
 """What an event adds to each aggregate; None: nothing."""
 
 
@@ -20,10 +20,10 @@ class Forest:
 
     __slots__ = ("trees",)
 
-    def __init__(self, trees: Iterable[Any]) -> None:
+    def __init__(self, trees: Iterable[Value]) -> None:
         self.trees = list(trees)
 
-    def insert(self, orders: list[Order], columns: Iterable[list[Any]]) -> None:
+    def insert(self, orders: list[Order], columns: Iterable[list[Value]]) -> None:
         """Add entries that are not there, in order; for each tree what they add to it. One repair of each tree."""
         for tree, values in zip(self.trees, columns, strict=True):
             known = [place for place, value in enumerate(values) if value is not None]
@@ -44,7 +44,7 @@ class Forest:
         for tree in self.trees:
             tree.bulk_evict(last)
 
-    def results(self, low: Any, high: Any) -> list[Any]:
+    def results(self, low: Place, high: Place) -> list[Value]:
         """The aggregates from ``low`` to ``high``, times or places in the total order, both included. O(log n) each."""
         return [tree.range_query(low, high) for tree in self.trees]
 
@@ -56,23 +56,45 @@ class WindowEntry(NamedTuple):
     values: Values
 
 
-class Content:
-    """Sorted entries. Changes cost O(log d) a tree, results O(log of distance and size) each.
+class Places:
+    """Places in the total order, sorted, of which the oldest are dropped once nobody needs them.
 
     ``dropped``
-        how many entries were dropped, oldest first, since the beginning: count windows go by rank.
+        how many were dropped since the beginning: count windows go by rank.
     """
 
-    __slots__ = ("_forest", "dropped", "orders", "values")
+    __slots__ = ("dropped", "orders")
 
-    def __init__(self, monoids: Iterable[Monoid]) -> None:
+    def __init__(self) -> None:
         self.orders: list[Order] = []
-        self.values: dict[Order, Values] = {}
         self.dropped = 0
-        self._forest = Forest(Fiba(monoid, ordered=True) for monoid in monoids)
 
     def __len__(self) -> int:
         return len(self.orders)
+
+    def after(self, ts: int) -> int:
+        """The number of the first place later than ``ts``; how many are not. O(log n)."""
+        return bisect_left(self.orders, (ts + 1,))
+
+    def before(self, ts: int) -> int:
+        """The number of the first place that is not before ``ts``; how many are. O(log n)."""
+        return bisect_left(self.orders, (ts,))
+
+    def first_after(self, ts: int) -> int | None:
+        """The time of the first place later than ``ts``, None if there is none."""
+        place = self.after(ts)
+        return self.orders[place][0] if place < len(self.orders) else None
+
+
+class Content(Places):
+    """Sorted entries. Changes cost O(log d) a tree, results O(log of distance and size) each."""
+
+    __slots__ = ("_forest", "values")
+
+    def __init__(self, monoids: Iterable[Monoid]) -> None:
+        super().__init__()
+        self.values: dict[Order, Values] = {}
+        self._forest = Forest(Fiba(monoid, ordered=True) for monoid in monoids)
 
     def insert(self, entries: list[WindowEntry]) -> None:
         """Add entries that are not there. O(k log k) for k of them, and one repair of each tree."""
@@ -105,18 +127,9 @@ class Content:
         self.dropped += count
         self._forest.drop(last)
 
-    def results(self, low: Any, high: Any) -> list[Any]:
+    def results(self, low: Place, high: Place) -> list[Value]:
         """The aggregates from ``low`` to ``high``, times or places in the total order, both included."""
         return self._forest.results(low, high)
-
-    def after(self, ts: int) -> int:
-        """The number of the first entry later than ``ts``; how many are not. O(log n)."""
-        return bisect_left(self.orders, (ts + 1,))
-
-    def first_after(self, ts: int) -> int | None:
-        """The time of the first entry later than ``ts``, None if there is none."""
-        place = self.after(ts)
-        return self.orders[place][0] if place < len(self.orders) else None
 
 
 class Runs(Content):
@@ -140,7 +153,7 @@ class Runs(Content):
     def last(self, ts: int) -> int:
         """The last time of the run of which there is an entry at ``ts``."""
         number = bisect_right(self.starts, ts)
-        end = self._place(self.starts[number]) if number < len(self.starts) else len(self.orders)
+        end = self.before(self.starts[number]) if number < len(self.starts) else len(self.orders)
         return self.orders[end - 1][0]
 
     def insert(self, entries: list[WindowEntry]) -> None:
@@ -170,15 +183,11 @@ class Runs(Content):
         elif count:
             self.starts.clear()
 
-    def _place(self, ts: int) -> int:
-        """The number of the first entry that is not before ``ts``."""
-        return bisect_left(self.orders, (ts,))
-
     def _settle(self, times: Iterable[int]) -> None:
         """Get right whether runs begin at these times, and at those that follow them. O(log n) each, and moving starts."""
         begins: dict[int, bool] = {}
         for ts in times:
-            place, behind = self._place(ts), self.after(ts)
+            place, behind = self.before(ts), self.after(ts)
             begins[ts] = place < behind and self._begins(place)
             if behind < len(self.orders):
                 begins[self.orders[behind][0]] = self._begins(behind)

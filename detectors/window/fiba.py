@@ -14,11 +14,12 @@ The finger B-tree aggregator of Tangwongsan, Hirzel and Schneider (VLDB 2019), w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
-from detectors.window.monoid import Monoid
+from detectors.window.monoid import Monoid, Place
 from detectors.window.plain import PlainFiba
 from middleware import native
+from middleware.model.event import Value
 
 __all__ = ["Aggregator", "Fiba", "PlainFiba"]
 
@@ -38,45 +39,45 @@ class Aggregator(Protocol):
     def __init__(self, monoid: Monoid, *, min_arity: int = 8, ordered: bool = False) -> None:
         """``min_arity``: nodes have that many children, up to twice as many. From 2 to 128; WindowError beyond."""
 
-    def insert(self, ts: Any, value: Any, *, replace: bool = False) -> None:
+    def insert(self, ts: Place, value: Value, *, replace: bool = False) -> None:
         """Put a value at a time; behind what is there, or instead of it. O(log d), amortised O(1) in order."""
 
-    def evict(self, ts: Any) -> bool:
+    def evict(self, ts: Place) -> bool:
         """Take out what is at a time, anywhere; False if nothing is. O(log d). Raises WindowError on an empty window."""
 
     def evict_oldest(self) -> None:
         """Take out the oldest entry. Amortised O(1). Raises WindowError on an empty window."""
 
-    def query(self) -> Any:
+    def query(self) -> Value:
         """The aggregate of the window. O(1)."""
 
-    def range_query(self, low: Any, high: Any) -> Any:
+    def range_query(self, low: Place, high: Place) -> Value:
         """The aggregate of what lies from ``low`` to ``high``, both included. O(log of distance and size of the range)."""
 
-    def bulk_insert(self, times: Iterable[Any], values: Iterable[Any], *, replace: bool = False) -> None:
+    def bulk_insert(self, times: Iterable[Place], values: Iterable[Value], *, replace: bool = False) -> None:
         """Insert many, in order of time (WindowError if not), with one search and one repair for each run of neighbours.
 
         Both may be arrays (numpy, Arrow, anything with a buffer): then no Python object is made for an entry.
         """
 
-    def bulk_evict(self, upto: Any) -> int:
+    def bulk_evict(self, upto: Place) -> int:
         """Take out all with times <= ``upto``; how many entries that was."""
 
-    def round(self, evict_upto: Any, ts: Any, value: Any) -> Any:
+    def round(self, evict_upto: Place, ts: Place, value: Value) -> Value:
         """``bulk_evict(evict_upto)``, ``insert(ts, value)`` and ``query()`` in one call."""
 
-    def rounds(self, evict_upto: Iterable[Any], times: Iterable[Any], values: Iterable[Any]) -> Any:
+    def rounds(self, evict_upto: Iterable[Place], times: Iterable[Place], values: Iterable[Value]) -> Value:
         """One ``round`` after another, over columns; the results as a column. Times need not be in order."""
 
     def clear(self) -> None:
         """Take out everything."""
 
     @property
-    def oldest(self) -> Any:
+    def oldest(self) -> Place:
         """The first time, None if there is none."""
 
     @property
-    def youngest(self) -> Any:
+    def youngest(self) -> Place:
         """The last time, None if there is none."""
 
     @property
@@ -86,7 +87,7 @@ class Aggregator(Protocol):
     def __len__(self) -> int:
         """Entries."""
 
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+    def __iter__(self) -> Iterator[tuple[Place, Value]]:
         """(time, result of what is there) in order of time. O(n)."""
 
     def _check(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from detectors.window.content import Content, Runs
 from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
-from middleware.model.event import END, MAX_TS, Order
+from middleware.model.event import END, MAX_TS, Order, Value
 
 
 class Window(NamedTuple):
@@ -30,7 +30,7 @@ class Window(NamedTuple):
     end: int
     low: int | Order
     high: int | Order
-    known_by: tuple[Any, ...]
+    known_by: tuple[Value, ...]
 
 
 Held = TypeVar("Held", bound=Content)
@@ -88,6 +88,11 @@ def _sizes(size: int | tuple[int, ...]) -> tuple[int, ...]:
     return sizes
 
 
+def end_at(ts: int, every: int, offset: int) -> int:
+    """The first of the times ``offset`` + k * ``every`` that is not before ``ts``: where windows end."""
+    return offset - (offset - ts) // every * every
+
+
 def _timed(content: Content, start: int, end: int) -> Iterator[Window]:
     """The window (start, end], if it is not empty."""
     first = content.first_after(start)
@@ -115,7 +120,7 @@ class Hopping(WindowKind[Content]):
 
     def end(self, ts: int) -> int:
         """The first end that is not before ``ts``."""
-        return -((self.offset - ts) // self.every) * self.every + self.offset
+        return end_at(ts, self.every, self.offset)
 
     def region(self, content: Content, times: list[int]) -> list[int]:
         return sorted({end for ts in times for end in range(self.end(ts), ts + self.retention, self.every)})
@@ -290,7 +295,7 @@ class Landmark(WindowKind[Content]):
         return [Window(start, end, start + 1, end, (start, end))]
 
     def _end(self, ts: int) -> int:
-        return -((self.since - ts) // self.every) * self.every + self.since
+        return end_at(ts, self.every, self.since)
 
     def _landmark(self, ts: int) -> int:
         if self.period is None:

@@ -7,6 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from middleware.model.errors import WindowError
+from middleware.model.event import Value
+
+Place = Any
+"""Where an entry of a window stands: a time (int), or a place in the total order; bare times bound places, too."""
+
+Partial = Any
+"""What a monoid makes of values and combines, before it is lowered to a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +35,10 @@ class Monoid:
     """
 
     name: str
-    identity: Any
-    combine: Callable[[Any, Any], Any]
-    lift: Callable[[Any], Any] = lambda value: value
-    lower: Callable[[Any], Any] = lambda aggregate: aggregate
+    identity: Partial
+    combine: Callable[[Partial, Partial], Partial]
+    lift: Callable[[Value], Partial] = lambda value: value
+    lower: Callable[[Partial], Value] = lambda aggregate: aggregate
     commutative: bool = False
     native: tuple[str, str] | None = None
     variants: dict[type, Monoid] = field(default_factory=dict, repr=False, compare=False)
@@ -49,23 +56,23 @@ class Monoid:
         """The same, calculated by these functions even where the native core knows it."""
         return replace(self, native=None)
 
-    def fold(self, values: Iterable[Any]) -> Any:
+    def fold(self, values: Iterable[Value]) -> Value:
         """The result for values in order, calculated one by one: what every window must equal. O(n)."""
         aggregate = self.identity
         for value in values:
             aggregate = self.combine(aggregate, self.lift(value))
         return self.lower(aggregate)
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """Built-in ones go by name; others must be made of functions that can be pickled."""
         return _NAMED.get(id(self)) or super().__reduce__()
 
 
-_NAMED: dict[int, tuple[Any, ...]] = {}
+_NAMED: dict[int, tuple[object, ...]] = {}
 """How to find monoids that last as long as the process, by their id."""
 
 
-def named(monoid: Monoid, find: Callable[..., Monoid], *arguments: Any) -> None:
+def named(monoid: Monoid, find: Callable[..., Monoid], *arguments: object) -> None:
     """Have a monoid that lasts as long as the process pickled as ``find(*arguments)``."""
     _NAMED.setdefault(id(monoid), (find, arguments))
 
@@ -78,5 +85,5 @@ class Group(Monoid):
         combine(a, inverse(a)) is the identity. Exactly so: sums of floats are kept exact, not rounded.
     """
 
-    inverse: Callable[[Any], Any]
+    inverse: Callable[[Partial], Partial]
     commutative: bool = True

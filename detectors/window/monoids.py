@@ -6,10 +6,14 @@ Each is written here in plain Python, which says what it means; the native core 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from detectors.window.monoid import Group, Monoid, named
+from detectors.window.monoid import Group, Monoid, Partial, named
+from middleware.model.event import Value
+
+Combine = Callable[[Partial, Partial], Partial]
 
 _SCALE = 2**1074
 """Every finite float is a whole multiple of 1 / _SCALE."""
@@ -36,7 +40,7 @@ def _rounded(total: Sum, count: int = 1) -> float:
         return math.inf if total[0] > 0 else -math.inf
 
 
-def _added(a: Any, b: Any) -> Any:
+def _added(a: Partial, b: Partial) -> Partial:
     return tuple([x + y for x, y in zip(a, b, strict=True)])
 
 
@@ -106,7 +110,7 @@ def _spread(value: float) -> tuple[int, Fraction, Fraction, float]:
     return 1, exact, exact * exact, 0.0
 
 
-def _variance(correction: int, root: bool) -> Any:
+def _variance(correction: int, root: bool) -> Callable[[Partial], float | None]:
     def lower(spread: tuple[int, Fraction, Fraction, float]) -> float | None:
         count, total, squares, special = spread
         if count <= correction:
@@ -139,7 +143,7 @@ SAMPLE_VARIANCE = _of_spread("sample_variance", 1, False)
 SAMPLE_STDDEV = _of_spread("sample_stddev", 1, True)
 
 
-def _least(a: Any, b: Any) -> Any:
+def _least(a: Partial, b: Partial) -> Partial:
     """The smaller; -0.0 before 0.0, and a NaN wins."""
     if a < b:
         return a
@@ -150,7 +154,7 @@ def _least(a: Any, b: Any) -> Any:
     return math.nan
 
 
-def _most(a: Any, b: Any) -> Any:
+def _most(a: Partial, b: Partial) -> Partial:
     if a > b:
         return a
     if b > a:
@@ -160,10 +164,10 @@ def _most(a: Any, b: Any) -> Any:
     return math.nan
 
 
-def _optional(combine: Any) -> Any:
+def _optional(combine: Combine) -> Combine:
     """``combine`` with None as its identity."""
 
-    def combined(a: Any, b: Any) -> Any:
+    def combined(a: Partial, b: Partial) -> Partial:
         if a is None:
             return b
         return a if b is None else combine(a, b)
@@ -171,7 +175,7 @@ def _optional(combine: Any) -> Any:
     return combined
 
 
-def _family(name: str, combine: Any, commutative: bool = True, **more: Any) -> Monoid:
+def _family(name: str, combine: Combine, commutative: bool = True, **more: Any) -> Monoid:
     """A monoid over floats, with variants over integers and over any objects."""
     arguments = {"name": name, "identity": None, "combine": _optional(combine), "commutative": commutative, **more}
     integers = Monoid(**arguments, native=(name, "int"))
@@ -192,7 +196,7 @@ RANGE = _family(
 """Largest minus smallest. None of none."""
 
 
-def _max_count(a: tuple[Any, int], b: tuple[Any, int]) -> tuple[Any, int]:
+def _max_count(a: tuple[Value, int], b: tuple[Value, int]) -> tuple[Value, int]:
     most = _most(a[0], b[0])
     return most, sum(often for value, often in (a, b) if value == most or (value != value and most != most))  # noqa: PLR0124
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from detectors.splicing import put_in
-from middleware.model.event import Order
+from middleware.model.event import Key, Order, Value
 
 Content = TypeVar("Content", bound="Counts | Ranks")
 
@@ -23,18 +23,18 @@ class Counts:
     """How often each value is there. All NaNs are one value."""
 
     def __init__(self) -> None:
-        self._counts: dict[Any, int] = {}
+        self._counts: dict[Key, int] = {}
 
     def __len__(self) -> int:
         """How many different values there are."""
         return len(self._counts)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Value) -> None:
         """One more of a value. O(1)."""
         value = math.nan if value != value else value  # noqa: PLR0124 (NaNs are told apart by identity)
         self._counts[value] = self._counts.get(value, 0) + 1
 
-    def remove(self, value: Any) -> None:
+    def remove(self, value: Value) -> None:
         """One less of a value that is there. O(1)."""
         value = math.nan if value != value else value  # noqa: PLR0124
         if self._counts[value] == 1:
@@ -54,14 +54,14 @@ class Ranks:
     """
 
     def __init__(self) -> None:
-        self._chunks: list[list[Any]] = []
+        self._chunks: list[list[Value]] = []
         self._count = 0
         self.nans = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, rank: int) -> Any:
+    def __getitem__(self, rank: int) -> Value:
         """The value of a rank, from 0. O(chunks)."""
         for chunk in self._chunks:
             if rank < len(chunk):
@@ -69,7 +69,7 @@ class Ranks:
             rank -= len(chunk)
         raise IndexError("there are not so many values")
 
-    def _chunk(self, value: Any) -> int:
+    def _chunk(self, value: Value) -> int:
         """The number of the chunk where a value belongs."""
         low, high = 0, len(self._chunks) - 1
         while low < high:
@@ -80,7 +80,7 @@ class Ranks:
                 high = middle
         return low
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Value) -> None:
         """Put in a value. O(log n), and moving part of a chunk."""
         if value != value:  # noqa: PLR0124 (NaN)
             self.nans += 1
@@ -95,7 +95,7 @@ class Ranks:
         if len(chunk) > 2 * _CHUNK:
             self._chunks[at : at + 1] = [chunk[:_CHUNK], chunk[_CHUNK:]]
 
-    def remove(self, value: Any) -> None:
+    def remove(self, value: Value) -> None:
         """Take out a value that is there. O(log n), and moving part of a chunk."""
         if value != value:  # noqa: PLR0124
             self.nans -= 1
@@ -108,7 +108,7 @@ class Ranks:
             del self._chunks[at]
 
 
-def _unsigned(value: Any) -> Any:
+def _unsigned(value: Value) -> Value:
     return value + 0.0 if value.__class__ is float else value
 
 
@@ -121,11 +121,11 @@ class Moving(Generic[Content]):
     def __init__(self, kind: type[Content]) -> None:
         self._kind = kind
         self._orders: list[Order] = []
-        self._values: dict[Order, Any] = {}
+        self._values: dict[Order, Value] = {}
         self._content = kind()
         self._bounds: tuple[Order, Order] | None = None
 
-    def bulk_insert(self, orders: Sequence[Order], values: Sequence[Any]) -> None:
+    def bulk_insert(self, orders: Sequence[Order], values: Sequence[Value]) -> None:
         """Add entries in order, none of which is there. O(entries)."""
         if not self._orders or self._orders[-1] < orders[0]:
             self._orders += orders

@@ -12,10 +12,15 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from detectors.window.columns import aligned, bounds
-from detectors.window.monoid import Monoid
+from detectors.window.monoid import Monoid, Partial, Place
 from middleware.model.errors import WindowError
+from middleware.model.event import Value
 
 T = TypeVar("T")
+
+
+Note = tuple[Any, ...]
+"""A node, and all that is in it."""
 
 
 class TreeNode:
@@ -26,10 +31,10 @@ class TreeNode:
     def __init__(self, parent: TreeNode | None = None, left: bool = False, right: bool = False) -> None:
         self.parent = parent
         self.left, self.right = left, right
-        self.times: list[Any] = []
-        self.values: list[Any] = []
+        self.times: list[Place] = []
+        self.values: list[Partial] = []
         self.children: list[TreeNode] = []
-        self.agg: Any = None
+        self.agg: Partial = None
 
     @property
     def is_up(self) -> bool:
@@ -51,7 +56,7 @@ class PlainFiba:
         self.min_arity = min_arity
         self.ordered = ordered
         self._work = {"combines": 0, "visits": 0}
-        self._notes: list[tuple[Any, ...]] | None = None
+        self._notes: list[Note] | None = None
         self.clear()
 
     def clear(self) -> None:
@@ -62,16 +67,16 @@ class PlainFiba:
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+    def __iter__(self) -> Iterator[tuple[Place, Value]]:
         lower = self.monoid.lower
         return iter([(ts, lower(value)) for ts, value in entries(self._root)])
 
     @property
-    def oldest(self) -> Any:
+    def oldest(self) -> Place:
         return self._left.times[0] if self._size else None
 
     @property
-    def youngest(self) -> Any:
+    def youngest(self) -> Place:
         return self._right.times[-1] if self._size else None
 
     @property
@@ -80,24 +85,24 @@ class PlainFiba:
 
     # What one does with a window.
 
-    def query(self) -> Any:
+    def query(self) -> Value:
         if not self._root.children:
             return self.monoid.lower(self._root.agg)
         self._work["combines"] += 2
         combine = self.monoid.combine
         return self.monoid.lower(combine(combine(self._left.agg, self._root.agg), self._right.agg))
 
-    def range_query(self, low: Any, high: Any) -> Any:
+    def range_query(self, low: Place, high: Place) -> Value:
         low, high = bounds(low, high) if self.ordered else (low, high)
-        parts: list[Any] = []
+        parts: list[Partial] = []
         if self._size and low <= high:
             self._collect(self._root, low, high, False, False, parts)
         return self.monoid.lower(self._product(parts) if parts else self.monoid.identity)
 
-    def insert(self, ts: Any, value: Any, *, replace: bool = False) -> None:
+    def insert(self, ts: Place, value: Value, *, replace: bool = False) -> None:
         self._whole(lambda: self._insert(ts, self.monoid.lift(value), replace))
 
-    def evict(self, ts: Any) -> bool:
+    def evict(self, ts: Place) -> bool:
         if not self._size:
             raise WindowError("the window is empty: there is nothing to evict")
         node, place, found = self._search(ts)
@@ -108,7 +113,7 @@ class PlainFiba:
     def evict_oldest(self) -> None:
         self.evict(self.oldest)
 
-    def bulk_insert(self, times: Iterable[Any], values: Iterable[Any], *, replace: bool = False) -> None:
+    def bulk_insert(self, times: Iterable[Place], values: Iterable[Value], *, replace: bool = False) -> None:
         columns = aligned(times, values)
         if any(later < earlier for earlier, later in pairwise(columns[0])):
             raise WindowError("the times are not sorted")
@@ -120,7 +125,7 @@ class PlainFiba:
 
         self._whole(insert_all)
 
-    def bulk_evict(self, upto: Any) -> int:
+    def bulk_evict(self, upto: Place) -> int:
         before = self._size
         upto = bounds(upto, upto)[1] if self.ordered else upto
 
@@ -131,14 +136,14 @@ class PlainFiba:
         self._whole(evict_all)
         return before - self._size
 
-    def round(self, evict_upto: Any, ts: Any, value: Any) -> Any:
+    def round(self, evict_upto: Place, ts: Place, value: Value) -> Value:
         return self._whole(lambda: self._round(evict_upto, ts, value))
 
-    def rounds(self, evict_upto: Iterable[Any], times: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+    def rounds(self, evict_upto: Iterable[Place], times: Iterable[Place], values: Iterable[Value]) -> list[Value]:
         columns = aligned(evict_upto, times, values)
         return self._whole(lambda: [self._round(*one) for one in zip(*columns, strict=True)])
 
-    def _round(self, evict_upto: Any, ts: Any, value: Any) -> Any:
+    def _round(self, evict_upto: Place, ts: Place, value: Value) -> Value:
         self.bulk_evict(evict_upto)
         self.insert(ts, value)
         return self.query()
@@ -170,7 +175,7 @@ class PlainFiba:
 
     # Search: from the nearer finger up, and down again.
 
-    def _search(self, ts: Any) -> tuple[TreeNode, int, bool]:
+    def _search(self, ts: Place) -> tuple[TreeNode, int, bool]:
         node = self._root
         if node.children:
             if ts > node.times[-1]:
@@ -194,7 +199,7 @@ class PlainFiba:
 
     # Insertion and eviction (figures 7 and 8).
 
-    def _insert(self, ts: Any, value: Any, replace: bool) -> None:
+    def _insert(self, ts: Place, value: Value, replace: bool) -> None:
         node, place, found = self._search(ts)
         self._note(node)
         if found:
@@ -351,16 +356,16 @@ class PlainFiba:
 
     # Aggregates (figure 2).
 
-    def _product(self, parts: list[Any]) -> Any:
+    def _product(self, parts: list[Partial]) -> Partial:
         self._work["combines"] += len(parts) - 1
         combine, result = self.monoid.combine, parts[0]
         for part in parts[1:]:
             result = combine(result, part)
         return result
 
-    def _aggregate(self, node: TreeNode) -> Any:
+    def _aggregate(self, node: TreeNode) -> Partial:
         """What the aggregate of a node must be, by its place in the tree."""
-        parts: list[Any] = []
+        parts: list[Partial] = []
         above = node.parent.agg if node.parent is not None and node.parent is not self._root else None
         if node.right and node.parent is not self._root:
             parts.append(above)
@@ -406,7 +411,7 @@ class PlainFiba:
 
     # Range queries (figure 10).
 
-    def _collect(self, node: TreeNode, low: Any, high: Any, from_start: bool, to_end: bool, parts: list[Any]) -> None:
+    def _collect(self, node: TreeNode, low: Place, high: Place, from_start: bool, to_end: bool, parts: list[Partial]) -> None:
         """The parts of the range in a subtree, in order; it is known to begin, or to end, inside the range."""
         if from_start and to_end and node.is_up:
             parts.append(node.agg)
@@ -434,7 +439,7 @@ class PlainFiba:
             first, last = first.children[0], last.children[-1]
         assert (first, last) == (self._left, self._right), "a finger points elsewhere"
 
-    def _check_node(self, node: TreeNode, depth: int, low: Any, high: Any) -> Iterator[int]:
+    def _check_node(self, node: TreeNode, depth: int, low: Place, high: Place) -> Iterator[int]:
         least = self.min_arity - 1 if node.parent is not None else bool(node.children)
         assert least <= len(node.times) < 2 * self.min_arity, f"{len(node.times)} entries in a node"
         assert all(a < b for a, b in pairwise(node.times)), "times are not sorted"
@@ -452,7 +457,7 @@ class PlainFiba:
             yield from self._check_node(child, depth + 1, limits[place], limits[place + 1])
 
 
-def entries(node: TreeNode) -> Iterator[tuple[Any, Any]]:
+def entries(node: TreeNode) -> Iterator[tuple[Place, Value]]:
     """All entries of a subtree, in order."""
     for place, entry in enumerate(zip(node.times, node.values, strict=True)):
         if node.children:

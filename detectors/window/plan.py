@@ -16,7 +16,7 @@ from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import WindowKind
 from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import Event, EventType, Key, Value, type_name
 from middleware.model.operator import Operator, described, result_fields
 
 EMITS = ("close", "change", "final")
@@ -68,11 +68,11 @@ class WindowsPlan(Operator):
         self.definition = described(over, emit, self.key_fields, made_of)
         self._check_result()
 
-    def key_of(self) -> Callable[[Any], Any]:
+    def key_of(self) -> Callable[[Event], Key]:
         """The key of an event: a value, a tuple of several, or () without a key."""
         return attrgetter(*self.key_fields) if self.key_fields else lambda event: ()
 
-    def shown(self, key: Any, known: Any) -> tuple[Any, ...]:
+    def shown(self, key: Value, known: Value) -> tuple[Value, ...]:
         """The key's fields in results, for a key and the form of it that all equal ones have (``derivation.canonical``).
 
         The same for all keys that are equal, so that it never shows which of them came first: as the result's types will have
@@ -81,7 +81,7 @@ class WindowsPlan(Operator):
         pairs = [(key, known)] if len(self.key_fields) == 1 else zip(key, known, strict=True)
         return tuple([self._shown(field, *pair) for field, pair in zip(self.key_fields, pairs, strict=True)])
 
-    def _shown(self, field: str, value: Any, known: Any) -> Any:
+    def _shown(self, field: str, value: Value, known: Value) -> Value:
         for form, strict in ((known, True), (value, True), (known, False)):
             with suppress(Exception):  # a type may say what it likes of what is none of its own
                 found = msgspec.convert(form, self._types[field], strict=strict)
@@ -94,7 +94,7 @@ class WindowsPlan(Operator):
         names = [*self.key_fields, "start", "end", *self.aggregates, *_STAMPS]
         return [names.index(field) for field in self.result.__struct_fields__]
 
-    def events(self, rows: list[tuple[Any, ...]]) -> list[Event]:
+    def events(self, rows: list[tuple[Value, ...]]) -> list[Event]:
         """Results from the values of their fields. Raises WindowError where the result type will not have them."""
         try:
             return msgspec.convert(rows, self._results)

@@ -6,6 +6,7 @@ What was published is never stored: it follows from what the windows held, and i
 from __future__ import annotations
 
 import traceback
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,10 +16,10 @@ from detectors.window.content import Content, Values, WindowEntry
 from detectors.window.kinds import Window, following
 from detectors.window.plan import WindowsPlan
 from middleware.model.change import Delta
-from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Key, Order, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Origin
+from middleware.model.operator import Operation, Origin, Snapshot
 
 
 class WindowChanges:
@@ -46,8 +47,8 @@ class WindowsOperation(Operation):
         self._values = [aggregate.value() for aggregate in plan.aggregates.values()]
         self._monoids = [aggregate.tree_monoid() for aggregate in plan.aggregates.values()]
         self._layout = plan.layout()
-        self._contents: dict[Any, Content] = {}
-        self._shown: dict[Any, tuple[Any, ...]] = {}
+        self._contents: dict[Key, Content] = {}
+        self._shown: dict[Key, tuple[Value, ...]] = {}
         """Keys as results show them, by the one form of all that are equal."""
         self._upto = END if plan.emit == "change" else NEVER
         self._due = Agenda()
@@ -75,11 +76,11 @@ class WindowsOperation(Operation):
 
     # Changes.
 
-    def _by_key(self, delta: Delta) -> dict[Any, WindowChanges]:
-        found: dict[Any, WindowChanges] = {}
+    def _by_key(self, delta: Delta) -> dict[Key, WindowChanges]:
+        found: defaultdict[Key, WindowChanges] = defaultdict(WindowChanges)
         for event in delta.retracts:
             if self.failures.pop(IDENTITY(event), None) is None:
-                _of(found, canonical(self._key(event))).gone.append(ORDER(event))
+                found[canonical(self._key(event))].gone.append(ORDER(event))
         for event in delta.inserts:
             try:
                 given = self._key(event)
@@ -91,10 +92,10 @@ class WindowsOperation(Operation):
             except Exception:
                 self.fail(event, traceback.format_exc(limit=-8))
                 continue
-            _of(found, key).come.append(WindowEntry(ORDER(event), values))
+            found[key].come.append(WindowEntry(ORDER(event), values))
         return found
 
-    def _change(self, key: Any, changes: WindowChanges, out: Delta) -> None:
+    def _change(self, key: Key, changes: WindowChanges, out: Delta) -> None:
         content = self._contents.get(key)
         if content is None:
             if not changes.come:
@@ -121,12 +122,12 @@ class WindowsOperation(Operation):
         if key not in self._old:
             self._age(key, content, NEVER)
 
-    def _results(self, key: Any, content: Content, region: Any) -> list[Event]:
+    def _results(self, key: Key, content: Content, region: Any) -> list[Event]:
         if region is None:
             return []
         return self._made(key, content, self._kind.inside(content, region, self._upto))
 
-    def _made(self, key: Any, content: Content, windows: Iterable[Window]) -> list[Event]:
+    def _made(self, key: Key, content: Content, windows: Iterable[Window]) -> list[Event]:
         source, level = self._origin.source, self._origin.level
         shown = self._shown[key]
         rows = []
@@ -140,7 +141,7 @@ class WindowsOperation(Operation):
 
     # Time.
 
-    def _schedule(self, key: Any, content: Content, upto: int) -> None:
+    def _schedule(self, key: Key, content: Content, upto: int) -> None:
         """See to it that a key is looked at when its next window after ``upto`` ends."""
         windows = self._kind.next(content, upto)
         if windows:
@@ -157,7 +158,7 @@ class WindowsOperation(Operation):
             self._schedule(key, content, upto)
         self._upto = upto
 
-    def _age(self, key: Any, content: Content, final: int) -> None:
+    def _age(self, key: Key, content: Content, final: int) -> None:
         """See to it that a key is looked at when something it holds may be dropped; not more often than pays."""
         due = self._kind.due(content)
         if due < END:
@@ -178,18 +179,18 @@ class WindowsOperation(Operation):
     def _forgets(self, content: Content) -> bool:
         return not (self._kind.goes_by_rank and content.dropped)
 
-    def _forget(self, key: Any) -> None:
+    def _forget(self, key: Key) -> None:
         del self._contents[key], self._shown[key]
         self._due.remove(key)
         self._old.remove(key)
 
     # Checkpoints.
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         contents = [(key, self._shown[key], content.dropped, content.values.copy()) for key, content in self._contents.items()]
         return Later(_written, contents), self._upto, packed(self.failures, self._plan.result)
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         contents, self._upto, failures = state
         self.failures = unpacked(failures, self._plan.result)
         self._contents, self._shown, self._due, self._old, self._held = {}, {}, Agenda(), Agenda(), 0
@@ -204,13 +205,6 @@ class WindowsOperation(Operation):
             self._age(key, content, NEVER)
 
 
-def _of(found: dict[Any, WindowChanges], key: Any) -> WindowChanges:
-    changes = found.get(key)
-    if changes is None:
-        changes = found[key] = WindowChanges()
-    return changes
-
-
-def _written(contents: list[tuple[Any, Any, int, dict[Order, Values]]]) -> Iterator[Any]:
+def _written(contents: list[tuple[Key, tuple[Value, ...], int, dict[Order, Values]]]) -> Iterator[object]:
     for key, shown, dropped, values in contents:
         yield key, (shown, dropped, [WindowEntry(order, values[order]) for order in sorted(values)])

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import xxhash
 
-from detectors.window.monoid import Monoid
+from detectors.window.monoid import Monoid, Partial
 from middleware.model.errors import WindowError
+from middleware.model.event import Value
 from middleware.model.identity import canonical
 
 _MASK = 2**64 - 1
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def hashed(value: Any) -> int:
+def hashed(value: object) -> int:
     """64 random bits of a value, the same in every process: numbers that are equal have the same."""
     if isinstance(value, float) and not math.isnan(value):
         value = int(value) if value.is_integer() and abs(value) < 9.2e18 else value
@@ -41,7 +41,7 @@ class Filter(msgspec.Struct, frozen=True, gc=False):
 
     bits: bytes
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return all(self.bits[bit >> 3] >> (bit & 7) & 1 for bit in _places(value))
 
     @property
@@ -51,13 +51,13 @@ class Filter(msgspec.Struct, frozen=True, gc=False):
         return -_BITS / _PLACES * math.log(empty) if empty else math.inf
 
 
-def _places(value: Any) -> list[int]:
+def _places(value: object) -> list[int]:
     first = hashed(value)
     step = first >> 32 | 1
     return [((first + number * step) & _MASK) % _BITS for number in range(_PLACES)]
 
 
-def _mask(value: Any) -> int:
+def _mask(value: object) -> int:
     mask = 0
     for place in _places(value):
         mask |= 1 << place
@@ -68,8 +68,8 @@ def _mask(value: Any) -> int:
 class Sketch(Monoid):
     """A monoid over hashes of values. ``lower_native``: makes the result of the bytes that the core gives."""
 
-    lower_native: Callable[[bytes], Any]
-    lift_hash: Callable[[Any], int] = hashed
+    lower_native: Callable[[bytes], Value]
+    lift_hash: Callable[[object], int] = hashed
 
 
 BLOOM = Sketch(
@@ -87,7 +87,7 @@ BLOOM = Sketch(
 _PRECISION = 12
 
 
-def _register(value: Any) -> bytes:
+def _register(value: object) -> bytes:
     bits = hashed(value)
     rest = (bits << _PRECISION) & _MASK | 1 << (_PRECISION - 1)
     registers = bytearray(1 << _PRECISION)
@@ -133,13 +133,13 @@ def quantile(q: float, accuracy: float = 0.01) -> Monoid:
         sign = (value > 0) - (value < 0)
         return (((sign, sign * math.ceil(math.log(abs(value)) * scale) if sign else 0), 1),)
 
-    def combine(a: Any, b: Any) -> Any:
+    def combine(a: Partial, b: Partial) -> Partial:
         counts = dict(a)
         for bucket, count in b:
             counts[bucket] = counts.get(bucket, 0) + count
         return tuple(sorted(counts.items()))
 
-    def lower(counts: Any) -> float | None:
+    def lower(counts: Partial) -> float | None:
         rank = q * (sum(count for _, count in counts) - 1)
         seen = 0
         for (sign, number), count in counts:

@@ -11,7 +11,7 @@ from detectors.window.kinds import Hopping
 from detectors.window.plan import WindowsPlan
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware.model.change import Delta
-from middleware.model.event import END
+from middleware.model.event import END, Key
 
 _KNOWN = ("count", "sum", "mean", "min", "max", "range")
 
@@ -43,7 +43,7 @@ class SteppedWindows(SteppedOperation):
         how many rows ``feed`` has left out, since a whole number in them is beyond 64 bits.
     """
 
-    def __init__(self, plan: WindowsPlan, name: str, level: int, show: Callable[[Any, Any], Row] | None = None) -> None:
+    def __init__(self, plan: WindowsPlan, name: str, level: int, show: Callable[[Key, Key], Row] | None = None) -> None:
         assert isinstance(plan.over, Hopping)
         aggregates = [(aggregate.monoid.name, _column(aggregate)) for aggregate in plan.aggregates.values()]
         keys, at_once = list(plan.key_fields), plan.emit == "change"

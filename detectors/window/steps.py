@@ -5,15 +5,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
-from middleware.model.event import IDENTITY, Event, EventType, stable_hash
-from middleware.model.operator import Operation
+from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
+from middleware.model.operator import Operation, Snapshot
 
 _MOST_STEPS = 32
 """A result is calculated from all a window holds: each event counts in so many of them. Beyond, a tree serves better."""
@@ -24,7 +23,7 @@ _LONGEST = 2**60
 Column = tuple[str, bool]
 """A field, and whether it is a float to the native core."""
 
-Row = tuple[Any, ...]
+Row = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Steps:
     key: list[str]
     aggregates: list[tuple[str, Column | None]]
     layout: list[int]
-    show: Callable[[Any, Any], tuple[Any, ...]]
+    show: Callable[[Key, Key], Row]
     at_once: bool = False
 
     @property
@@ -113,10 +112,10 @@ class SteppedOperation(Operation):
     def keys(self) -> int:
         return self._windows.keys
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         return self._windows.snapshot(), packed(self.failures, self._made_type)
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         content, failures = state
         self.failures = unpacked(failures, self._made_type)
         self._windows = self._steps.start(self._name, self._level)

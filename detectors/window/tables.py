@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from detectors.window.stepped import SteppedWindows, can_run
+from detectors.window.steps import Row
 from detectors.window.windows import Windows
 from middleware.model.errors import WindowError
-from middleware.model.event import END, MIN_TS
+from middleware.model.event import END, MIN_TS, Key, Value
 
 
 class TableWindows:
@@ -83,13 +84,13 @@ class TableWindows:
             return column if pa.types.is_integer(column.type) else column.to_pylist()
         return list(zip(*(batch[field].to_pylist() for field in fields), strict=True))
 
-    def _shown(self, given: Any, known: Any) -> tuple[Any, ...]:
+    def _shown(self, given: Key, known: Key) -> Row:
         """A key's fields as they stand in the batches; zero without a sign, since zeros are one key."""
         fields = given if isinstance(given, tuple) else (given,)
         kinds = [self._types[field] for field in self._plan.key_fields]
         return tuple([_of_kind(field, kind) for field, kind in zip(fields, kinds, strict=True)])
 
-    def _table(self, rows: list[tuple[Any, ...]]) -> pa.Table:
+    def _table(self, rows: list[Row]) -> pa.Table:
         """Results as a table: the fields of the result type, and ts."""
         names = self._plan.result.__struct_fields__[:-3]  # without id, source and level
         columns: Iterable[Any] = zip(*rows, strict=True) if rows else [()] * len(names)
@@ -97,7 +98,7 @@ class TableWindows:
         return pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, types, strict=False)})
 
 
-def _of_kind(value: Any, kind: pa.DataType) -> Any:
+def _of_kind(value: Value, kind: pa.DataType) -> Value:
     if pa.types.is_boolean(kind) and value is not None:
         return bool(value)
     return 0.0 if isinstance(value, float) and value == 0 else value

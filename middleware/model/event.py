@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from inspect import get_annotations
 from itertools import chain
 from operator import attrgetter, is_not
@@ -64,6 +64,12 @@ ORDER = attrgetter("ts", "level", "source", "id")
 """The total order of events: results follow their causes at equal time, and every node breaks ties the same way."""
 
 IDENTITY = attrgetter("source", "id")
+
+Value = Any
+"""The value of a field of an event, or what is made of such: whatever its type declares."""
+
+Key = Hashable
+"""What parts events that have nothing to do with each other: values of some of their fields."""
 
 Order = tuple[int, int, str, int]
 Identity = tuple[str, int]

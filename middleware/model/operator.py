@@ -19,6 +19,9 @@ from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, Event, EventType, Identity, stable_hash
 
+Snapshot = Any
+"""The running state of an operation as plain values, of which it alone knows the form."""
+
 
 class Operation:
     """The running state of an operator.
@@ -60,11 +63,11 @@ class Operation:
         """How many keys it keeps apart: for statistics."""
         return 1
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """The whole running state as a value that can be pickled and that later changes leave alone."""
         raise DetectorError(f"{type(self).__name__} has no snapshot(self): checkpoints need it")
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: Snapshot) -> None:
         """Become what the operation was when ``snapshot`` gave this state; the same one may be restored again."""
         raise DetectorError(f"{type(self).__name__} has no restore(self, state): recovery needs it")
 
@@ -125,7 +128,7 @@ class Origin:
         self.level = level
         self._seed = stable_hash(source)
 
-    def id(self, *parts: Any) -> int:
+    def id(self, *parts: object) -> int:
         """The 64-bit identity of the result that stands for ``parts``: a key and a window, or the identities of a match.
 
         ``parts`` are numbers, texts, bytes, None and tuples of these; equal keys of different type (1, 1.0, True) are to

@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import zip_longest
-from typing import Any
 
 import cloudpickle
 import msgspec
@@ -182,15 +181,15 @@ def round_trip(trial: Trial, events: list[Event]) -> str:
     return ""
 
 
-def _same(state: Any) -> Any:
+def _same(state: object) -> object:
     return state
 
 
-def _pickled(state: Any) -> Any:
+def _pickled(state: object) -> object:
     return pickle.loads(cloudpickle.dumps(state))
 
 
-_KEPT: dict[str, Callable[[Any], Any]] = {"restored": _same, "pickled and restored": _pickled}
+_KEPT: dict[str, Callable[[object], object]] = {"restored": _same, "pickled and restored": _pickled}
 
 
 def independence(trial: Trial, events: list[Event]) -> str:
@@ -225,7 +224,7 @@ def replay(trial: Trial, events: list[Event]) -> str:
     order = random.Random(len(events)).sample(range(len(events)), len(events))
     detector, derivation = trial.make(), trial.derivation()
     seen: list[int] = []
-    states: list[Any] = []
+    states: list[object] = []
     outcomes: list[Outcome] = []
     for position in order:
         place = sum(other < position for other in seen)

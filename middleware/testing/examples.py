@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import inspect
 
 from middleware.model.detector import Detector
 from middleware.model.errors import EventError
-from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
+from middleware.model.event import IDENTITY, ORDER, Event, EventType, Value, type_name
 from middleware.model.time import MILLISECOND, SECOND
 
 SCALES = (2, 5, 50, 10_000)
@@ -67,13 +66,17 @@ def draw_events(types: Sequence[EventType], count: int, generator: random.Random
     return sorted(events, key=ORDER)
 
 
+Items = inspect.ListType | inspect.SetType | inspect.FrozenSetType | inspect.VarTupleType
+Sized = Items | inspect.DictType | inspect.StrType | inspect.BytesType
+
+
 class Draw:
     """Draws values of declared types: one generator, one scale."""
 
     def __init__(self, generator: random.Random) -> None:
         self.generator = generator
         self.scale = generator.choice(SCALES)
-        self._known: dict[str, list[Any]] = {}
+        self._known: dict[str, list[Value]] = {}
 
     def event(self, event_type: EventType, ts: int, number: int, source: str) -> Event:
         declared = inspect.type_info(event_type)
@@ -90,7 +93,7 @@ class Draw:
                     ) from None
         return event_type(ts=ts, id=number, source=source, **values)
 
-    def _familiar(self, field: inspect.Field) -> Any:
+    def _familiar(self, field: inspect.Field) -> Value:
         """A value for a field: half of the time one of the first drawn for it, so that keys and names meet across types."""
         known = self._known.setdefault(f"{field.name} {field.type}", [])
         if known and self.generator.random() < 0.5:
@@ -100,7 +103,7 @@ class Draw:
             known.append(value)
         return value
 
-    def value(self, kind: inspect.Type) -> Any:
+    def value(self, kind: inspect.Type) -> Value:
         """A value of a declared type, within its bounds."""
         draw = _DRAWS.get(type(kind))
         if draw is None:
@@ -126,18 +129,18 @@ class Draw:
         word = self.generator.choice("abcde") * self._size(kind, 1)
         return word[: kind.max_length] if kind.max_length is not None else word
 
-    def items(self, kind: Any) -> list[Any]:
+    def items(self, kind: Items) -> list[Value]:
         return [self.value(kind.item_type) for _ in range(self._size(kind, 0))]
 
-    def _size(self, kind: Any, low: int) -> int:
+    def _size(self, kind: Sized, low: int) -> int:
         low = max(low, kind.min_length or 0)
         high = low + 3 if kind.max_length is None else max(low, min(low + 3, kind.max_length))
         return self.generator.randint(low, high)
 
-    def mapping(self, kind: inspect.DictType) -> dict[Any, Any]:
+    def mapping(self, kind: inspect.DictType) -> dict[Value, Value]:
         return {self.value(kind.key_type): self.value(kind.value_type) for _ in range(self._size(kind, 0))}
 
-    def struct(self, kind: inspect.StructType) -> Any:
+    def struct(self, kind: inspect.StructType) -> Value:
         return kind.cls(**{field.name: self.value(field.type) for field in kind.fields})
 
 
@@ -150,7 +153,7 @@ def _bounds(kind: inspect.IntType | inspect.FloatType, scale: int, step: float) 
     return low, low + scale if high is None else min(high, low + scale)
 
 
-_DRAWS: dict[type[inspect.Type], Callable[[Draw, Any], Any]] = {
+_DRAWS: dict[type[inspect.Type], Callable[[Draw, Value], Value]] = {
     inspect.IntType: Draw.integer,
     inspect.FloatType: Draw.number,
     inspect.StrType: Draw.text,

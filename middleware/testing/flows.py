@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from middleware.model.detector import Detector
-from middleware.model.event import END, ORDER, Event, EventType, type_name
+from middleware.model.event import END, ORDER, Event, EventType, Key, Value, type_name
 from middleware.model.operator import result_fields
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
@@ -29,13 +29,13 @@ class GraphNode(Protocol):
     @property
     def kind(self) -> str: ...
     @property
-    def function(self) -> Callable[[Any], Any] | None: ...
+    def function(self) -> Callable[[Value], Value] | None: ...
     @property
     def window(self) -> int: ...
     @property
     def event_type(self) -> EventType | None: ...
     @property
-    def outputs(self) -> Sequence[Any]: ...
+    def outputs(self) -> Sequence[Value]: ...
 
 
 class Result(NamedTuple):
@@ -43,7 +43,7 @@ class Result(NamedTuple):
 
     ts: int
     event_type: EventType
-    fields: tuple[Any, ...]
+    fields: tuple[Value, ...]
 
 
 class SequentialRun:
@@ -52,7 +52,7 @@ class SequentialRun:
     def __init__(self, nodes: Iterable[GraphNode]) -> None:
         self.results: list[Result] = []
         self._sources = {node.event_type: node for node in nodes if node.kind == "source"}
-        self._buckets: dict[tuple[int, Any], list[Any]] = {}
+        self._buckets: dict[tuple[int, Key], list[Value]] = {}
         self._ts = 0
 
     def take(self, event: Event) -> None:
@@ -62,11 +62,11 @@ class SequentialRun:
             self._ts = event.ts
             self._pass_on(source, event, {})
 
-    def _pass_on(self, node: GraphNode, value: Any, groups: dict[int, Any]) -> None:
+    def _pass_on(self, node: GraphNode, value: Value, groups: dict[int, Key]) -> None:
         for after in node.outputs:
             self._deliver(after, value, groups)
 
-    def _deliver(self, node: GraphNode, value: Any, groups: dict[int, Any]) -> None:
+    def _deliver(self, node: GraphNode, value: Value, groups: dict[int, Key]) -> None:
         """``groups``: by grouping on the way here, the key; what is fed back must keep it."""
         if node.kind in ("union", "cycle"):
             self._pass_on(node, value, groups)
@@ -92,7 +92,7 @@ class SequentialRun:
             self._pass_on(node, each, groups)
 
 
-def _outputs(result: Any) -> Iterable[Any]:
+def _outputs(result: Value) -> Iterable[Value]:
     """Iterators, lists and plain tuples are many outputs; None is none; all else is one."""
     if result is None:
         return ()
@@ -111,7 +111,7 @@ class FlowGraph(Protocol):
     """A flow, as far as it is needed to check it."""
 
     @property
-    def nodes(self) -> Sequence[Any]: ...
+    def nodes(self) -> Sequence[Value]: ...
 
     def operators(self, partitions: int = 1) -> Mapping[str, Detector]: ...
 

@@ -24,7 +24,7 @@ _IN_MEMORY = (io.StringIO, io.BytesIO)
 _shared_generator = getattr(random, "_inst", None)
 
 
-def hidden_input(function: Any) -> bool:
+def hidden_input(function: object) -> bool:
     """Whether a built-in function takes its answer from somewhere else than its arguments, or talks to the outside.
 
     A ``random.Random`` of the detector's own is state like any other, and allowed.
@@ -75,7 +75,7 @@ def _full_name(function: Any) -> str:
     return f"{(owner if isinstance(owner, type) else type(owner)).__name__}.{function.__name__}"
 
 
-def shared_state(detector_class: type[Detector]) -> dict[str, Any]:
+def shared_state(detector_class: type[Detector]) -> dict[str, object]:
     """What all instances share and code could change, by name, as pictures that can be compared.
 
     Class attributes, defaults of arguments, globals, and variables of functions around it.
@@ -89,13 +89,13 @@ def shared_state(detector_class: type[Detector]) -> dict[str, Any]:
     return {name: picture(value) for name, value in shared.items()}
 
 
-def _functions(value: Any) -> list[types.FunctionType]:
+def _functions(value: object) -> list[types.FunctionType]:
     """The code behind an attribute of a class: a method's, or those of a property."""
     values = (value.fget, value.fset, value.fdel) if isinstance(value, property) else (code_in(value),)
     return [function for function in values if isinstance(function, types.FunctionType)]
 
 
-def _used_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, Any]]:
+def _used_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, object]]:
     for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # it has no value yet
             yield f"{variable} around {name}", cell.cell_contents

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, fresh, key_function
-from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
+from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
 from middleware.model.identity import Derivation, levels, named
 from middleware.model.operator import Operator
 
@@ -28,7 +27,7 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
     if isinstance(detector, Operator):
         return detector.start(name, level).apply(Delta(sorted(events, key=ORDER)), END, END).inserts
     key = key_function(detector)
-    lanes: dict[Any, _Plain] = {}
+    lanes: dict[Key, _Plain] = {}
     derived: list[Event] = []
     for event in sorted(events, key=ORDER):
         try:

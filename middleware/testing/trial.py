@@ -7,14 +7,14 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cloudpickle
 import msgspec
 
 from middleware.model.detector import Detector, detector_name, key_function
 from middleware.model.errors import DetectorError, SlacklineError
-from middleware.model.event import Event, type_name
+from middleware.model.event import Event, Key, type_name
 from middleware.model.identity import Derivation
 
 CHILD = "from middleware.testing.trial import answer; answer()"
@@ -41,7 +41,7 @@ class Trial(msgspec.Struct, frozen=True):
     """A detector class with the settings it is made with: makes instances and runs them."""
 
     detector_class: type[Detector]
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
 
     def make(self) -> Detector:
         return self.detector_class(**self.settings)
@@ -59,7 +59,7 @@ class Trial(msgspec.Struct, frozen=True):
     def lanes(self, events: Iterable[Event]) -> list[list[Event]]:
         """The events by key, longest lane first: what one instance may ever see. All in one if there is no key."""
         key = key_function(self.make())
-        lanes: dict[Any, list[Event]] = {}
+        lanes: dict[Key, list[Event]] = {}
         for event in events:
             lanes.setdefault(key(event) if key else None, []).append(event)
         return sorted(lanes.values(), key=len, reverse=True)

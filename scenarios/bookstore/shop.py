@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from detectors.sequence import SequenceQuery
-from middleware.model.event import Event
+from middleware.model.event import Event, Value
 from middleware.model.time import SECOND
 
 MINUTE = 60 * SECOND
@@ -99,7 +99,7 @@ def queries() -> dict[str, SequenceQuery]:
     return {name: SequenceQuery(text, TYPES, name) for name, text in texts.items()}
 
 
-def readings(seed: int, seconds: float) -> Mapping[str, Any]:
+def readings(seed: int, seconds: float) -> Mapping[str, object]:
     """What the readers report in so many seconds: a visitor every other second takes one to six books.
 
     Nine in ten pay for all; some forget a book on the counter, some pass a gate twice. One in twelve is in a hurry.
@@ -120,8 +120,8 @@ def readings(seed: int, seconds: float) -> Mapping[str, Any]:
     return tables
 
 
-def _visits(rng: random.Random, end: int) -> list[tuple[type[Event], dict[str, Any]]]:
-    found: list[tuple[type[Event], dict[str, Any]]] = []
+def _visits(rng: random.Random, end: int) -> list[tuple[type[Event], dict[str, Value]]]:
+    found: list[tuple[type[Event], dict[str, Value]]] = []
 
     def reads(event_type: type[Event], ts: int, source: str, **values: int) -> None:
         if ts < end:

@@ -18,7 +18,7 @@ from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import Scenario
 from scenarios.search.index import Page, Posted, words_of
 from scenarios.search.lookup import LiveIndex
-from scenarios.search.trials import Mode, Writer, placed
+from scenarios.search.workers import Mode, Writer, placed
 
 _SHOWN = 10
 _HELP = 'words all of which a page has, "phrases in quotes"; :list WORD shows a posting list, :stats counts, :quit ends'

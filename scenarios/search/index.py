@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from detectors.flow import Flow
 from middleware import Event
@@ -140,5 +140,5 @@ def _page(posting: Posting) -> str:
 
 def search(workers: int = 2, updates: bool = True) -> Mapping[str, Detector]:
     """The operators, parted over ``workers``."""
-    made: dict[str, Any] = dict(flow(updates).operators(workers))
+    made: dict[str, Detector] = dict(flow(updates).operators(workers))
     return made

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from middleware.model.errors import SlacklineError
-from middleware.model.event import END, Event, EventType, type_name
+from middleware.model.event import END, Event, EventType, Value, type_name
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import load_scenario
@@ -32,6 +32,10 @@ from scenarios.search.pages import pages
 _PATIENCE = 90.0
 _BATCH = 10
 """Pages published at once, the last first."""
+
+
+Record = dict[str, Any]
+"""What a sink has kept of a result, by the name of the field."""
 
 
 class Delivered(NamedTuple):
@@ -48,7 +52,7 @@ class Endpoint:
     """An HTTP endpoint that keeps the first of each identity, as a receiver of such a sink has to. ``repeats``: the others."""
 
     def __init__(self) -> None:
-        self.records: dict[tuple[str, int], dict[str, Any]] = {}
+        self.records: dict[tuple[str, int], Record] = {}
         self.repeats = 0
         endpoint = self
 
@@ -59,7 +63,7 @@ class Endpoint:
                 self.send_response(204)
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, *_: object) -> None:
                 """Silent."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -152,11 +156,11 @@ def _publish(given: Sequence[Event], cluster: Cluster, say: Callable[[str], None
         publisher.flush(_PATIENCE)
 
 
-def _in_file(folder: Path) -> list[dict[str, Any]]:
+def _in_file(folder: Path) -> list[Record]:
     return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def _in_table(folder: Path) -> list[dict[str, Any]]:
+def _in_table(folder: Path) -> list[Record]:
     connection = sqlite3.connect(folder / "results.db")
     try:
         return [json.loads(record) for (record,) in connection.execute("SELECT record FROM finals")]
@@ -167,7 +171,7 @@ def _in_table(folder: Path) -> list[dict[str, Any]]:
 _STAMP = ("type", "ts", "id", "source", "level", "cause")
 
 
-def _compared(name: str, records: Sequence[dict[str, Any]], wanted: Counter[str]) -> Delivered:
+def _compared(name: str, records: Sequence[Record], wanted: Counter[str]) -> Delivered:
     got = Counter(
         _shown(each["type"], each["ts"], [value for field, value in each.items() if field not in _STAMP]) for each in records
     )
@@ -176,7 +180,7 @@ def _compared(name: str, records: Sequence[dict[str, Any]], wanted: Counter[str]
     return Delivered(name, len(records), twice, (wanted - got).total(), (got - wanted).total())
 
 
-def _shown(kind: str, ts: int, fields: Sequence[Any]) -> str:
+def _shown(kind: str, ts: int, fields: Sequence[Value]) -> str:
     return json.dumps([kind, ts, list(fields)])
 
 

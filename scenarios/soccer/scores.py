@@ -57,11 +57,6 @@ def score(found: Iterable[Sighting], truth: Iterable[Sighting], tolerance: int) 
     return Accuracy.of(sum(map(len, one.values())), sum(map(len, other.values())), hits)
 
 
-def pooled(parts: Sequence[Accuracy]) -> Accuracy:
-    """One accuracy of several, by adding up their counts: for things too rare for one snippet, such as goals."""
-    return Accuracy.of(sum(part.found for part in parts), sum(part.true for part in parts), sum(part.hits for part in parts))
-
-
 def _by_thing(sightings: Iterable[Sighting]) -> dict[Hashable, list[int]]:
     times: dict[Hashable, list[int]] = {}
     for thing, ts in sightings:

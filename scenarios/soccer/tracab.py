@@ -65,7 +65,11 @@ def passes(folder: str | Path) -> list[LabelledPass]:
     return [LabelledPass(int((at - begun[0]).total_seconds() * 1e9), side, how != "unsuccessful") for at, side, how in rows]
 
 
-def _read(path: Path) -> dict[str, list[Any]]:
+Frame = dict[str, list[Any]]
+"""The columns of the file by name."""
+
+
+def _read(path: Path) -> Frame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -75,7 +79,7 @@ def _read(path: Path) -> dict[str, list[Any]]:
         raise TraceError(f"cannot read {path}: {error}") from None
 
 
-def _tracks(frame: dict[str, list[Any]]) -> Iterator[tuple[int, Iterator[Place]]]:
+def _tracks(frame: Frame) -> Iterator[tuple[int, Iterator[Place]]]:
     """Each sensor with its places frame by frame, in the order of sensors. Players are on the ground."""
     for sensor, name in sorted((_sensor(name), name.removesuffix("_x")) for name in frame if name.endswith("_x")):
         xs = frame[f"{name}_x"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from detectors.cql import load_cql
 from middleware.model.detector import Detector
-from middleware.model.event import Event
+from middleware.model.event import Event, Value
 from middleware.model.operator import Operator
 from middleware.model.time import SECOND
 
@@ -65,7 +65,7 @@ def ticks(seed: int, seconds: float) -> dict[str, pa.Table]:
 
     rng = random.Random(seed)
     prices = dict(SYMBOLS)
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in EXCHANGES}
+    rows: dict[str, list[dict[str, Value]]] = {name: [] for name in EXCHANGES}
     for step in range(round(seconds * RATE)):
         for name, exchange in EXCHANGES.items():
             symbol = rng.choice(list(prices))

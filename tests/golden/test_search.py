@@ -15,7 +15,7 @@ from middleware.runtime.scenario import load_scenario
 from middleware.testing.flows import sequential
 from scenarios.search.index import Indexed, Page, Posted, flow, search, words_of
 from scenarios.search.pages import pages
-from scenarios.search.trials import Mode, placed
+from scenarios.search.workers import Mode, placed
 
 PAGES = [
     Page("one", "The cat and the dog", ts=1, id=1, source="a"),

@@ -9,8 +9,9 @@ from typing import Any
 
 from slackline_benchmarks.flow_grid import Cell, cell
 from slackline_benchmarks.flow_report import write_report
+from slackline_benchmarks.flow_trial import Trial, trial
 
-from scenarios.search.trials import Mode, Trial, trial
+from scenarios.search.workers import Mode
 
 OUT = Path("out/flow")
 """Where the report goes."""

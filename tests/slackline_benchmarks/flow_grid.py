@@ -18,7 +18,7 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.mesh import Mesh, Sink, local_network
 from scenarios.search.index import Page
 from scenarios.search.pages import pages
-from scenarios.search.trials import Mode, placed
+from scenarios.search.workers import Mode, placed
 
 CHANGE = 20_000
 """Nanoseconds of work for each change that comes in or goes out."""

@@ -10,9 +10,10 @@ from statistics import median
 from typing import Any
 
 from slackline_benchmarks.flow_grid import CHANGE, STEP, Cell
+from slackline_benchmarks.flow_trial import Trial
 
 from middleware.evaluation.setting import setting
-from scenarios.search.trials import Mode, Trial
+from scenarios.search.workers import Mode
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1b2a41}"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 import zmq
 from slackline_torture.application import Digest, Noise
+from slackline_torture.fuzz import Fuzzer
 from slackline_torture.processes import TorturedMesh
 
 from middleware.link.codec import BlockHead, encode, encode_delta
@@ -21,7 +22,6 @@ from middleware.model.errors import NetworkError
 from middleware.model.event import END, Event, type_name
 from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher
-from middleware.testing.fuzz import Fuzzer
 
 _JUNK = 1_000
 

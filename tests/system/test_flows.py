@@ -1,8 +1,9 @@
 """Flows on real nodes: processes, sockets, one barrier. Each trial holds its results against the sequential run."""
 
 import pytest
+from slackline_benchmarks.flow_trial import trial
 
-from scenarios.search.trials import Mode, trial
+from scenarios.search.workers import Mode
 
 pytestmark = pytest.mark.system
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 import structlog
 import zmq
+from slackline_torture.fuzz import Fuzzer
 from test_network import DEADLINE, TYPES, Hit, NodeProcess, collect, hits, node_thread, poll_until
 from test_network_security import allowed, drops, pair
 
@@ -24,7 +25,6 @@ from middleware.model.change import Delta
 from middleware.model.errors import NetworkError
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.transport.keys import Keys
-from middleware.testing.fuzz import Fuzzer
 
 pytestmark = pytest.mark.system
 

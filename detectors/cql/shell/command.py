@@ -21,7 +21,7 @@ from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, 
 from middleware.cli.pubsub import described, event_types
 from middleware.model.change import Delta, Insert
 from middleware.model.errors import RunError, SlacklineError
-from middleware.model.event import EventTypes
+from middleware.model.event import Event, EventTypes
 from middleware.model.quantities import parse_duration
 
 HELP = """Statements end with a semicolon. SELECT without INTO runs at once, Ctrl-C stops it. EXPLAIN shows what comes of one.
@@ -156,7 +156,7 @@ class Runner:
             for batch in batches:
                 view.take(batch)
 
-    def _lines(self, view: View, delta: Delta, finals: list[Any], out: IO[str] | None) -> None:
+    def _lines(self, view: View, delta: Delta, finals: list[Event], out: IO[str] | None) -> None:
         if out is not None:
             changes = map(Insert, finals) if self._final else delta.changes()
             for change in changes:

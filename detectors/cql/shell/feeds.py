@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.shell.lines import LineReader
-from middleware.broker.ingress.seen import SeenIds
+from detectors.feeding import batch_of, fresh
 from middleware.cli.output import STANDARD_OUTPUT, console
-from middleware.model.change import Batch, Delta
+from middleware.model.change import Batch
 from middleware.model.errors import NetworkError, TraceError
-from middleware.model.event import END, TS, Event, EventTypes, type_name
+from middleware.model.event import END, Event, EventTypes, Value, type_name
 from middleware.runtime.scenario import Scenario
 
 _LINES = 1024
@@ -168,14 +168,10 @@ class Recorded:
         return self._held | (frozenset(self._scenario.types) - frozenset(self._scenario.derived))
 
     def __iter__(self) -> Iterator[Batch]:
-        seen = SeenIds()
         self._repeated = 0
-        for arrived in self._arrived():
-            for at in range(0, len(arrived), self._size):
-                part = arrived[at : at + self._size]
-                fresh = [event for event in part if seen.add(event.source, event.id)]
-                self._repeated += len(part) - len(fresh)
-                yield batch_of(fresh)
+        for events, repeated in fresh(self._arrived(), self._size):
+            self._repeated += repeated
+            yield batch_of(events)
         yield Batch({}, dict.fromkeys(self.types, END))
 
     def _arrived(self) -> Iterator[list[Event]]:
@@ -197,7 +193,7 @@ class Recorded:
         for name, table in self._load().items():
             event_type = self._types[name]
             own = event_type.__struct_fields__[:-4]
-            by_source: dict[str, list[dict[str, Any]]] = {}
+            by_source: dict[str, list[dict[str, Value]]] = {}
             for row in table.to_pylist():
                 by_source.setdefault(row["source"], []).append(row)
             for source, rows in by_source.items():
@@ -249,11 +245,3 @@ class Mesh:
 
     def notes(self) -> list[str]:
         return [f"{count} events could not be taken: {reason}" for reason, count in self._drops.items()]
-
-
-def batch_of(events: list[Event]) -> Batch:
-    """Raw events that arrive at once."""
-    by_type: dict[str, list[Event]] = {}
-    for event in events:
-        by_type.setdefault(type_name(event.__class__), []).append(event)
-    return Batch({name: Delta(own) for name, own in by_type.items()}, {}, max(map(TS, events), default=None))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from detectors.cql.catalog import TS, Attribute, Stream, find
 from detectors.language import values
 from detectors.language.types import LIMITS, Type, ValueKind
 from middleware.model.errors import TraceError
-from middleware.model.event import MAX_TS, Event
+from middleware.model.event import MAX_TS, Event, Value
 from middleware.model.time import SECOND
 
-_READ: dict[Type, Callable[[str], Any]] = {
+_READ: dict[Type, Callable[[str], Value]] = {
     Type.STRING: str,
     Type.CHAR: lambda text: text if len(text) == 1 else None,
     Type.BOOLEAN: values.text_boolean,
@@ -86,7 +85,7 @@ class LineReader:
         if len(cells) != len(self._columns):
             self._refuse(f"{len(cells)} fields, not {len(self._columns)}", text)
             return None
-        row: dict[str, Any] = {}
+        row: dict[str, Value] = {}
         for column, cell in zip(self._columns, cells, strict=True):
             if column is _SKIPPED:
                 continue
@@ -102,7 +101,7 @@ class LineReader:
         given = [row.get(each.name) for each in self._fields]
         return self.stream.event_type(*given, ts=ts, id=self._number, source=self._source)
 
-    def _time(self, row: dict[str, Any]) -> int | None:
+    def _time(self, row: dict[str, Value]) -> int | None:
         if TS in row:
             return row[TS]  # type: ignore[no-any-return]
         if self.stream.timestamp is not None:
@@ -121,7 +120,7 @@ _TS = Attribute(TS, ValueKind(Type.LONG), TS)
 _SKIPPED = Attribute("", ValueKind(Type.STRING, True), "")
 
 
-def parsed(text: str, kind: Type) -> Any:
+def parsed(text: str, kind: Type) -> Value:
     """The value of a type that a text spells, or None."""
     if kind in LIMITS:
         number = values.text_integer(text) if "." not in text else None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from detectors.cql.parser import WORDS
 from detectors.cql.script import Script
 from detectors.language.aggregates import NAMES
 from detectors.language.functions import FUNCTIONS
@@ -16,60 +17,6 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
 
-WORDS = [
-    "AND",
-    "AS",
-    "BATCH",
-    "BETWEEN",
-    "BY",
-    "CASE",
-    "CAST",
-    "CREATE",
-    "CROSS",
-    "DELTA",
-    "DRIVEN",
-    "ELSE",
-    "END",
-    "EVERY",
-    "EXECUTE",
-    "EXPLAIN",
-    "EXTENDS",
-    "FALSE",
-    "FILE",
-    "FIXED",
-    "FROM",
-    "GROUP",
-    "HOST",
-    "IN",
-    "INNER",
-    "INSERT",
-    "INTO",
-    "IS",
-    "JOIN",
-    "LANDMARK",
-    "LIKE",
-    "MERGE",
-    "NOT",
-    "NULL",
-    "ON",
-    "OR",
-    "PARTITIONED",
-    "REGEX",
-    "SCHEMA",
-    "SELECT",
-    "SIZE",
-    "SOURCE",
-    "STARTING",
-    "STREAM",
-    "THEN",
-    "TIME",
-    "TIMESTAMP",
-    "TRUE",
-    "TUPLE",
-    "USING",
-    "WHEN",
-    "WHERE",
-]
 HISTORY = "SLACKLINE_SQL_HISTORY"
 """Environment variable: the file that keeps what was typed."""
 

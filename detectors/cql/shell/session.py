@@ -9,6 +9,7 @@ from pathlib import Path
 from detectors.cql.catalog import Stream
 from detectors.cql.script import Script
 from detectors.cql.shell.feeds import Feed, Mesh, RawSources, Recorded
+from detectors.feeding import needed, only
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError, last_line
@@ -70,15 +71,7 @@ class Session:
         publishers = self._publishers()
         if self._address is not None:
             publishers = {operator.name: operator for operator in self.script.operators}
-        needed: dict[str, Detector] = {}
-        pending = [stream.event_type]
-        while pending:
-            event_type = pending.pop()
-            for name, detector in publishers.items():
-                if event_type in detector.publishes and name not in needed:
-                    needed[name] = detector
-                    pending += detector.subscribes
-        return needed
+        return needed([stream.event_type], publishers)
 
     def feed(self, detectors: dict[str, Detector], stream: Stream) -> Feed:
         """What feeds these detectors (or is ``stream`` itself, if nothing derives it). Raises SlacklineError if none."""
@@ -116,7 +109,7 @@ class Session:
         hierarchy = Hierarchy(detectors, policies=self._policies)
         failed = _Failed(hierarchy)
         try:
-            yield from self._results(name, feed, hierarchy, failed) if detectors else (_only(name, batch) for batch in feed)
+            yield from self._results(name, feed, hierarchy, failed) if detectors else (only(name, batch) for batch in feed)
         finally:
             self.late = sum(len(unit.ledger) for unit in hierarchy.units)
             self.failures = failed.told()
@@ -127,12 +120,12 @@ class Session:
         for batch in feed:
             outside.update(batch.watermarks)
             for out in hierarchy.process(Batch(batch.deltas, outside, batch.clock)):
-                yield _only(name, out)
+                yield only(name, out)
             yield Batch()
             if failed.take():
                 return
         for out in hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))):
-            yield _only(name, out)
+            yield only(name, out)
         failed.take()
 
 
@@ -161,12 +154,3 @@ class _Failed:
         left_out = {name: count for name, count in self._counts.items() if name not in stopped}
         more = "{name}: {n} event{s} failed and left out, at last by {why}"
         return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in left_out.items()]
-
-
-def _only(name: str, batch: Batch) -> Batch:
-    """What a batch says of one type."""
-    return Batch(
-        {each: delta for each, delta in batch.deltas.items() if each == name},
-        {each: watermark for each, watermark in batch.watermarks.items() if each == name},
-        batch.clock,
-    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from detectors.cql.catalog import TS, Attribute, Stream
 from detectors.language import values
 from detectors.language.types import Type
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
-from middleware.model.event import IDENTITY, Event, Identity, type_name
+from middleware.model.event import IDENTITY, Event, Identity, Value, type_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +32,7 @@ def time_text(ts: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{ts % 10**9:09d}".rstrip("0").rstrip(".")
 
 
-def value_text(value: Any, attribute: Attribute) -> str:
+def value_text(value: Value, attribute: Attribute) -> str:
     """A value as it is written in the language."""
     if value is None:
         return "NULL"

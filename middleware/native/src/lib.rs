@@ -14,6 +14,7 @@ mod keyless;
 mod keys;
 mod lane;
 mod lanes;
+mod msgpack;
 mod order;
 mod pairs;
 mod panes;

@@ -37,7 +37,11 @@ _LIMBS = ((0.12, 0.0, 1.0, 0.1), (-0.12, np.pi, 1.0, 0.1), (0.3, np.pi, 0.6, 1.0
 Floats = NDArray[np.float64]
 
 
-def chunks(seed: int, seconds: float) -> Iterator[dict[str, NDArray[Any]]]:
+Columns = dict[str, NDArray[Any]]
+"""The columns of a table by name."""
+
+
+def chunks(seed: int, seconds: float) -> Iterator[Columns]:
     """The columns of all positions, ten seconds at a time, each in total order. Memory: O(one chunk)."""
     match, end = Match(seed), round(seconds * 1e9)
     strides = np.zeros(PEOPLE + _SUBSTITUTES)
@@ -82,7 +86,7 @@ def _stride_rate(bodies: Floats) -> Floats:
     return rate
 
 
-def _limb(seed: int, chunk: int, sensor: int, bodies: Floats, phases: Floats) -> dict[str, NDArray[Any]]:
+def _limb(seed: int, chunk: int, sensor: int, bodies: Floats, phases: Floats) -> Columns:
     """One limb: it swings to and fro in the direction of running, the more the faster."""
     person, limb = divmod(sensor - 1, 4)
     aside, shift, swing, height = _LIMBS[limb]
@@ -103,13 +107,13 @@ def _limb(seed: int, chunk: int, sensor: int, bodies: Floats, phases: Floats) ->
     return _measured(random, sensor, (number, ts), (x, y, z, vx, vy, vz, ax, ay, az), _LIMB_NOISE)
 
 
-def _rolling(seed: int, chunk: int, track: Floats) -> dict[str, NDArray[Any]]:
+def _rolling(seed: int, chunk: int, track: Floats) -> Columns:
     """The ball that is played with."""
     random, number, ts = _clock(seed, chunk, BALL, BALL_RATE)
     return _measured(random, BALL, (number, ts), _sampled(track, ts, chunk, STEP), _BALL_NOISE)
 
 
-def _resting(seed: int, chunk: int, sensor: int, place: tuple[float, float, float]) -> dict[str, NDArray[Any]]:
+def _resting(seed: int, chunk: int, sensor: int, place: tuple[float, float, float]) -> Columns:
     """A transmitter that stays where it is: a spare ball, or the one for reference."""
     spare = sensor in SPARE_BALLS
     random, number, ts = _clock(seed, chunk, sensor, BALL_RATE if spare else LIMB_RATE)
@@ -145,7 +149,7 @@ def _measured(
     samples: tuple[NDArray[np.int64], NDArray[np.int64]],
     columns: tuple[Floats, ...],
     noise: tuple[float, float, float],
-) -> dict[str, NDArray[Any]]:
+) -> Columns:
     """The columns with noise, in whole mm, mm/s and mm/s2. ``samples``: sequence numbers and times."""
     number, ts = samples
     spread = np.repeat(np.array(noise), 3)[:, None]
@@ -154,7 +158,7 @@ def _measured(
     return {"sensor": np.full(len(ts), sensor, dtype=np.int64), **named, "ts": ts, "id": number}
 
 
-def _ordered(parts: list[dict[str, NDArray[Any]]], end: int) -> dict[str, NDArray[Any]]:
+def _ordered(parts: list[Columns], end: int) -> Columns:
     """All parts as one, in total order: by time, and at the same time by the name of the source."""
     parts = sorted(parts, key=lambda part: f"sensor-{part['sensor'][0]}")
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -163,7 +167,7 @@ def _ordered(parts: list[dict[str, NDArray[Any]]], end: int) -> dict[str, NDArra
     return {name: column[order] for name, column in whole.items()}
 
 
-def table(columns: dict[str, NDArray[Any]]) -> pa.Table:
+def table(columns: Columns) -> pa.Table:
     """The columns as an Arrow table, with the name of the source as the last."""
     names = pa.array([f"sensor-{number}" for number in range(max(columns["sensor"], default=0) + 1)])
     return pa.table({**columns, "source": names.take(pa.array(columns["sensor"]))})

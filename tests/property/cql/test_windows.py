@@ -1,4 +1,4 @@
-"""All kinds of windows over any history come to what the definitions say (middleware/testing/windows)."""
+"""All kinds of windows over any history come to what the definitions say (by_definition)."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ from middleware.model.event import ORDER, Event
 from middleware.model.operator import Operator
 from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
-from middleware.testing.windows import Extent, Spec, naive_delta, naive_windows
+from tests.property.cql.by_definition import Extent, Spec, naive_delta, naive_windows
 
 
 class Tick(Event, frozen=True):

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from middleware.model.event import Event
-from middleware.testing.sequences import Part, Pattern, Rule
+from tests.property.sequence.brute_force import Part, Pattern, Rule
 
 
 class A(Event):

@@ -14,7 +14,7 @@ from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
-from middleware.testing.sequences import Match, brute_force, match_ts
+from tests.property.sequence.brute_force import Match, brute_force, match_ts
 from tests.property.sequence.queries import TYPES, Drawn, events, query
 
 seeds = st.integers(0, 2**32)

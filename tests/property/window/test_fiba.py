@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from detectors.window import ARGMAX, ARGMIN, BLOOM, BUILT_IN, CONCAT, DISTINCT, Fiba, quantile
 from detectors.window.columns import listed
-from detectors.window.naive import NaiveWindow
 from detectors.window.plain import PlainFiba
 from middleware import native
+from tests.property.window.naive import NaiveWindow
 
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 1.0, 1e300, -1e300, 1e-300, 2.0**400])
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)

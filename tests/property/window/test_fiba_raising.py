@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from detectors.window import Fiba, Monoid
-from detectors.window.naive import NaiveWindow
 from detectors.window.plain import PlainFiba
 from middleware import native
+from tests.property.window.naive import NaiveWindow
 
 CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
 

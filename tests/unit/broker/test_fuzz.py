@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from slackline_torture.fuzz import Fuzzer
 
 from middleware.broker.broker import Broker
 from middleware.broker.greeting import MOST_PEERS
@@ -17,7 +18,6 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.testing.fuzz import Fuzzer
 
 FRAMES = 100_000
 SEEDS = 20

@@ -17,7 +17,7 @@ from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.checks import check_detector
 from middleware.testing.oracle import oracle
-from scenarios.soccer.scores import Accuracy, pooled, score
+from scenarios.soccer.scores import Accuracy, score
 
 KINDS = [kind for level in LEVELS for kind in level]
 
@@ -82,10 +82,6 @@ def test_scores_count_each_sighting_once():
     found = score([("a", 10), ("a", 11), ("b", 50)], [("a", 12), ("b", 90), ("c", 10)], tolerance=5)
     assert found == Accuracy(1 / 3, 1 / 3, 1 / 3, 3, 3, 1)
     assert score([("a", 1)], [], 5).f1 == score([], [("a", 1)], 5).f1 == score([], [], 5).f1 == 0.0
-
-
-def test_pooled_scores_add_their_counts_up():
-    assert pooled([Accuracy.of(1, 2, 1), Accuracy.of(0, 0, 0), Accuracy.of(3, 2, 2)]) == Accuracy(0.75, 0.75, 0.75, 4, 4, 3)
 
 
 def test_as_many_sightings_match_as_possible():

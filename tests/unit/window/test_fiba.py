@@ -27,10 +27,10 @@ from detectors.window import (
     quantile,
 )
 from detectors.window.monoids import BUILT_IN
-from detectors.window.naive import NaiveWindow
 from detectors.window.plain import PlainFiba
 from middleware import native
 from middleware.model.errors import WindowError
+from tests.property.window.naive import NaiveWindow
 
 CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
 every_class = pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

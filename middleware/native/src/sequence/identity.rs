@@ -6,6 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::msgpack::encode;
+
 /// The msgpack encoding of the parts of an identity.
 #[derive(Default)]
 pub struct Encoder(Vec<u8>);
@@ -59,16 +61,8 @@ impl Encoder {
     }
 
     fn int(&mut self, number: i64) {
-        match number {
-            -32..0x80 => self.0.push(number as u8),
-            0x80..0x100 => self.headed(0xcc, &[number as u8]),
-            0x100..0x1_0000 => self.headed(0xcd, &(number as u16).to_be_bytes()),
-            0x1_0000..0x1_0000_0000 => self.headed(0xce, &(number as u32).to_be_bytes()),
-            0x1_0000_0000.. => self.headed(0xcf, &number.to_be_bytes()),
-            -0x80..-32 => self.headed(0xd0, &[number as u8]),
-            -0x8000..-0x80 => self.headed(0xd1, &(number as i16).to_be_bytes()),
-            -0x8000_0000..-0x8000 => self.headed(0xd2, &(number as i32).to_be_bytes()),
-            _ => self.headed(0xd3, &number.to_be_bytes()),
-        }
+        let mut bytes = [0; 9];
+        let length = encode(number, &mut bytes);
+        self.0.extend_from_slice(&bytes[..length]);
     }
 }

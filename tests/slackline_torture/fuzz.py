@@ -90,8 +90,8 @@ class Fuzzer:
         pick = self._random.random()
         if pick < 0.8:
             chosen = self._random.choices(self._blocks, k=self._random.randrange(1, 3))
-            watermarks = {"Ping": self._random.randrange(1_000)} if self._random.random() < 0.2 else None
-            return [encode(Changes(None, watermarks, [head for head, _ in chosen])), *(block for _, block in chosen)]
+            watermark = {"Ping": self._random.randrange(1_000)} if self._random.random() < 0.2 else None
+            return [encode(Changes(None, watermark, [head for head, _ in chosen])), *(block for _, block in chosen)]
         if pick < 0.95:
             return [encode(Interest(self._random.randrange(5), ["Ping"], "block", ["Ping"], ["Pong"], []))]
         return [encode(Ready(1))]

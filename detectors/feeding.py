@@ -1,0 +1,47 @@
+"""What the commands that run queries have in common: what a query rests on, and its input in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from middleware.broker.ingress.seen import SeenIds
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.event import TS, Event, EventType, type_name
+
+
+def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> dict[str, Detector]:
+    """The detectors without which nobody would derive events of these types, by name."""
+    found: dict[str, Detector] = {}
+    wanted = set(types)
+    while more := {n: d for n, d in publishers.items() if n not in found and wanted & set(d.publishes)}:
+        found |= more
+        wanted |= {each for detector in more.values() for each in detector.subscribes}
+    return found
+
+
+def fresh(arrivals: Iterable[list[Event]], size: int) -> Iterator[tuple[list[Event], int]]:
+    """Recorded events in their order of arrival, so many at once: those that had not come before, and how many had."""
+    seen = SeenIds()
+    for arrived in arrivals:
+        for at in range(0, len(arrived), size):
+            part = arrived[at : at + size]
+            new = [event for event in part if seen.add(event.source, event.id)]
+            yield new, len(part) - len(new)
+
+
+def batch_of(events: list[Event]) -> Batch:
+    """Raw events that arrive at once."""
+    by_type: dict[str, list[Event]] = {}
+    for event in events:
+        by_type.setdefault(type_name(event.__class__), []).append(event)
+    return Batch({name: Delta(own) for name, own in by_type.items()}, {}, max(map(TS, events), default=None))
+
+
+def only(name: str, batch: Batch) -> Batch:
+    """What a batch says of one type."""
+    return Batch(
+        {each: delta for each, delta in batch.deltas.items() if each == name},
+        {each: watermark for each, watermark in batch.watermarks.items() if each == name},
+        batch.clock,
+    )

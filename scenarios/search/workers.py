@@ -1,0 +1,91 @@
+"""The index on several workers, and pages that come at a steady rate."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from middleware.model.errors import NetworkError
+from middleware.model.event import END, Event
+from middleware.model.time import SECOND
+from middleware.runtime.clients import Publisher
+from middleware.runtime.scenario import PolicyPlan, Scenario, load_scenario
+from scenarios.search.index import Page
+
+PATIENCE = 60.0
+"""Seconds that the last results may take to become final."""
+
+_BLOCKING = PolicyPlan(alpha=1.0, slack="3600s")
+"""An operation that holds its input back, in order, until the watermark tells that none is missing."""
+
+
+class Mode(StrEnum):
+    """Where items wait until their order is sure."""
+
+    OPTIMISTIC = "optimistic"
+    """Nowhere but at the barrier."""
+
+    IOP = "in-order"
+    """Before every operation (in-order processing, section IV.A)."""
+
+    OOP = "blocked windows"
+    """Before the operations with state alone (out-of-order processing, IV.B)."""
+
+
+class Writer(threading.Thread):
+    """Publishes pages in order, at a steady rate, and every ``punctuation`` pages promises that none before will come.
+
+    ``written``: by ts of a page, when (ns, monotonic) it was published.
+    """
+
+    def __init__(self, address: str, given: Sequence[Event], rate: float, punctuation: int) -> None:
+        super().__init__(name="writer", daemon=True)
+        self.written: dict[int, int] = {}
+        self.behind = 0
+        self.failure: str | None = None
+        self._address, self._pages, self._rate, self._punctuation = address, given, rate, punctuation
+
+    def run(self) -> None:
+        try:
+            self._publish()
+        except NetworkError as error:
+            self.failure = str(error)
+
+    def _publish(self) -> None:
+        with Publisher(self._address, name="writer", types=[Page]) as publisher:
+            start = time.monotonic_ns() + SECOND // 10
+            for number, page in enumerate(self._pages):
+                due = start + round(number * SECOND / self._rate)
+                if (ahead := due - time.monotonic_ns()) > 0:
+                    time.sleep(ahead / SECOND)
+                self.behind = max(self.behind, -ahead)
+                self.written[page.ts] = time.monotonic_ns()
+                publisher.publish([page])
+                if number % self._punctuation == self._punctuation - 1:
+                    publisher.advance(Page, page.ts)
+            publisher.advance(Page, END)
+            publisher.flush(PATIENCE)
+
+
+def placed(workers: int, mode: Mode) -> Scenario:
+    """The scenario on so many workers, without the updates by page, its policies as the mode has them."""
+    parted = load_scenario("search").parted(workers)
+    settings = {**parted.plan.settings, "updates": False}
+    nodes = tuple(msgspec.structs.replace(node, detectors=_without_updates(node.detectors)) for node in parted.plan.nodes)
+    changed = msgspec.structs.replace(parted.plan, settings=settings, nodes=nodes, results=("search.Posted",))
+    plain = Scenario(changed, parted.file)
+    blocking: Iterable[str] = ()
+    if mode is Mode.IOP:
+        blocking = plain.detectors
+    elif mode is Mode.OOP:
+        blocking = [name for name in plain.detectors if name.startswith("search.post")]
+    policies = {**changed.policies_for, **dict.fromkeys(blocking, _BLOCKING)}
+    return Scenario(msgspec.structs.replace(changed, policies_for=policies), parted.file)
+
+
+def _without_updates(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if not name.startswith("search.gather"))
