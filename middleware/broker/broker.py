@@ -118,8 +118,8 @@ class Broker:
         self._left: Counter[str] = Counter()
         self._lost: dict[PeerKey, int] = {}
         """Nodes of the configuration that were here and are gone, and since when."""
-        self.joined: list[str] = []
-        """Nodes that have come, or come back, since the owner last cleared this."""
+        self.joined: list[PeerKey] = []
+        """Nodes and publishers that have come, or come back, since the owner last cleared this."""
         self.questions: dict[PeerKey, int] = {}
         """Who wants to know what streams wait for; the owner answers."""
         self._owner = owner
@@ -199,9 +199,8 @@ class Broker:
         if here is not None and here.key != key:
             self._remove(here, "another took its channel")
         owner, known = self._owner(channel), self._peers.get(key)
-        is_closing = self._closing is not None
         against = objection(
-            self.name, hello, owner, known, count=len(self._peers), closing=is_closing, configured=self._dialled
+            self.name, hello, owner, known, count=len(self._peers), closing=self._closing is not None, configured=self._dialled
         )
         if against is not None:
             self._refuse(channel, against.reason, against.final, hello.epoch)
@@ -233,6 +232,7 @@ class Broker:
         self._attach(peer)
         link.wall = self.sources.own_wall
         if peer.role == "publisher":
+            self.joined.append(key)
             link.held = self._admission.attach(peer.key, hello.wall, self._now) or bool(self._missing)
         return peer
 
@@ -346,7 +346,7 @@ class Broker:
         """A reader says for the first time on its link what it wants; whether it is a node that was here before."""
         is_back = peer.key in self._tracker.ever
         if peer.role == "node":
-            self.joined.append(peer.name)
+            self.joined.append(peer.key)
             self._dialling.joined(peer.name)
         if begin(peer, self.log, interest):
             self.drops["gap for a reader"] += 1

@@ -27,13 +27,16 @@ SPREAD = 20 * MILLISECOND
 
 
 class PeerStatistics(msgspec.Struct):
-    """One peer of a broker. ``slow``: it has no room, and what it reads waits at the source."""
+    """One peer of a broker. ``slow``: it has no room, and what it reads waits at the source. ``reads``: whether it wants
+    events of any type; who only asks how the node is wants none.
+    """
 
     role: Role
     name: str
     up: bool
     slow: bool
     link: LinkStatistics
+    reads: bool = True
 
 
 class Peer:
@@ -173,4 +176,4 @@ class Peer:
 
     def statistics(self) -> PeerStatistics:
         """A record of this peer."""
-        return PeerStatistics(self.role, self.name, self.link.up, self.slow, self.link.statistics())
+        return PeerStatistics(self.role, self.name, self.link.up, self.slow, self.link.statistics(), bool(self.patterns))

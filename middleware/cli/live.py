@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from middleware.runtime.clients.collector import Collector
     from middleware.runtime.cluster import Cluster
 
-_EVERY = 2.0
-"""Seconds between two lines where the output is no terminal."""
+_EVERY = 1.5
+"""Seconds between two lines where the output is no terminal: so nothing is silent for two."""
 
 _STYLES = {"early": "yellow", "revised": "magenta", "withdrawn": "red strike", "final": "green"}
 
@@ -56,7 +56,7 @@ class Progress:
             table.add_column(heading)
         for shown in list(self._collector.shown):
             event, state = shown.event, Text(shown.state, _STYLES[shown.state])
-            table.add_row(type_name(event.__class__), spoken_time(event.ts), _fields(event), state)
+            table.add_row(type_name(event.__class__), spoken_time(event.ts), fields_of(event), state)
         rows: list[Any] = [Text(self.line()), table]
         return Group(*rows, *(Text(line, "bold red") for line in self.gone()))
 
@@ -74,6 +74,19 @@ def step(screen: Console, text: str, every: float = _EVERY) -> Iterator[None]:
     began = time.monotonic()
     with _repeated(lambda: screen.print(f"{text} ... {time.monotonic() - began:.0f} s", markup=False, soft_wrap=True), every):
         yield
+
+
+@contextmanager
+def steps(screen: Console, every: float = _EVERY) -> Iterator[Callable[[str], None]]:
+    """The same for one step after the other: the caller says with which one it begins, and so ends the one before."""
+    with ExitStack() as stack:
+        current = stack.enter_context(ExitStack())
+
+        def begin(text: str) -> None:
+            current.close()
+            current.enter_context(step(screen, text, every))
+
+        yield begin
 
 
 @contextmanager
@@ -105,7 +118,8 @@ def _repeated(tell: Callable[[], None], every: float) -> Iterator[None]:
         teller.join()
 
 
-def _fields(event: Event) -> str:
+def fields_of(event: Event) -> str:
+    """What an event says, without its stamp, in a line."""
     names = event.__struct_fields__[:-4]
     values = ((name, getattr(event, name)) for name in names)
     return ", ".join(f"{name}={value:.2f}" if isinstance(value, float) else f"{name}={value}" for name, value in values)

@@ -26,6 +26,8 @@ COMMANDS = {
     "trace": CommandEntry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
     "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
     "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
+    "status": CommandEntry("middleware.cli.status:status", "A whole mesh at a glance, from the address of any node."),
+    "top": CommandEntry("middleware.cli.top:top", "Watch a mesh as it works: rates, corrections, lag, busy factors."),
     "why-waiting": CommandEntry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
     "late": CommandEntry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
     "keys": CommandEntry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),

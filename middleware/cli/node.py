@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,10 @@ def node(
         bool,
         typer.Option("--rebuild", help="Take the whole log again, with detectors that have changed."),
     ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there, instead of where the file says."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
     plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
     tethered: Annotated[
@@ -49,8 +54,8 @@ def node(
 
       [bold]slackline node ./plant press --keys press.key --allow-list allowed.txt[/]
     """
-    import structlog
-
+    from middleware.cli.output import log_as_json
+    from middleware.observe.exposition import Exposition
     from middleware.ordering.hierarchy import Adaptation, Hierarchy
     from middleware.runtime.calm import calm
     from middleware.runtime.node import Node
@@ -63,6 +68,8 @@ def node(
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
     if name not in chosen.places:
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
+    if chosen.plan.log.format == "json":
+        log_as_json()
     given = _addresses(address or [])
     addresses = {each.name: each.address for each in chosen.plan.nodes} | given
     binds = {each.name: each.bind for each in chosen.plan.nodes if each.bind is not None and each.name not in given}
@@ -76,35 +83,44 @@ def node(
     durable = chosen.is_durable(name)
     folder = state if state is not None or not durable else state_folder(chosen) / name
     was_there = folder is not None and (folder / FILE).exists()
-    ledger = Ledger(name, folder)
-    reporter = Reporter(hierarchy, ledger)
-    sources = chosen.plan.sources.policy()
-    store = Store(folder, name) if durable and folder is not None else None
-    try:
-        running = Node(
-            name,
-            binds.get(name, addresses[name]),
-            addresses,
-            reporter,
-            chosen.types,
-            keys=own,
-            sources=sources,
-            ledger=ledger,
-            store=store,
-            rebuild=rebuild,
-        )
-    except NetworkError as error:  # before it runs: what it was given will not do
-        raise ScenarioError(f"node {name} cannot start: {error}") from None
-    if folder is not None:
-        log = structlog.get_logger()
-        is_new = store.is_new if store is not None else not was_there
-        log.info("state folder", node=name, folder=str(folder.resolve()), begins="anew" if is_new else "where it ended")
-    if tethered:
-        threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
-    with calm():
-        running.run()
+    serving = metrics if metrics is not None else chosen.metrics_address(name)
+    with Exposition(serving) if serving is not None else nullcontext() as exposition:  # it answers while the node recovers, too
+        ledger = Ledger(name, folder)
+        reporter = Reporter(hierarchy, ledger)
+        sources = chosen.plan.sources.policy()
+        store = Store(folder, name) if durable and folder is not None else None
+        try:
+            running = Node(
+                name,
+                binds.get(name, addresses[name]),
+                addresses,
+                reporter,
+                chosen.types,
+                keys=own,
+                sources=sources,
+                ledger=ledger,
+                store=store,
+                rebuild=rebuild,
+            )
+        except NetworkError as error:  # before it runs: what it was given will not do
+            raise ScenarioError(f"node {name} cannot start: {error}") from None
+        if folder is not None:
+            _tell_of(folder, name, store.is_new if store is not None else not was_there)
+        if tethered:
+            threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
+        if exposition is not None:
+            exposition.watch(running)
+        with calm():
+            running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
+
+
+def _tell_of(folder: Path, name: str, is_new: bool) -> None:
+    import structlog
+
+    begins = "anew" if is_new else "where it ended"
+    structlog.get_logger().info("state folder", node=name, folder=str(folder.resolve()), begins=begins)
 
 
 def _end_with_input(stop: Callable[[], None]) -> None:

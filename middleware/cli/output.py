@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
@@ -18,8 +18,13 @@ from middleware.model.errors import LateEventError, NetworkError, RunError, Slac
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 STANDARD_OUTPUT = "-"
+
+_NOTHING = frozenset({"", "0", "0 B"})
+"""What a cell has that says nothing."""
 
 _PLAIN_WIDTH = 140
 """Columns where the output is no terminal: tables in a file or a pipe should not be cut to a terminal's default of 80."""
@@ -116,6 +121,21 @@ def console(json_file: str | None = None) -> Console:
     return screen if screen.is_terminal else Console(stderr=screen.stderr, highlight=False, width=_PLAIN_WIDTH)
 
 
+def table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], names: int, kept: int = 0) -> Table:
+    """A table without the columns of nothing, but for the first ``kept``; the first ``names`` columns are never cut."""
+    from rich.table import Table
+
+    drawn = Table()
+    kept = max(kept, names)
+    shown = [at for at in range(len(headings)) if at < kept or any(str(row[at]) not in _NOTHING for row in rows)]
+    for at in shown:
+        is_name = at < names
+        drawn.add_column(headings[at], justify="left" if is_name else "right", no_wrap=is_name, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(row[at] for at in shown))
+    return drawn
+
+
 def write_json(data: Any, file: str) -> None:
     """Write ``data`` (whatever msgspec can encode) as indented JSON to ``file``; ``-`` is standard output.
 
@@ -185,6 +205,21 @@ def log_to_standard_error() -> None:
     import structlog
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=_Log()))  # type: ignore[arg-type]
+
+
+def log_as_json() -> None:
+    """The same, with one JSON object a line: ``event``, ``level``, ``timestamp`` (UTC), and what is said of it."""
+    import structlog
+
+    log_to_standard_error()
+    time, error = structlog.processors.TimeStamper(fmt="iso", utc=True), structlog.processors.dict_tracebacks
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, time, error, structlog.processors.JSONRenderer(default=_encodable)]
+    )
+
+
+def _encodable(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=repr, str_keys=True)
 
 
 def print_error(error: BaseException) -> None:

@@ -52,6 +52,7 @@ def run(
             callback=kept_for_results,
         ),
     ] = None,
+    units: Annotated[bool, typer.Option("--units", help="Show how it was done, too: each detector's unit, and nodes.")] = False,
     json: JsonFile = None,
 ) -> None:
     """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
@@ -107,7 +108,7 @@ def run(
         outcomes = {each: _run(plan, trace, ended, each, factor, screen) for each in modes}
     with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
-    show(result, screen)
+    show(result, screen, units)
     if results is not None:
         write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:
@@ -118,19 +119,14 @@ def run(
 
 def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     """The scenario's trace, prepared if need be, and what there is to know of it told."""
+    from middleware.cli.live import steps
     from middleware.cli.trace import show_broken_lines
     from middleware.model.quantities import spoken_duration
     from middleware.spark.prepare.prepared import prepared_trace
     from middleware.spark.traces import load_trace
 
-    with screen.status("...") as status:
-
-        def tell(step: str) -> None:
-            status.update(f"Spark prepares the trace: {step} ...")
-            if not screen.is_terminal:
-                screen.print(f"Spark prepares the trace: {step} ...", markup=False)
-
-        folder = prepared_trace(plan, out, tell)
+    with steps(screen) as begin:
+        folder = prepared_trace(plan, out, lambda step: begin(f"Spark prepares the trace: {step}"))
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())
@@ -176,7 +172,7 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
             collector.close()
         with step(screen, f"{mode}: the nodes end"):
             cluster.end()
-        ledgers = kept_ledgers(cluster, trace.parent / f"left-out-{mode}")
+            ledgers = kept_ledgers(cluster, trace.parent / f"left-out-{mode}")
     return Outcome(mode, report, collector, cluster.reports, ledgers)
 
 

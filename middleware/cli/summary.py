@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
+from middleware.cli.found import Found, Latency, found_by_type, latest, lines, pictured
 from middleware.cli.left_out import LeftOut, lateness, left_out, lost
+from middleware.cli.output import table
 from middleware.model.event import IDENTITY, ORDER, Event, Identity, type_name
-from middleware.model.quantities import spoken_duration
+from middleware.model.quantities import exact_time, spoken_duration
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
 from middleware.spark.traces import BadLines
 from middleware.testing.oracle import first_arrivals, oracle
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from middleware.runtime.scenario import Scenario
     from middleware.spark.feed.feed import FeedReport
 
@@ -31,6 +35,9 @@ _ERRORS = 20
 """How many messages of a detector that raised are kept, and how many of them are printed."""
 _ERRORS_SHOWN = 3
 
+_TIME = re.compile(r"(?<=\bts=)\d{18,19}\b")
+"""Where the text of an event names its time."""
+
 
 class Outcome(msgspec.Struct):
     """What one run left behind. ``ledgers``: by node, a copy of its late ledger, if there is anything in it."""
@@ -40,14 +47,6 @@ class Outcome(msgspec.Struct):
     collector: Collector
     reports: dict[str, NodeReport]
     ledgers: dict[str, Path] = {}
-
-
-class Latency(msgspec.Struct):
-    """Milliseconds from the replayed moment of an event to the delivery of the content that stayed."""
-
-    mean: float
-    p99: float
-    count: int
 
 
 class UnitSummary(msgspec.Struct):
@@ -93,6 +92,8 @@ class RunSummary(msgspec.Struct):
         events that nodes could not read or send, by reason.
     ``clashes``
         events that were turned away because another one had come first with their source and id.
+    ``found``
+        detections by type.
     """
 
     events: int
@@ -112,6 +113,7 @@ class RunSummary(msgspec.Struct):
     memory: dict[str, int]
     left_out: list[LeftOut] = []
     lost: dict[str, int] = {}
+    found: dict[str, Found] = {}
 
     @property
     def is_complete(self) -> bool:
@@ -120,7 +122,9 @@ class RunSummary(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording left out."""
+    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording left out;
+    ``latest``: the last detections of the ``results``: when, type, and what they say.
+    """
 
     scenario: str
     trace: str
@@ -131,6 +135,7 @@ class Summary(msgspec.Struct):
     results: list[str]
     runs: dict[str, RunSummary]
     broken: BadLines = msgspec.field(default_factory=BadLines)
+    latest: list[tuple[str, str, str]] = []
 
     @property
     def is_right(self) -> bool:
@@ -171,6 +176,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
         latency_ms={mode: latency for mode, latency in latencies.items() if latency is not None},
         runs=runs,
         broken=load_trace(trace).bad_lines,
+        latest=lines(latest(next(iter(outcomes.values())).collector.finals, results)),
     )
 
 
@@ -200,6 +206,7 @@ def _run_summary(plan: Scenario, outcome: Outcome, wanted: list[Event]) -> RunSu
         cpu={name: report.cpu for name, report in reports.items()},
         busy={name: _mean([entry.busy for entry in report.adaptation]) for name, report in reports.items()},
         memory={name: report.memory for name, report in reports.items()},
+        found=found_by_type(collector, plan.derived),
     )
 
 
@@ -254,26 +261,31 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def show(result: Summary, screen: Console) -> None:
-    """Print the summary for people."""
+def show(result: Summary, screen: Console, units: bool = False) -> None:
+    """Print the summary for people: what was found, and whether it is right. ``units``: how it was done, too."""
+    mode, first = next(iter(result.runs.items()))
+    latencies = {mode: one.latency_by_type for mode, one in result.runs.items()}
+    for part in pictured(mode, first.found, result.results, latencies, result.latest):
+        screen.print(part)
     for mode, one in result.runs.items():
-        screen.print(_units_table(mode, one))
+        if units:
+            screen.print(_units_table(mode, one))
+            busy = ", ".join(f"{node} {cpu:.1f} s CPU, busy {one.busy[node]:.0%}" for node, cpu in one.cpu.items())
+            screen.print(f"{mode}: {busy}")
         clashes = f"{one.clashes:,} clashes (same source and id, other content), " if one.clashes else ""
-        busy = ", ".join(f"{node} {cpu:.1f} s CPU, busy {one.busy[node]:.0%}" for node, cpu in one.cpu.items())
         screen.print(
             f"{mode}: {one.events:,} events in {one.seconds:.1f} s, {one.duplicates:,} duplicates dropped, {clashes}"
-            f"{one.late:,} late · "
-            f"{one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final · {busy}"
+            f"{one.late:,} late · {one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final"
         )
         _show_failures(mode, one, screen)
         _show_left_out(mode, one, screen)
-    if any(one.latency_by_type for one in result.runs.values()):  # what was fed as fast as it goes says nothing of latency
-        screen.print(_latency_table(result))
     spoken, plain = result.latency_ms.get("speculative"), result.latency_ms.get("buffering")
     if spoken and plain:
+        share = 1 - spoken.mean / plain.mean
+        sooner = f"{abs(share):.0%} {'earlier' if share >= 0 else 'later'}"
         screen.print(
-            f"results came {1 - spoken.mean / plain.mean:.0%} earlier with speculation: {spoken.mean:,.0f} ms on average "
-            f"instead of {plain.mean:,.0f} ms (p99 {spoken.p99:,.0f} instead of {plain.p99:,.0f} ms)"
+            f"results came {sooner} with speculation: {spoken.mean:,.0f} ms on average instead of {plain.mean:,.0f} ms "
+            f"(p99 {spoken.p99:,.0f} instead of {plain.p99:,.0f} ms)"
         )
     equal = "[bold green]yes[/]" if result.oracle_equal else "[bold red]no[/]"
     screen.print(f"finals equal the in-order oracle: {equal} ({result.finals:,} events){_less(result)}")
@@ -319,40 +331,27 @@ def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
         for message, times in list(unit.errors.items())[:_ERRORS_SHOWN]:
             screen.print(f"  {times:,} x {message}", markup=False, soft_wrap=True)
         if unit.first:
-            screen.print(f"  first at {unit.first}", markup=False, soft_wrap=True)
+            at = _TIME.sub(lambda found: exact_time(int(found[0])), unit.first)
+            screen.print(f"  first at {at}", markup=False, soft_wrap=True)
 
 
 def _units_table(mode: str, one: RunSummary) -> Table:
     busiest = sorted(one.units, key=lambda unit: (-unit.failed, -unit.received))[:_ROWS]
-    rest = len(one.units) - len(busiest)
-    table = Table(title=f"{mode}: units", caption=f"and {rest} less busy ones (all of them: --json FILE)" if rest else None)
-    failed = any(unit.failed for unit in one.units)
-    headings = ["level", "detector", "node", "received", "K", "alpha", "late", "rollbacks", "published", "corrected"]
-    for heading in headings + ["failed"] * failed:
-        table.add_column(heading, justify="left" if heading in ("detector", "node") else "right")
-    for unit in sorted(busiest, key=lambda unit: (unit.level, unit.detector)):
-        cells = [
+    rows = [
+        [
+            unit.detector,
+            unit.node,
+            str(unit.level),
+            f"{unit.received:,}",
             spoken_duration(round(unit.k * 1e6)),
             f"{unit.alpha:.2f}",
-            *(f"{n:,}" for n in (unit.late, unit.rollbacks, unit.published, unit.corrected, unit.failed)[: 4 + failed]),
+            *(f"{n:,}" for n in (unit.late, unit.rollbacks, unit.published, unit.corrected, unit.failed)),
         ]
-        table.add_row(str(unit.level), unit.detector, unit.node, f"{unit.received:,}", *cells)
-    return table
-
-
-def _latency_table(result: Summary) -> Table:
-    table = Table(title="detection latency of the results that stayed (ms): mean / p99")
-    table.add_column("type")
-    table.add_column("events", justify="right")
-    modes = list(result.runs)
-    for mode in modes:
-        table.add_column(mode, justify="right")
-    counts = Counter({name: latency.count for one in result.runs.values() for name, latency in one.latency_by_type.items()})
-    chosen = {name for name, _ in counts.most_common(_ROWS // 2)} | {name for name in result.results if name in counts}
-    if rest := len(counts) - len(chosen):
-        table.caption = f"and {rest} rarer types (all of them: --json FILE)"
-    for name in sorted(chosen):
-        each = [result.runs[mode].latency_by_type.get(name) for mode in modes]
-        cells = [f"{latency.mean:,.0f} / {latency.p99:,.0f}" if latency else "" for latency in each]
-        table.add_row(name, f"{max(latency.count if latency else 0 for latency in each):,}", *cells)
-    return table
+        for unit in sorted(busiest, key=lambda unit: (unit.level, unit.detector))
+    ]
+    headings = ["detector", "node", "level", "received", "K", "alpha", "late", "rollbacks", "published", "corrected", "failed"]
+    drawn = table(headings, rows, names=2)
+    drawn.title = f"{mode}: units"
+    if rest := len(one.units) - len(busiest):
+        drawn.caption = f"and {rest} less busy ones (all of them: --json FILE)"
+    return drawn

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,17 +15,10 @@ from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
 from middleware.model.quantities import exact_time
+from middleware.observe.mesh import Lookout
 
 if TYPE_CHECKING:
     from middleware.runtime.transport.keys import Keys
-
-_SLICE = 0.5
-"""Seconds that one key is tried, before it is looked whether another one has been answered."""
-
-_PAUSE = 0.05
-
-_TELL_AFTER = 1.5
-"""Seconds after which it is said who has not answered yet."""
 
 _TIME = re.compile(r"(?:(?<=up to )|(?<=reaches )|(?<=clk is )|(?<=clk \()|(?<= at ))\d{18,19}\b")
 """Where a line names a moment."""
@@ -106,23 +96,11 @@ class Mesh(msgspec.Struct):
         """Ask the nodes at ``addresses``, all at once. Takes no longer than ``timeout`` seconds and a little.
 
         ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.
-        ``tell`` is called with each address that has not answered after _TELL_AFTER.
+        ``tell`` is called with each address that has not answered after a second or two.
         """
-        mesh = cls([])
-        if not addresses:
-            return mesh
-        with ThreadPoolExecutor(len(addresses), thread_name_prefix="inquiry") as pool:
-            asked = {pool.submit(_answer, address, timeout, keys, names): address for address in addresses}
-            for late in wait(asked, _TELL_AFTER).not_done:
-                tell(asked[late])
-            answers = [each.result() for each in asked]
-        for address, answer in zip(addresses, answers, strict=True):
-            if answer is not None:
-                mesh.nodes.append(answer)
-            else:
-                of = f", not as {' nor as '.join(names)}" if names else ""
-                mesh.silent.append(f"the node at {address} does not answer within {timeout:g} s{of}")
-        return mesh
+        with Lookout(addresses, keys, names, follows=False) as lookout:
+            found = lookout.look(timeout, tell)
+        return cls(list(found.nodes), found.silent)
 
     def explained(self, types: Iterable[str] | None = None) -> dict[str, list[str]]:
         """By type, why it is final as far as it is and no further; of all derived ones that have not ended, if none are named.
@@ -144,30 +122,6 @@ class Mesh(msgspec.Struct):
         if self.silent:
             lines = [re.sub(r"ask node (.+) too, by giving its address", r"node \1 has not answered", line) for line in lines]
         return lines
-
-
-def _answer(address: str, timeout: float, keys: Keys | None, names: Sequence[str]) -> NodeStatus | None:
-    """What the node at ``address`` says, whichever of ``names`` it is; None if it does not."""
-    received: list[NodeStatus] = []
-    enough = threading.Event()
-    deadline = time.monotonic() + timeout
-
-    def ask(name: str | None) -> None:
-        from middleware.runtime.clients.inquiry import Inquiry
-
-        with Inquiry(address, keys=keys, node=name, patience=timeout) as inquiry:
-            while not enough.is_set() and (left := deadline - time.monotonic()) > 0:
-                try:
-                    received.append(inquiry.ask(min(left, _SLICE) if names else left))
-                    enough.set()
-                except NetworkError:
-                    enough.wait(_PAUSE)
-
-    candidates: Sequence[str | None] = names or [None]
-    with ThreadPoolExecutor(len(candidates), thread_name_prefix="key") as pool:
-        for each in [pool.submit(ask, name) for name in candidates]:
-            each.result()
-    return received[0] if received else None
 
 
 def _as_utc(found: re.Match[str]) -> str:

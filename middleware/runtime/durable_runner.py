@@ -7,6 +7,7 @@ import time
 import structlog
 
 from middleware.broker.durable import DurableBroker
+from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import DurableCore, DurableEffects, Recoverable
 from middleware.durability.encoding import uncollected
 from middleware.durability.recovery import Recovered, recover
@@ -16,6 +17,7 @@ from middleware.model.event import EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.runtime.calm import spare
 from middleware.runtime.slices import Slices
+from middleware.runtime.status import LogStatus
 from middleware.runtime.storage.store import Store
 
 TARGET = 10 * SECOND
@@ -57,7 +59,7 @@ class DurableRunner:
         start = time.monotonic_ns()
         self.recovered: Recovered
         self.recovered, correction = _recovered(broker, processor, types, store, rebuild)
-        spent = time.monotonic_ns() - start
+        spent = self._recovering = time.monotonic_ns() - start
         if log.number:
             counts = {name: getattr(self.recovered, name) for name in _COUNTS}
             counts["turned"] = len(self.recovered.turned)
@@ -69,6 +71,8 @@ class DurableRunner:
         self._broker, self._store, self._log = broker, store, log
         self._outrun = ""
         self._checkpointed, self._cost, self._logged = start, 0, 0
+        self._size = self._completed = self._completed_seconds = self._completed_size = 0
+        self._completed_at: int | None = None
         self._count = _FEW
         if store.lacks:
             broker.lost_log(log.offset if store.lacks == "end" else 0)
@@ -105,6 +109,7 @@ class DurableRunner:
             while self._at_once and self._core.checkpointing:  # no record without what tells with which code it was made
                 write.pieces.append(self._core.go_on(_MOST))
             self._at_once = False
+            self._note(write.pieces)
             self._logged += write.size
             self._store.write(write)
         return effects
@@ -114,7 +119,7 @@ class DurableRunner:
         with uncollected():
             effects = self._core.settle(now)
             spare()
-        self._cost = time.monotonic_ns() - now
+        self._cost, self._size = time.monotonic_ns() - now, 0
         self.worked = self._logged = 0
         self._count = _FEW
         return effects
@@ -122,11 +127,39 @@ class DurableRunner:
     def _go_on(self, count: int) -> None:
         """Write a piece of the checkpoint, and learn how many lanes the next one may have."""
         start = time.monotonic_ns()
-        self._store.write(self._core.go_on(count))
+        piece = self._core.go_on(count)
+        self._store.write(piece)
         self._checkpointed = time.monotonic_ns()
         spent = self._checkpointed - start
         self._cost += spent
+        self._note([piece])
         self._count = max(1, min(2 * count, _MOST, count * _SLICE // max(spent, 1)))
+
+    def _note(self, pieces: list[Piece]) -> None:
+        """Count pieces of a checkpoint, and the checkpoint once it is complete."""
+        for piece in pieces:
+            self._size += piece.size
+            if piece.is_last:
+                self._completed, self._completed_at = self._completed + 1, time.time_ns()
+                self._completed_seconds, self._completed_size = self._cost, self._size
+
+    def status(self) -> LogStatus:
+        """Its log and checkpoints. O(named subscriptions)."""
+        log, store = self._log, self._store
+        readers = {peer[1]: log.offset - reader.offset for peer, reader in log.readers.items() if reader.named}
+        return LogStatus(
+            size=store.size,
+            oldest=store.oldest,
+            offset=log.offset,
+            commits=store.commits,
+            committing=store.committing / SECOND,
+            recovering=self._recovering / SECOND,
+            checkpoints=self._completed,
+            checkpoint_at=self._completed_at,
+            checkpoint_seconds=self._completed_seconds / SECOND,
+            checkpoint_size=self._completed_size,
+            readers=readers,
+        )
 
     def end(self) -> None:
         """Leave a checkpoint, so that the next life begins at once; wait until all is stored, or the disk will not have it."""

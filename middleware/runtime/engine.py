@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -19,6 +19,11 @@ from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Policies, Unit
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
 from middleware.runtime.intake import taken
+from middleware.runtime.showing import drawing, page, table
+
+if TYPE_CHECKING:
+    import pyarrow
+    from matplotlib.axes import Axes
 
 _PRICE_EVERY = 64
 """Batches after which units are told again what their results cost those that read them."""
@@ -68,6 +73,24 @@ class Run(msgspec.Struct):
         parts += [f"{self.duplicates:,} repeats"] * bool(self.duplicates)
         parts += [f"{name} stopped" for name in self.halted]
         return f"<Run: {'; '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the results of each detector, and how they lie in time."""
+        late = {name: len(ledger) for name, ledger in self.late.items()}
+        left_out = {name: late.get(name, 0) + len(self.failures.get(name, ())) for name in self.finals}
+        return page(repr(self)[1:-1], self.finals, left_out)
+
+    def table(self, of: str | type[Event]) -> pyarrow.Table:
+        """Final results in total order as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
+
+        ``of``: an event type, its name or the last part of it ("Pass" for soccer.Pass), or the name of a detector. Raises
+        EventError if it is none of them, SlacklineError without pyarrow (extra ``spark``).
+        """
+        return table(self.finals, of)
+
+    def plot(self) -> Axes:
+        """Draw the results of each detector over time; the axes. SlacklineError without matplotlib (extra ``evaluate``)."""
+        return drawing(self.finals)
 
     def late_identities(self) -> dict[str, set[Identity]]:
         """The ledgers as the oracle wants them: by detector, which raw events are excused."""

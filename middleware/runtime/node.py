@@ -6,11 +6,14 @@ import signal
 import threading
 import time
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
+import psutil
 import structlog
+from msgspec.structs import replace
 
 from middleware.broker.broker import Broker
 from middleware.broker.durable import DurableBroker
@@ -26,6 +29,8 @@ from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha import INTERVAL
 from middleware.runtime.durable_runner import DurableRunner
+from middleware.runtime.latencies import Histogram, Latencies
+from middleware.runtime.status import Desk, Status, Vitals
 from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
 from middleware.runtime.transport.keys import Keys
@@ -121,12 +126,16 @@ class Node:
         self._store = store
         self._stop, self._relist = threading.Event(), threading.Event()
         self._has_keys = keys is not None
+        self._others = {peer: address for peer, address in (peers or {}).items() if peer != name}
+        self._started, self._process_info = time.time_ns(), psutil.Process()
+        self._desk, self._steps, self._latencies = Desk(), Histogram(), Latencies()
+        self.turned_at = time.monotonic()
+        """When its loop last began a step, on the running clock (s): any thread may look."""
         self._transport = Transport(keys)
         try:
             self.address = self._transport.bind(bind)
-            for peer, address in (peers or {}).items():
-                if peer != name:
-                    self._transport.dial(peer, address, node=peer)
+            for peer, address in self._others.items():
+                self._transport.dial(peer, address, node=peer)
             self._begin(peers, types, sources, rebuild)
         except BaseException:
             self._close()
@@ -155,6 +164,7 @@ class Node:
             log=log,
         )
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
+        self._last_busy, self._waited_ns = 0.0, 0
         self._tell_at = time.monotonic() + _TELL_FIRST
         self._owed: list[Effects | DurableEffects] = []  # to be sent once what led to it is listed
         self._durable: DurableRunner | None = None
@@ -190,6 +200,7 @@ class Node:
             stack.callback(self._ledger.close)
             stack.callback(self._transport.close)
             self._watchdog.close()
+            self._desk.close()
 
     def read_allow_list_again(self) -> None:
         """Have it read before the next step; may be called from any thread. Who is no longer listed is turned out."""
@@ -202,6 +213,45 @@ class Node:
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far. To be called from the node's own thread, such as from the processor."""
         return self._broker.statistics()
+
+    def status(self, patience: float = 2.0) -> Status | None:
+        """What it waits for and has done, no older than a second; may be called from any thread while ``run`` runs.
+
+        If its loop does not come to answer within ``patience`` seconds, or has ended: the last one there is, None if there
+        was none.
+        """
+        return self._desk.ask(patience)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to end."""
+        return self._stop.is_set()
+
+    def _status(self) -> Status:
+        """In the node's own thread."""
+        processor = self._processor
+        waiting = self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else [])
+        return Status(**msgspec.structs.asdict(replace(waiting, busy=self._last_busy)), vitals=self._vitals())
+
+    def _vitals(self) -> Vitals:
+        ledger, durable, memory = self._ledger, self._durable, 0
+        with suppress(OSError, psutil.Error):  # no file descriptor left, say
+            memory = int(self._process_info.memory_info().rss)
+        return Vitals(
+            address=self.address,
+            nodes=self._others,
+            at=time.time_ns(),
+            started=self._started,
+            waiting=self._waited_ns / SECOND,
+            cpu=time.process_time(),
+            memory=memory,
+            counts=self._broker.statistics(),
+            steps=self._steps.copy(),
+            latencies={name: latency.copy() for name, latency in self._latencies.by_type.items()},
+            listed=ledger.listed,
+            unlisted=ledger.lost,
+            log=durable.status() if durable is not None else None,
+        )
 
     def _catch_signals(self) -> dict[int, Any]:
         if threading.current_thread() is not threading.main_thread():
@@ -230,11 +280,14 @@ class Node:
     def _step(self, timeout: float) -> None:
         if self._relist.is_set():
             self._read_allow_list()
-        start = time.monotonic_ns() + self._receive(timeout)
+        begun = time.monotonic_ns()
+        self.turned_at = begun / SECOND
+        start = begun + self._receive(timeout)
         self._process()
         if self._broker.questions:
-            processor = self._processor
-            self._broker.answer(self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else []))
+            self._broker.answer(self._status())
+        if self._desk.is_asked:
+            self._desk.answer(self._status)
         self._settle()
         self._tell_of_nodes()
         self._tell_of_clock()
@@ -267,6 +320,7 @@ class Node:
         now = time.monotonic_ns()
         broker.wall_is(time.time_ns(), now)
         self._idle_ns += now - start
+        self._waited_ns += now - start
         for socket in sockets:
             for channel, parts in self._transport.messages(socket):
                 broker.receive(channel, parts, now)
@@ -286,12 +340,15 @@ class Node:
             end = time.monotonic_ns()
             self._watchdog.end(end)
             self._busy_ns += end - start
+            self._steps.add(end - start)
             for result in results:
+                self._latencies.publish(result)
                 self._broker.publish(result, end)
             start = end
         passed = start - self._adapted_at
         if passed >= INTERVAL:
-            processor.adapt(self._busy(), self._broker.wanted())
+            self._last_busy = self._busy()
+            processor.adapt(self._last_busy, self._broker.wanted())
             self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, start
 
     def _busy(self) -> float:
@@ -321,10 +378,10 @@ class Node:
             say("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
 
     def _tell_of_nodes(self) -> None:
-        """Log which nodes have come, and from time to time for which ones this one waits."""
+        """Log which nodes and publishers have come, and from time to time for which nodes this one waits."""
         joined, gathering = self._broker.joined, self._broker.gathering
-        for name in joined:
-            _log.info("node joined", node=self.name, peer=name)
+        for role, name in joined:
+            _log.info(f"{role} joined", node=self.name, peer=name)
         joined.clear()
         now = time.monotonic()
         if gathering and now >= self._tell_at:

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 import psutil
 import structlog
+from msgspec.structs import replace
 
 from middleware.broker.effects import BrokerStatistics
 from middleware.broker.watermarks.waiting import UnitStatus
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import last_line
 from middleware.model.event import IDENTITY, Identity, type_name
+from middleware.model.quantities import exact_time
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
@@ -158,7 +160,7 @@ class Reporter:
             detector=failure.detector,
             raised=failure.error.partition(":")[0],
             at=failure.place,
-            of=f"{type_name(event.__class__)} {event.source}:{event.id} ts={event.ts}",
+            of=f"{type_name(event.__class__)} {event.source}:{event.id} ts={exact_time(event.ts)}",
         )
 
     def finals(self) -> dict[str, int]:
@@ -230,6 +232,7 @@ class Reporter:
         if first is not None:
             value = repr(getattr(first, key, "")) if isinstance(key, str) else ""
             told = (first.ts, type_name(first.__class__), first.source, value)
+        counts = unit.statistics()
         return UnitStatus(
             detector=unit.name,
             reads=self.hierarchy.inputs(unit),
@@ -240,9 +243,10 @@ class Reporter:
             k=unit.clock.k,
             alpha=unit.alpha,
             lateness=unit.lateness,
-            waiting=unit.statistics().waiting,
+            waiting=counts.waiting,
             first=told,
             halted=last_line(unit.halted),
+            counts=replace(counts, halted=None),
         )
 
     def report(self, node: str, broker: BrokerStatistics) -> NodeReport:

@@ -125,6 +125,32 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return SourcePolicy(parse_duration(self.idle), parse_duration(self.ahead))
 
 
+class MetricsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where nodes serve metrics and say how they are; see ``middleware.observe.exposition``.
+
+    ``address``
+        HOST:PORT of the first node of the file; the second one has the next port, and so on, so that one file serves for one
+        machine and for many. None: nothing is served.
+    """
+
+    address: str | None = None
+
+    def of(self, number: int) -> str | None:
+        """The address of the node of this number, from 0. Raises ScenarioError."""
+        if self.address is None:
+            return None
+        host, _, port = self.address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) + number < 65_536:
+            raise ScenarioError(f"address {self.address!r}: write HOST:PORT, such as 127.0.0.1:9464")
+        return f"{host}:{int(port) + number}"
+
+
+class LogPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How nodes log: lines for people, or one JSON object a line."""
+
+    format: Literal["text", "json"] = "text"
+
+
 class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A node: where it is reached (port ``*``: any free one on this machine), and its detectors (``*``: all that are left).
 
@@ -182,6 +208,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     policies_for: dict[str, PolicyPlan] = {}
     evaluation: EvaluationPlan = EvaluationPlan()
     sources: SourcesPlan = SourcesPlan()
+    metrics: MetricsPlan = MetricsPlan()
+    log: LogPlan = LogPlan()
     nodes: tuple[NodePlan, ...]
 
 
@@ -224,6 +252,10 @@ class Scenario:
         """Whether a node keeps a log on disk."""
         node = next(node for node in self.plan.nodes if node.name == name)
         return node.durability == "disk" or (node.durability is None and name == self.entry)
+
+    def metrics_address(self, name: str) -> str | None:
+        """Where a node serves metrics; None: it does not."""
+        return self.plan.metrics.of([node.name for node in self.plan.nodes].index(name))
 
     @property
     def derived(self) -> list[str]:
@@ -314,6 +346,7 @@ class Scenario:
         if recording.delay_like is not None and recording.delay is not None:
             raise ScenarioError("recording: give either delay (a model) or delay_like (another scenario)")
         behaviour: dict[str, Callable[[], object]] = {"policies": plan.policies.policies, "sources": plan.sources.policy}
+        behaviour["metrics"] = lambda: plan.metrics.of(len(plan.nodes) - 1)
         behaviour |= {f"policies_for.{name}": own.policies for name, own in plan.policies_for.items()}
         for key, make in behaviour.items():
             try:

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from middleware.model.event import Event, type_name
-from middleware.model.quantities import format_duration
+from middleware.model.quantities import exact_time, format_duration
 from middleware.model.time import SECOND
 from middleware.ordering.unit import Unit
 
@@ -103,7 +103,9 @@ def seen_in(frame: FrameType) -> Sight:
         values = each.f_locals
         if not event:
             found = next((value for value in values.values() if isinstance(value, Event)), None)
-            event = f"{type_name(found.__class__)} {found.source}:{found.id} ts={found.ts}" if found is not None else ""
+            event = (
+                f"{type_name(found.__class__)} {found.source}:{found.id} ts={exact_time(found.ts)}" if found is not None else ""
+            )
         if isinstance(values.get("self"), Unit):
             detector = values["self"].name
             break

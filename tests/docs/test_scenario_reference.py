@@ -18,6 +18,8 @@ SECTIONS = {
     "[policies], [policies_for.NAME]": scenario.PolicyPlan,
     "[sources]": scenario.SourcesPlan,
     "[[nodes]]": scenario.NodePlan,
+    "[metrics]": scenario.MetricsPlan,
+    "[log]": scenario.LogPlan,
     "[evaluation]": scenario.EvaluationPlan,
 }
 

@@ -12,6 +12,7 @@ from middleware.broker.peers import Peer
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.model.event import END, NEVER
 from middleware.model.quantities import spoken_duration
+from middleware.ordering.records import UnitStatistics
 
 
 class OriginStatus(msgspec.Struct, frozen=True):
@@ -54,6 +55,8 @@ class UnitStatus(msgspec.Struct, frozen=True):
         (ts, type, source, key) of the first event that waits to be given to the detector.
     ``halted``
         why nothing more comes of it, in one line, if so.
+    ``counts``
+        what it has done so far.
     """
 
     detector: str
@@ -68,6 +71,7 @@ class UnitStatus(msgspec.Struct, frozen=True):
     waiting: int
     first: tuple[int, str, str, str] | None = None
     halted: str = ""
+    counts: UnitStatistics | None = None
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -75,6 +79,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
     ``behind``
         how far the clocks of all others are ahead of the node's own, where it goes by theirs, ns.
+    ``busy``
+        the last busy factor, 0 to 1.
     """
 
     node: str
@@ -85,6 +91,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     paused: list[str] = []
     slow: list[str] = []
     behind: int = 0
+    busy: float = 0.0
 
 
 class Explanation:

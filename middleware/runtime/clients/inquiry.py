@@ -1,4 +1,4 @@
-"""Inquiry: how a program outside a node learns what the node's streams wait for."""
+"""Inquiry: how a program outside a node learns what the node's streams wait for, and how it is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 import msgspec
 
-from middleware.broker.watermarks.waiting import NodeStatus
 from middleware.link.codec import Answer, Interest, Question, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.model.errors import NetworkError
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import PATIENCE, Connection
+from middleware.runtime.status import Status
 from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
@@ -27,8 +27,13 @@ class Inquiry(Connection):
         self._answer: Answer | None = None
         super().__init__("subscriber", address, [encode(Interest(1))], name=None, keys=keys, node=node, patience=patience)
 
-    def ask(self, timeout: float = PATIENCE) -> NodeStatus:
-        """What the node's streams wait for now. Raises NetworkError if it does not say within ``timeout`` seconds."""
+    @property
+    def is_refused(self) -> bool:
+        """Whether it will never be answered: one end has ended the link."""
+        return self._link.closed is not None
+
+    def ask(self, timeout: float = PATIENCE) -> Status:
+        """What its streams wait for now, and its vitals. Raises NetworkError if it does not say within ``timeout`` seconds."""
         deadline = time.monotonic_ns() + round(timeout * SECOND)
         with self._lock:
             self._number += 1
@@ -38,7 +43,7 @@ class Inquiry(Connection):
                 if time.monotonic_ns() > deadline:
                     raise NetworkError(f"node at {self.address} has not answered within {timeout:g} s")
                 self._pump(_WAIT)
-            return msgspec.json.decode(self._answer.body, type=NodeStatus)
+            return msgspec.json.decode(self._answer.body, type=Status)
 
     def _take(self, parts: Parts) -> None:
         super()._take(parts)

@@ -113,6 +113,8 @@ class Store:
             undo.callback(self._witness.close)
             undo.pop_all()
         self._failure: StateError | None = None
+        self.commits = self.committing = 0
+        """Transactions so far, and the time spent on them (ns): any thread may look."""
         self._queue: deque[Write | Piece] = deque()
         self._pieces = Pieces()
         self._needed, self._trimming = 0, False
@@ -170,6 +172,11 @@ class Store:
     def oldest(self) -> int:
         """The offset behind which the log begins."""
         return self._oldest
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records that are kept."""
+        return self._bytes
 
     @property
     def is_whole(self) -> bool:
@@ -331,10 +338,12 @@ class Store:
         is_committed = False
         while True:
             try:
+                start = _running()
                 if not is_committed:
                     self._commit(connection, batch)
                 is_committed = True
                 self._witness.write(self._end)
+                self.commits, self.committing = self.commits + 1, self.committing + _running() - start
                 break
             except (sqlite3.Error, OSError) as error:
                 if not _may_pass(error):

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from middleware.cli.live import Progress, shown, step
+from middleware.cli.live import Progress, shown, step, steps
 from middleware.model.event import Event
 from middleware.runtime.clients.collector import Shown
 
@@ -75,3 +75,16 @@ def test_a_step_that_takes_long_says_so_again_and_again_where_there_is_no_termin
     first, *others = written.getvalue().splitlines()
     assert first == "the nodes start ..."
     assert all(line.startswith("the nodes start ... ") for line in others)
+
+
+def test_one_step_after_the_other_and_none_is_silent() -> None:
+    written = Lines(4)
+    with steps(Console(file=written, width=100), every=0.001) as begin:
+        begin("reading")
+        begin("sorting")
+        assert written.there.wait(60)
+    lines = written.getvalue().splitlines()
+    assert lines[0] == "reading ..."
+    after = lines[lines.index("sorting ...") :]
+    assert set(after) <= {"sorting ...", "sorting ... 0 s"}, "the step before has ended"
+    assert not [thread for thread in threading.enumerate() if thread.name == "progress"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
 from rich.console import Console
 
+from middleware.cli.found import Found, Latency, found_by_type, latest, lines
 from middleware.cli.left_out import LeftOut
-from middleware.cli.summary import Latency, RunSummary, Summary, UnitSummary, show
+from middleware.cli.summary import RunSummary, Summary, UnitSummary, show
+from middleware.model.event import Event
+from middleware.model.time import SECOND
 
 UNIT = UnitSummary("Stops", "gate", 1, 2.5, 0.5, 1_000, 0, 3, 40, 2, 0)
 RUN = RunSummary(
@@ -18,10 +23,11 @@ RUN = RunSummary(
 )  # fmt: skip
 
 
-def told(run: RunSummary = RUN, **changes: Any) -> str:
+def told(run: RunSummary = RUN, is_inside: bool = False, **changes: Any) -> str:
     run = replace(run, **changes)
     screen = Console(file=io.StringIO(), width=200)
-    show(Summary("yard", "out", 1_000, run.finals, run.oracle_equal, {}, ["Stop"], {"speculative": run}), screen)
+    result = Summary("yard", "out", 1_000, run.finals, run.oracle_equal, {}, ["Stop"], {"speculative": run})
+    show(result, screen, units=is_inside)
     text: str = screen.file.getvalue()  # type: ignore[attr-defined]
     return text
 
@@ -41,7 +47,8 @@ def test_detectors_that_raised_are_named_with_what_they_raised() -> None:
     assert "KeyError: 'y'" in text
     assert "  first at Reading(13)\n" in text
     assert "KeyError: 'z'" not in text, "the first few are enough"
-    assert "failed" in text.partition("Stops")[0], "a column of the table"
+    inside = told(is_inside=True, units=[UNIT, failing])
+    assert "failed" in inside.partition("Stops")[0], "a column of the table"
     assert "Stops on node gate" not in text
 
 
@@ -79,5 +86,57 @@ def test_what_the_run_made_too_late_is_a_failure() -> None:
     assert "1 events were lost: unknown type" in told(lost={"unknown type": 1})
 
 
-def test_latency_is_shown_where_it_was_measured() -> None:
-    assert "detection latency" in told(latency_by_type={"Stop": Latency(1.0, 2.0, 3)})
+class Stop(Event, frozen=True):
+    truck: int
+
+
+class Motion(Event, frozen=True):
+    """On which stops rest."""
+
+
+AT = 1_700_000_000 * SECOND
+
+
+def test_what_was_found_stands_first_by_type_and_with_the_latest_ones() -> None:
+    stops = [Stop(n, ts=AT + n * SECOND, id=n, source="Stops") for n in range(30)]
+    finals = [event for stop in stops for event in (Motion(ts=stop.ts, id=stop.id, source="Motions"), stop)]
+    changes = {"Stop": Counter(inserted=33, revised=4, retracted=3), "Motion": Counter(inserted=30)}
+    collector: Any = SimpleNamespace(finals=finals, changes=changes)
+    found = found_by_type(collector, ["Motion", "Siren", "Stop"])
+    assert found["Stop"] == Found(33, 4, 3, 30, AT, AT + 29 * SECOND)
+    assert found["Siren"] == Found()
+    newest = lines(latest(finals, ["Stop"]))
+    assert len(newest) == 10
+    assert newest[-1] == ("2023-11-14 22:13:49.000", "Stop", "truck=29")
+    run = replace(RUN, found=found, latency_by_type={"Stop": Latency(1.0, 2.0, 30)})
+    result = Summary("yard", "out", 60, 60, True, {}, ["Stop", "Siren"], {"speculative": run}, latest=newest)
+    screen = Console(file=io.StringIO(), width=100)
+    show(result, screen)
+    text: str = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "what was found (speculative)" in text
+    cells = {
+        line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:-1]]
+        for line in text.splitlines()
+        if "│" in line
+    }
+    assert cells["Stop"] == ["30", "33", "4", "3", "1 / 2", "2023-11-14 22:13:49.000"]
+    assert cells["Siren"][0] == "0", "of what people wait for, nothing is news, too"
+    assert "Motion" not in cells
+    assert "and 30 of 1 other types" in text
+    assert str(AT)[:8] not in text, "times are dates"
+    assert "Stops" not in text, "no internals"
+
+
+def test_internals_are_shown_when_asked_for() -> None:
+    name = "Detectors.WithAVeryLongName.ThatIsWorthReading.InFull"
+    text = told(is_inside=True, units=[replace(UNIT, detector=name)])
+    assert "speculative: units" in text
+    assert name in text
+    assert "rollbacks" in text
+    assert "late" not in text.partition("\n│")[0].partition("units")[2], "a column of zeros goes"
+    assert "gate 0.5 s CPU, busy 25%" in text
+
+
+def test_an_event_at_which_a_detector_failed_is_told_with_a_date() -> None:
+    failing = replace(UNIT, failed=1, errors={"ValueError": 1}, first=f"Reading(13, ts={AT}, id=4)")
+    assert "first at Reading(13, ts=2023-11-14T22:13:20Z, id=4)" in told(units=[failing])

@@ -242,3 +242,20 @@ def test_two_nodes_with_one_address_are_found_when_the_file_is_read(write):
         text = text.replace(f'name = "{name}"', f'name = "{name}"\naddress = "tcp://127.0.0.1:5701"')
     with pytest.raises(ScenarioError, match=r"nodes.toml: nodes: edge and centre have one address"):
         load_scenario(write(text))
+
+
+@pytest.mark.parametrize("address", ["9464", "127.0.0.1", "127.0.0.1:*", "127.0.0.1:65535"])
+def test_a_metrics_address_that_not_all_nodes_can_have_is_refused(tmp_path: Path, address: str) -> None:
+    (tmp_path / "watch.py").write_text(CODE)
+    (tmp_path / "nodes.toml").write_text(GOOD.replace("[recording]", f'metrics.address = "{address}"\n\n[recording]'))
+    with pytest.raises(ScenarioError, match=r"metrics: address .*: write HOST:PORT, such as"):
+        load_scenario(tmp_path)
+
+
+def test_nodes_serve_metrics_at_ports_that_count_up(tmp_path: Path) -> None:
+    (tmp_path / "watch.py").write_text(CODE)
+    (tmp_path / "nodes.toml").write_text(GOOD.replace("[recording]", 'metrics.address = "[::1]:9464"\n\n[recording]'))
+    scenario = load_scenario(tmp_path)
+    assert [scenario.metrics_address(name) for name in ("edge", "centre")] == ["[::1]:9464", "[::1]:9465"]
+    (tmp_path / "nodes.toml").write_text(GOOD)
+    assert load_scenario(tmp_path).metrics_address("edge") is None

@@ -1,0 +1,247 @@
+"""A node's metrics and health over HTTP: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for whoever starts nodes.
+
+A thread of its own serves, with an event loop: what comes is bounded in size, time and number, so neither junk nor a scraper
+that does not read costs the node anything. The node's state is read by its own thread only, which makes a record of it when it
+is asked, once a second at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol, Self
+
+import structlog
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from middleware.model.errors import ScenarioError
+from middleware.model.time import SECOND
+from middleware.observe.metrics import families
+from middleware.runtime.status import Status
+
+STANDS_STILL = 10.0
+"""Seconds without a turn of its loop after which a node is not healthy."""
+
+MOST_OPEN = 32
+"""Connections at a time; for more, the oldest ones are closed."""
+
+TIME = 5.0
+"""Seconds for a whole exchange, from the first byte of the question to the last one of the answer."""
+
+_HEAD = 8 * 1024
+"""Bytes that a question may have."""
+
+_PATIENCE = 2.0
+_TEXT = "text/plain; charset=utf-8"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+_PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+_log = structlog.get_logger()
+
+Answer = tuple[int, str, bytes]
+"""Status, type and body."""
+
+
+class Observed(Protocol):
+    """What is asked of a node; from any thread."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is about to end."""
+        ...
+
+    @property
+    def turned_at(self) -> float:
+        """When its loop last began a step, on the running clock (s)."""
+        ...
+
+    def status(self, patience: float) -> Status | None:
+        """What it knows of itself."""
+        ...
+
+
+class Exposition(Collector):
+    """Serves at ``address`` (HOST:PORT; port ``*``: a free one) until it is closed. Raises ScenarioError if it cannot be had.
+
+    Until ``watch`` says which node it is about, that is starting: alive, and not ready.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._listener = _bound(address)
+        self.address = _spoken(self._listener)
+        self._node: Observed | None = None
+        self._rendered: tuple[Status | None, bytes] = None, b""
+        self._open: dict[asyncio.Task[None], None] = {}
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._thread.start()
+        _log.info("metrics are served", address=self.address)
+        if not _is_loopback(self._listener):
+            _log.warning("whoever reaches this address can read this node's metrics", address=self.address)
+
+    def watch(self, node: Observed) -> None:
+        """From now on this is about a node that has recovered and is about to run."""
+        self._node = node
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of the status that is being rendered."""
+        status = self._rendered[0]
+        return families(status) if status is not None else iter(())
+
+    def _metrics(self) -> Answer:
+        """Rendered anew only if there is a newer status."""
+        status = self._node.status(_PATIENCE) if self._node is not None else None
+        if status is None or status is not self._rendered[0]:
+            self._rendered = status, b""
+            self._rendered = status, generate_latest(self._registry)
+        return 200, _METRICS, self._rendered[1]
+
+    def _health(self) -> Answer:
+        """Whether the node's loop turns; while it recovers there is none that could."""
+        if self._node is None:
+            return _said(200, "starting")
+        still = time.monotonic() - self._node.turned_at
+        return _said(200, "ok") if still < STANDS_STILL else _said(503, f"its loop has been in one step for {still:.0f} s")
+
+    def _readiness(self) -> Answer:
+        """Whether it takes events: it has recovered, knows all nodes of its configuration, and its loop answers."""
+        node = self._node
+        if node is None:
+            return _said(503, "starting: it recovers from its log")
+        status = node.status(_PATIENCE)
+        if node.is_stopping:
+            return _said(503, "it ends")
+        if status is None or (status.vitals is not None and time.time_ns() - status.vitals.at > STANDS_STILL * SECOND):
+            return _said(503, "its loop does not answer")
+        if status.missing:
+            return _said(503, f"it waits for nodes: {', '.join(status.missing)}")
+        return _said(200, "ready")
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        self._rendering = asyncio.Lock()
+        server = await asyncio.start_server(self._connected, sock=self._listener, limit=_HEAD)
+        await self._over.wait()
+        server.close()
+        open_ones = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in open_ones:
+            task.cancel()
+        await asyncio.gather(*open_ones, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One exchange, however it ends; nothing of it outlasts TIME."""
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._open) >= MOST_OPEN:
+            next(iter(self._open)).cancel()
+        self._open[task] = None
+        try:
+            async with asyncio.timeout(TIME):
+                writer.write(await self._answered(await reader.readuntil(b"\r\n\r\n")))
+                writer.close()
+                await writer.wait_closed()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass
+        finally:
+            del self._open[task]
+            writer.transport.abort()
+
+    async def _answered(self, head: bytes) -> bytes:
+        method, path = _asked(head)
+        answers: dict[str, Callable[[], Answer]] = {"/metrics": self._metrics, "/readyz": self._readiness}
+        if not path:
+            code, kind, body = _said(400, "this is no HTTP")
+        elif path not in answers and path != "/healthz":
+            code, kind, body = _said(404, f"there are /healthz, {', '.join(answers)}")
+        elif method not in ("GET", "HEAD"):
+            code, kind, body = _said(405, "GET it")
+        elif path == "/healthz":
+            code, kind, body = self._health()  # waits for nobody
+        else:
+            async with self._rendering:  # one at a time: it is the same for all
+                code, kind, body = await asyncio.to_thread(answers[path])
+        allow = "Allow: GET, HEAD\r\n" if code == 405 else ""
+        header = (
+            f"HTTP/1.1 {code} {_PHRASES[code]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{allow}"
+            "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+        return header.encode() + (b"" if method == "HEAD" else body)
+
+
+def _said(code: int, text: str) -> Answer:
+    return code, _TEXT, f"{text}\n".encode()
+
+
+def _asked(head: bytes) -> tuple[str, str]:
+    """Method and path of a question; without a path if it is none."""
+    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
+        return "", ""
+    return words[0], words[1].partition("?")[0]
+
+
+def _bound(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not host or not (port == "*" or (port.isdecimal() and int(port) < 65_536)):
+        raise ScenarioError(f"metrics address {address!r}: write HOST:PORT, such as 127.0.0.1:9464 (port *: any free one)")
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, 0 if port == "*" else int(port), type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(where)
+            listener.listen(4 * MOST_OPEN)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        raise ScenarioError(
+            f"no metrics can be served at {address}: {error.strerror}; give another address (--metrics, or [metrics] address)"
+        ) from None
+    return listener
+
+
+def _spoken(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_loopback(listener: socket.socket) -> bool:
+    host = str(listener.getsockname()[0])
+    with suppress(ValueError):  # of no family that is known here
+        return ipaddress.ip_address(host).is_loopback
+    return False

@@ -1,0 +1,157 @@
+"""A mesh as it is: all of its nodes are asked how they are, from the address of any of them, over connections that last."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from middleware.model.errors import NetworkError
+from middleware.runtime.clients.inquiry import Inquiry
+from middleware.runtime.status import Status
+from middleware.runtime.transport.keys import Keys
+
+TIMEOUT = 5.0
+"""Seconds that a node may take to answer, by default."""
+
+_SLICE = 0.5
+"""Seconds that one key is tried, before it is looked whether another one has been answered."""
+
+_PAUSE = 0.05
+
+_TELL_AFTER = 1.5
+"""Seconds after which it is said who has not answered yet."""
+
+
+class MeshStatus(msgspec.Struct):
+    """What the nodes of a mesh say, each once, by name; ``silent``: a line for each that does not answer."""
+
+    nodes: list[Status]
+    silent: list[str] = []
+
+
+class Lookout:
+    """Asks the nodes at ``addresses`` and, if it ``follows``, all those that these name as their peers.
+
+    ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], keys: Keys | None = None, names: Sequence[str] = (), *, follows: bool = True
+    ) -> None:
+        self._given = list(dict.fromkeys(addresses))
+        self._keys, self._names, self._follows = keys, names, follows
+        self._lines: dict[str, _Line] = {}
+        self._learnt: dict[str, str] = {}
+
+    def look(self, timeout: float = TIMEOUT, tell: Callable[[str], None] = lambda address: None) -> MeshStatus:
+        """Ask all of them at once, for ``timeout`` seconds; those that are learnt of meanwhile, for as long again.
+
+        ``tell`` is called with each address that has not answered after _TELL_AFTER seconds.
+        """
+        found: dict[str, Status] = {}
+        silent: dict[str, str] = {}
+        asked: set[str] = set()
+        due = dict.fromkeys(self._given, "")
+        while due:
+            answers = self._ask(due, timeout, tell)
+            asked |= due.keys()
+            for address, status in answers.items():
+                if status is not None:
+                    found[status.node] = status
+                else:
+                    silent[address] = _not_heard(address, due[address], timeout, self._names)
+            self._learn(found)
+            due = {at: name for name, at in self._learnt.items() if at not in asked and name not in found}
+        return MeshStatus([found[name] for name in sorted(found)], list(silent.values()))
+
+    def _learn(self, found: dict[str, Status]) -> None:
+        for status in found.values():
+            if self._follows and status.vitals is not None:
+                self._learnt |= status.vitals.nodes
+        for name in found:
+            self._learnt.pop(name, None)
+
+    def _ask(self, due: dict[str, str], timeout: float, tell: Callable[[str], None]) -> dict[str, Status | None]:
+        for address, name in due.items():
+            if address not in self._lines:
+                names = [name] if name and self._names else self._names
+                self._lines[address] = _Line(address, self._keys, names)
+        with ThreadPoolExecutor(len(due), thread_name_prefix="inquiry") as pool:
+            asked = {pool.submit(self._lines[address].ask, timeout): address for address in due}
+            for late in wait(asked, _TELL_AFTER).not_done:
+                tell(asked[late])
+            return {address: answer.result() for answer, address in asked.items()}
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        lines = list(self._lines.values())
+        if lines:
+            with ThreadPoolExecutor(len(lines)) as pool:
+                list(pool.map(_Line.close, lines))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class _Line:
+    """The connection to one address: one for each name that may be behind it, until one of them is heard."""
+
+    def __init__(self, address: str, keys: Keys | None, names: Sequence[str]) -> None:
+        self._address, self._keys = address, keys
+        self._candidates: Sequence[str | None] = names or [None]
+        self._open: dict[str | None, Inquiry] = {}
+
+    def ask(self, timeout: float) -> Status | None:
+        """What the node there says, whichever of the candidates it is; None if it does not within ``timeout`` seconds."""
+        heard: dict[str | None, Status] = {}
+        enough = threading.Event()
+        deadline = time.monotonic() + timeout
+        several = len(self._candidates) > 1
+
+        def ask(name: str | None) -> None:
+            while not enough.is_set() and (left := deadline - time.monotonic()) > 0:
+                try:
+                    heard[name] = self._inquiry(name, timeout).ask(min(left, _SLICE) if several else left)
+                    enough.set()
+                except NetworkError:
+                    self._renew(name)
+                    enough.wait(_PAUSE)
+
+        with ThreadPoolExecutor(len(self._candidates), thread_name_prefix="key") as pool:
+            for each in [pool.submit(ask, name) for name in self._candidates]:
+                each.result()
+        if several and heard:
+            self._candidates = list(heard)[:1]
+            for name in self._open.keys() - set(self._candidates):
+                self._open.pop(name).close()
+        return next(iter(heard.values()), None)
+
+    def _inquiry(self, name: str | None, patience: float) -> Inquiry:
+        if name not in self._open:
+            self._open[name] = Inquiry(self._address, keys=self._keys, node=name, patience=patience)
+        return self._open[name]
+
+    def _renew(self, name: str | None) -> None:
+        """A connection that one end has ended for good does not come back."""
+        inquiry = self._open.get(name)
+        if inquiry is not None and inquiry.is_refused:
+            self._open.pop(name).close()
+
+    def close(self) -> None:
+        for inquiry in self._open.values():
+            inquiry.close()
+
+
+def _not_heard(address: str, name: str, timeout: float, names: Sequence[str]) -> str:
+    who = f"node {name} at {address}" if name else f"the node at {address}"
+    of = f", not as {' nor as '.join(names)}" if names and not name else ""
+    return f"{who} does not answer within {timeout:g} s{of}"

@@ -1,0 +1,158 @@
+"""How long results took: histograms by event type, of what was published, of what stayed, and of what became final.
+
+A latency here is how far the node's clock (the largest raw ts known) has gone beyond a result's ts: event time, so it means the
+same in a live mesh and in a replay at any speed. It is measured by batch: what a step does to results of a type is looked at in
+eight places, and what lies next to each counts like it. So a step costs a few look-ups a type, whatever the number of results.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from middleware.model.change import Batch, Delta
+from middleware.model.event import NEVER
+from middleware.model.time import SECOND
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds (inclusive) of the buckets of a histogram, seconds; one more bucket has all that is beyond."""
+
+_BOUNDS = tuple(round(bound * SECOND) for bound in BOUNDS)
+
+_PARTS = 8
+"""What a step does to results of a type is looked at in so many places: each has those next to it count like it."""
+
+_MOST_OPEN = 4_096
+"""Parts of a type that are remembered until they are final; beyond, neighbours become one."""
+
+
+class Histogram(msgspec.Struct):
+    """Durations counted by bucket (``BOUNDS``, not cumulative), and their sum, ns."""
+
+    counts: list[int] = msgspec.field(default_factory=lambda: [0] * (len(_BOUNDS) + 1))
+    sum: int = 0
+
+    def add(self, duration: int, count: int = 1) -> None:
+        """Count a duration (ns) so often; a negative one is none. O(log buckets)."""
+        duration = max(duration, 0)
+        self.counts[bisect_left(_BOUNDS, duration)] += count
+        self.sum += duration * count
+
+    def copy(self) -> Histogram:
+        """One that stays as this is now."""
+        return Histogram(self.counts.copy(), self.sum)
+
+
+class Latency(msgspec.Struct):
+    """Latencies of the results of a type.
+
+    ``early``
+        from its ts to its publication, of every version of a result: withdrawn and revised ones, too.
+    ``stayed``
+        the same of the versions alone that became final: when what was right was there.
+    ``final``
+        until it was final.
+    """
+
+    early: Histogram = msgspec.field(default_factory=Histogram)
+    stayed: Histogram = msgspec.field(default_factory=Histogram)
+    final: Histogram = msgspec.field(default_factory=Histogram)
+
+    def copy(self) -> Latency:
+        """One that stays as this is now."""
+        return Latency(self.early.copy(), self.stayed.copy(), self.final.copy())
+
+
+class _Published(msgspec.Struct):
+    """Results that were published together, some of which may still change: the ts of the one in their middle and of the last
+    one, their latency (ns), how many."""
+
+    ts: int
+    last: int
+    latency: int
+    count: int
+
+
+_LAST = attrgetter("last")
+
+
+class Latencies:
+    """See the module. ``by_type``: the histograms so far."""
+
+    def __init__(self) -> None:
+        self.by_type: dict[str, Latency] = {}
+        self._open: dict[str, list[_Published]] = {}
+
+    def publish(self, batch: Batch) -> None:
+        """Take what the detectors of a node publish in a step. O(types * log batches) but for corrections of old results."""
+        clock = batch.clock
+        if clock is None:
+            return
+        for name, delta in batch.deltas.items():
+            self._count(name, delta, clock)
+        for name, watermark in batch.watermarks.items():
+            if self._open.get(name) and watermark != NEVER:
+                self._settle(name, watermark, clock)
+
+    def _count(self, name: str, delta: Delta, clock: int) -> None:
+        latency = self.by_type.setdefault(name, Latency())
+        versions = self._open.setdefault(name, [])
+        for part in _parts(delta.retracts):
+            _withdraw(versions, part[len(part) // 2].ts, len(part))
+        for pairs in _parts(delta.revises):
+            _withdraw(versions, pairs[len(pairs) // 2][0].ts, len(pairs))
+        for pairs in _parts(delta.revises):
+            _publish(versions, latency, pairs[len(pairs) // 2][1].ts, pairs[-1][1].ts, len(pairs), clock)
+        for part in _parts(delta.inserts):
+            _publish(versions, latency, part[len(part) // 2].ts, part[-1].ts, len(part), clock)
+        if len(versions) > _MOST_OPEN:
+            versions[:] = [_merged(*versions[at : at + 2]) for at in range(0, len(versions), 2)]
+
+    def _settle(self, name: str, watermark: int, clock: int) -> None:
+        """All of a type up to its watermark is final."""
+        versions, latency = self._open[name], self.by_type[name]
+        end = bisect_right(versions, watermark, key=_LAST)
+        for each in versions[:end]:
+            latency.stayed.add(each.latency, each.count)
+            latency.final.add(clock - each.ts, each.count)
+        del versions[:end]
+
+
+def _parts(events: list[Any]) -> list[list[Any]]:
+    """At most _PARTS of them, one after the other."""
+    if len(events) < 2:
+        return [events] if events else []
+    size = -(-len(events) // _PARTS)
+    return [events[at : at + size] for at in range(0, len(events), size)]
+
+
+def _publish(versions: list[_Published], latency: Latency, ts: int, last: int, count: int, clock: int) -> None:
+    latency.early.add(clock - ts, count)
+    came = _Published(ts, last, clock - ts, count)
+    if versions and versions[-1].last > last:
+        insort(versions, came, key=_LAST)
+    else:
+        versions.append(came)
+
+
+def _withdraw(versions: list[_Published], ts: int, count: int) -> None:
+    """So many results about ``ts`` are not what stays: the nearest later ones first, then earlier ones."""
+    at = bisect_left(versions, ts, key=_LAST)
+    while count and versions:
+        at = min(at, len(versions) - 1)
+        each = versions[at]
+        gone = min(count, each.count)
+        each.count -= gone
+        count -= gone
+        if not each.count:
+            del versions[at]
+
+
+def _merged(one: _Published, other: _Published | None = None) -> _Published:
+    if other is None:
+        return one
+    count = one.count + other.count
+    return _Published(other.ts, other.last, (one.latency * one.count + other.latency * other.count) // count, count)

@@ -1,0 +1,149 @@
+"""What a run shows in a notebook: a page with a chart, a table of results, a drawing. Pure; libraries come on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from middleware.installation import install
+from middleware.model.errors import EventError, SlacklineError
+from middleware.model.event import TS, Event, type_name
+from middleware.model.quantities import UNIX_TIMES, spoken_time
+from middleware.model.time import SECOND
+
+if TYPE_CHECKING:
+    import pyarrow
+    from matplotlib.axes import Axes
+
+_BINS = 120
+"""Parts of the whole time for which results are counted."""
+
+_MOST = 24
+"""Detectors that a page or a drawing has, those with the most results."""
+
+_WIDTH, _HEIGHT = 360, 18
+
+_STAMP = ("ts", "id", "source", "level")
+
+_STYLE = "text-align:left;padding:1px 10px 1px 0;font-variant-numeric:tabular-nums"
+
+
+def page(headline: str, finals: Mapping[str, Sequence[Event]], left_out: Mapping[str, int]) -> str:
+    """HTML: by detector, how many final results, when, and how they lie in time. ``left_out``: events it did without.
+
+    Colours are those of the page around it. O(results).
+    """
+    chosen, span = _chosen(finals), _span(finals)
+    rows = []
+    for name in chosen:
+        events = finals[name]
+        first, last = (spoken_time(events[at].ts) if events else "" for at in (0, -1))
+        cells = [escape(name), f"{len(events):,}", f"{left_out.get(name, 0):,}", first, last, _strip(_counts(events, span))]
+        rows.append("<tr>" + "".join(f'<td style="{_STYLE}">{cell}</td>' for cell in cells) + "</tr>")
+    heads = ["detector", "final", "left out", "first at", "last at", "results over time"]
+    head = "<tr>" + "".join(f'<th scope="col" style="{_STYLE}">{each}</th>' for each in heads) + "</tr>"
+    rest = f"<p>and {len(finals) - len(chosen)} detectors with fewer results</p>" if len(chosen) < len(finals) else ""
+    return f"<div><p>{escape(headline)}</p><table>{head}{''.join(rows)}</table>{rest}</div>"
+
+
+def table(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> pyarrow.Table:
+    """Final results in total order, as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
+
+    ``of``: an event type, its name, the last part of its name, or the name of a detector. Raises EventError if it is none of
+    them, SlacklineError without pyarrow.
+    """
+    pyarrow = _needed("pyarrow", "spark")
+    events = _of(finals, of)
+    kind = type(events[0]) if events else of if isinstance(of, type) else Event
+    fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]
+    whole = {"ts": pyarrow.int64(), "id": pyarrow.int64(), "source": pyarrow.string()}
+    return pyarrow.table({name: _column(pyarrow, [getattr(e, name) for e in events], whole.get(name)) for name in fields})
+
+
+def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
+    """Results of each detector over time, as a map of counts, by matplotlib; the axes, to go on with. O(results)."""
+    pyplot = _needed("matplotlib.pyplot", "evaluate")
+    chosen, (first, last) = _chosen(finals), _span(finals)
+    counts = [_counts(finals[name], (first, last)) for name in chosen] or [[0] * _BINS]
+    _, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(counts)), layout="constrained")
+    shares = [[count / (max(row) or 1) for count in row] for row in counts]
+    seconds = max(last - first, 1) / SECOND
+    axes.imshow(shares, aspect="auto", cmap="Blues", extent=(0, seconds, len(counts), 0), interpolation="nearest")
+    names = [f"{name} ({len(finals[name]):,})" for name in chosen]
+    axes.set_yticks([at + 0.5 for at in range(len(names))], names)
+    axes.set_xlabel(f"seconds after {spoken_time(first)}{' UTC' if first in UNIX_TIMES else ''}")
+    axes.set_title("final results over time, each row by its own most")
+    drawn: Axes = axes
+    return drawn
+
+
+def _of(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> list[Event]:
+    """The results meant, of one type."""
+    name = type_name(of) if isinstance(of, type) else of
+    everything = [event for events in finals.values() for event in events]
+    kinds = {type_name(kind): kind for kind in {type(event) for event in everything}}
+    if name not in kinds and name in finals:
+        found, of_detector = list(finals[name]), {type(event) for event in finals[name]}
+        if len(of_detector) > 1:
+            raise EventError(f"{name} gives several types: name one of {', '.join(sorted(map(type_name, of_detector)))}")
+        return found
+    meant = [each for each in kinds if name in (each, each.rpartition(".")[2])]
+    if len(meant) != 1 and not isinstance(of, type):
+        known = ", ".join(sorted(meant or kinds)) or "none at all"
+        raise EventError(f"{name!r} names {'several types' if meant else 'no type of the results'}; there are {known}")
+    wanted = kinds[meant[0]] if meant else of
+    return sorted((event for event in everything if type(event) is wanted), key=TS)
+
+
+def _column(pyarrow: Any, values: list[Any], kind: Any) -> Any:
+    """A column; of what Arrow has no type for, as JSON would have it, and what JSON does not have as text."""
+    try:
+        return pyarrow.array(values, kind)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
+        return pyarrow.array([str(msgspec.to_builtins(value, enc_hook=repr)) for value in values])
+
+
+def _chosen(finals: Mapping[str, Sequence[Event]]) -> list[str]:
+    """The detectors with the most results, in their order."""
+    most = set(sorted(finals, key=lambda name: -len(finals[name]))[:_MOST])
+    return [name for name in finals if name in most]
+
+
+def _span(finals: Mapping[str, Sequence[Event]]) -> tuple[int, int]:
+    times = [events[at].ts for events in finals.values() if events for at in (0, -1)]
+    return min(times, default=0), max(times, default=0)
+
+
+def _counts(events: Iterable[Event], span: tuple[int, int]) -> list[int]:
+    """How many lie in each part of the span."""
+    first, last = span
+    counts = [0] * _BINS
+    for event in events:
+        counts[min((event.ts - first) * _BINS // (last - first + 1), _BINS - 1)] += 1
+    return counts
+
+
+def _strip(counts: Sequence[int]) -> str:
+    """A strip of bars as SVG."""
+    most, width = max(counts) or 1, _WIDTH / _BINS
+    bars = [
+        f'<rect x="{at * width:g}" y="{_HEIGHT - tall:.1f}" width="{width:g}" height="{tall:.1f}"/>'
+        for at, count in enumerate(counts)
+        if count and (tall := max(_HEIGHT * count / most, 1.0))
+    ]
+    label = f"at most {most:,} in one of {_BINS} parts of the time" if any(counts) else "none"
+    shape = f'width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{label}" fill="currentColor"'
+    return f"<svg {shape}>{''.join(bars)}</svg>"
+
+
+def _needed(name: str, extra: str) -> ModuleType:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise SlacklineError(f"this needs {error.name}; {install(extra)}") from None

@@ -1,0 +1,118 @@
+"""What a run shows in a notebook: one line, a page, a table, a drawing."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from xml.etree import ElementTree
+
+import pytest
+
+from middleware import Detector, Event, SlacklineError, run
+from middleware.model.errors import EventError
+from middleware.model.time import SECOND
+
+AT = 1_700_000_000 * SECOND
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Tick(Event):
+    price: float
+
+
+class Rise(Event):
+    by: float
+    colour: Colour = Colour.RED
+
+
+class Fall(Event):
+    by: float
+
+
+class Rises(Detector):
+    subscribes, publishes = (Tick,), (Rise, Fall)
+
+    def __init__(self) -> None:
+        self.last = None
+
+    def on_event(self, tick: Event) -> Event | None:
+        last, self.last = self.last, tick.price
+        if last is None or last == tick.price:
+            return None
+        return (Rise if tick.price > last else Fall)(abs(tick.price - last), ts=tick.ts)
+
+
+class Nothing(Detector):
+    subscribes, publishes = (Tick,), (Fall,)
+
+    def on_event(self, tick: Event) -> None:
+        return None
+
+
+class Odd(Event):
+    __module__ = "stocks"
+
+
+def result(count: int = 100):
+    ticks = [Tick(float(n if n % 10 else n - 5), ts=AT + n * SECOND, id=n + 1, source="<x>") for n in range(count)]
+    return run(ticks, {"Rises": Rises(), "Zeros & <more>": Nothing()})
+
+
+def test_one_line_however_many_results() -> None:
+    text = repr(result(2_000))
+    assert "\n" not in text
+    assert len(text) < 200
+
+
+def test_a_page_names_each_detector_and_is_sound() -> None:
+    html = result()._repr_html_()
+    page = ElementTree.fromstring(html)
+    rows = [["".join(cell.itertext()) for cell in row] for row in page.iter("tr")]
+    assert rows[1][:2] == ["Rises", "99"]
+    assert rows[1][3:5] == ["2023-11-14 22:13:21.000", "2023-11-14 22:14:59.000"]
+    assert rows[2][:2] == ["Zeros & <more>", "0"]
+    bars = [len(list(svg.iter("rect"))) for svg in page.iter("svg")]
+    assert bars == [99, 0], "one for each second in which there was one"
+    assert len(result(30_000)._repr_html_()) < 20_000
+
+
+def test_a_table_of_a_type_in_total_order() -> None:
+    pytest.importorskip("pyarrow")
+    found = result()
+    rises = found.table("Rise")
+    assert rises.column_names == ["by", "colour", "ts", "id", "source"]
+    assert rises.num_rows + found.table(Fall).num_rows == 99
+    assert rises["ts"].to_pylist() == sorted(rises["ts"].to_pylist())
+    assert set(rises["source"].to_pylist()) == {"Rises"}
+    assert rises["colour"][0].as_py() == "red", "what Arrow has no type for, as JSON has it"
+    empty = found.table("Zeros & <more>")
+    assert (empty.num_rows, empty.column_names) == (0, ["ts", "id", "source"])
+    assert found.table(Odd).num_rows == 0
+    with pytest.raises(EventError, match="'Rize' names no type of the results; there are Fall, Rise"):
+        found.table("Rize")
+    with pytest.raises(EventError, match="Rises gives several types: name one of Fall, Rise"):
+        found.table("Rises")
+
+
+def test_a_drawing_has_a_row_for_each_detector() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    axes = result().plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["Rises (99)", "Zeros & <more> (0)"]
+    (image,) = axes.get_images()
+    assert image.get_array().shape == (2, 120)
+    assert image.get_array()[0].sum() == 99
+    assert image.get_array()[1].sum() == 0
+    assert "seconds after 2023-11-14 22:13:21.000 UTC" in axes.get_xlabel()
+    matplotlib.pyplot.close(axes.figure)
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    for show in (lambda: result().table("Rise"), result().plot):
+        with pytest.raises(SlacklineError, match=r"this needs (pyarrow|matplotlib\.pyplot); .*pip install"):
+            show()
