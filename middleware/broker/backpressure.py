@@ -10,7 +10,7 @@ are at other nodes, by what they may send while the word travels there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from middleware.broker.peers import Peer
 from middleware.broker.routing import wanted
@@ -30,7 +30,7 @@ class Pressure:
 
     def update(
         self,
-        peers: Iterable[Peer],
+        peers: Collection[Peer],
         subscriptions: Collection[str],
         publications: Collection[str],
         too_soon: bool,
@@ -40,7 +40,6 @@ class Pressure:
 
         ``too_soon``: nothing may be taken from publishers yet. ``offset``: of this node's log, None if it keeps none.
         """
-        peers = list(peers)
         paused: frozenset[str] = frozenset()
         told: frozenset[str] = frozenset()
         for peer in peers:
@@ -53,14 +52,15 @@ class Pressure:
                 peer.slow = queued > (QUEUE_LOW if peer.slow else QUEUE_HIGH)
             if peer.slow:
                 paused |= peer.patterns
-            told |= peer.paused
+            if peer.paused:
+                told |= peer.paused
         held = paused | told
-        if held and any(_overlap(held, name) for name in publications):
+        if held and any(wanted(held, name) for name in publications):
             paused |= frozenset(subscriptions)
             held |= paused
         for peer in peers:
             if peer.role == "publisher":
-                peer.link.held = too_soon or any(_overlap(held, name) for name in peer.offered)
+                peer.link.held = too_soon or (bool(held) and any(wanted(held, name) for name in peer.offered))
         changed, self.paused = paused != self.paused, paused
         return changed
 
@@ -74,7 +74,3 @@ def _pass_by(peer: Peer, offset: int | None) -> None:
         )
     elif peer.behind is None:
         peer.behind = offset
-
-
-def _overlap(patterns: frozenset[str], name: str) -> bool:
-    return bool(patterns) and wanted(patterns, name)

@@ -19,7 +19,7 @@ from middleware.broker.effects import BrokerStatistics, Closed, Effects
 from middleware.broker.greeting import objection, objection_to_name
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
-from middleware.broker.ingress.checks import Admitted, Ingress
+from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.receipts import TURNED, tally
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log import BREAK, Log, PeerKey
@@ -271,16 +271,16 @@ class Broker:
     def _received(self, peer: Peer, parts: Parts) -> None:
         try:
             payload: Payload = decode_payload(parts)
-            if type(payload) is Interest:
+            if type(payload) is Changes:
+                if peer.role == "publisher":
+                    payload = self._admission.received(peer.key, payload, self._now)
+                self._changed(peer, payload, parts)
+            elif type(payload) is Interest:
                 self._interested(peer, payload)
             elif type(payload) is Question and peer.role == "publisher":
                 peer.asked = payload.number
             elif type(payload) is Question:
                 self.questions[peer.key] = payload.number
-            elif type(payload) is Changes:
-                if peer.role == "publisher":
-                    payload = self._admission.received(peer.key, payload, self._now)
-                self._changed(peer, payload, parts)
             elif type(payload) is Passed and self.log is not None and payload.line == self.log.line:
                 self.log.moved(peer.key, payload.offset, payload.mark)
             elif type(payload) is Gap and peer.role == "node":
@@ -367,19 +367,19 @@ class Broker:
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
             raise WireError("changes from a subscriber: only publishers and nodes send events")
-        if any(head.type == BREAK for head in changes.blocks):
+        if BREAK in [head.type for head in changes.blocks]:
             raise WireError("a reserved type")
-        self._events_in += sum(head.count for head in changes.blocks)
-        admitted: list[Admitted] = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)]
-        logged = changes
+        self._events_in += sum([head.count for head in changes.blocks])
         if peer.role == "publisher":
-            if new := self._admission.known({head.type for head in changes.blocks} - peer.offered):
-                self._offer_more(peer, new)
+            if (new := {head.type for head in changes.blocks} - peer.offered) and (known := self._admission.known(new)):
+                self._offer_more(peer, known)
             turned = len(self._ingress.turned)
             self._ingress.copies.at = self.log.offset if self.log is not None else 0
             admitted, logged = self._admission.admit(peer.key, changes, parts[1:], self._ingress, self.subscriptions, self._now)
-            peer.account.taken += sum(head.count for head, _, _ in admitted)
+            peer.account.taken += sum([head.count for head, _, _ in admitted])
             tally(self._ingress, self.drops, peer.account, turned)
+        else:
+            admitted, logged = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)], changes
         if self.log is not None:
             self.log.received(peer.key, logged, [block for _, block, _ in admitted])
         for head, block, delta in admitted:
@@ -535,19 +535,19 @@ class Broker:
         if not peer.link.up or peer.role == "publisher":
             peer.tell_account()
             return
-        ever, log_offset = self.sources.types if self.log is not None else (), self._tracker.log_offsets.get(peer.name, (0, 0))
-        if is_new := peer.role == "node" and not peer.told_interest[0]:
+        is_node, ever = peer.role == "node", self.sources.types if self.log is not None else ()
+        log_offset = self._tracker.log_offsets.get(peer.name, (0, 0))
+        if is_new := is_node and not peer.told_interest[0]:
             peer.tell_interest(with_log(interest, peer, ever), log_offset)
         if self.log is not None:
             note_passed(peer, self.log)
             self._events_out += serve(peer, self.log, now)
         interest = with_log(interest, peer, ever)
-        is_due = peer.role == "node" and peer.told_interest != (interest.number, len(interest.logged))
+        is_due = is_node and peer.told_interest != (interest.number, len(interest.logged))
         if peer.begun and peer.behind is None:
-            held = peer.role == "subscriber" and bool(self._missing)  # a peer that is still to come may send any of it, too
-            post_news(
-                peer, self._tracker, self._table, self.log, now, held=held, told=is_due or is_new, idle=self._admission.idle
-            )
+            held = not is_node and bool(self._missing)  # a peer that is still to come may send any of it, too
+            idle = self._admission.idle if is_node else ()
+            post_news(peer, self._tracker, self._table, self.log, now, held=held, told=is_due or is_new, idle=idle)
         if is_due:
             peer.tell_interest(interest, log_offset)
         if peer.ready_number is not None and self._is_known_everywhere(interest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from middleware.model.time import MILLISECOND, SECOND
 
@@ -32,8 +32,9 @@ class Dialling:
         self._due.pop(name, None)
         self._pauses.pop(name, None)
 
-    def due(self, now: int) -> Iterator[str]:
+    def due(self, now: int) -> list[str]:
         """The nodes that are to be dialled now; each is named once."""
-        for name in [name for name, at in self._due.items() if now >= at]:
+        due = [name for name, at in self._due.items() if now >= at] if self._due else []
+        for name in due:
             del self._due[name]
-            yield name
+        return due

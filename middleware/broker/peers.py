@@ -124,19 +124,21 @@ class Peer:
         if not blocks and watermarks is None and mark is None:
             return
         self._blocks = []
-        start, size = 0, 0
-        for at, (_, data, _) in enumerate(blocks):
-            if size and size + len(data) > BLOCK_TARGET:
-                self._send(None, None, blocks[start:at], (log_offset[0], blocks[at - 1][2]))
-                start, size = at, 0
-            size += len(data)
-        self._send(mark, watermarks, blocks[start:], log_offset)
+        if len(blocks) > 1:
+            start, size = 0, 0
+            for at, (_, data, _) in enumerate(blocks):
+                if size and size + len(data) > BLOCK_TARGET:
+                    self._send(None, None, blocks[start:at], (log_offset[0], blocks[at - 1][2]))
+                    start, size = at, 0
+                size += len(data)
+            blocks = blocks[start:]
+        self._send(mark, watermarks, blocks, log_offset)
 
     def _send(
         self, clock: int | None, watermarks: dict[str, int] | None, blocks: list[Numbered], log_offset: LogOffset
     ) -> None:
         changes = Changes(clock, watermarks, [head for head, _, _ in blocks], *log_offset, self.era)
-        number = self.link.send([encode(changes), *(data for _, data, _ in blocks)])
+        number = self.link.send([encode(changes), *[data for _, data, _ in blocks]])
         if log_offset[0]:
             self._under_way.append((number, log_offset[1]))
 
@@ -163,9 +165,9 @@ class Peer:
         """End a step: all that it was sent has been read; what is to leave now. ``wall``: see Link."""
         link = self.link
         link.wall = wall
-        link.consume()
-        link.tick(now)
-        link.settle(now)
+        link.end_step(now)
+        if not link.outbox:
+            return []
         sends = [(self.channel, message) for message in link.outbox]
         link.outbox.clear()
         return sends

@@ -28,7 +28,7 @@ class Frame(NamedTuple):
     @property
     def events(self) -> int:
         """How many events there are in it."""
-        return sum(head.count for head, _ in self.blocks)
+        return sum([head.count for head, _ in self.blocks])
 
 
 class Publication:
@@ -93,7 +93,7 @@ class Publication:
             self._clock = frame.clock
         for head, _ in frame.blocks:
             self._types[head.type] = None
-        return [encode(Changes(self._clock, None, [head for head, _ in frame.blocks])), *(block for _, block in frame.blocks)]
+        return [encode(Changes(self._clock, None, [head for head, _ in frame.blocks])), *[block for _, block in frame.blocks]]
 
     def promise(self, types: EventType | str | Iterable[EventType | str], watermark: int) -> Parts:
         """The payload that promises a watermark of these types, with all that was promised before."""

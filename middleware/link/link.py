@@ -123,10 +123,14 @@ class Link:
 
     def send(self, parts: Parts) -> int:
         """Queue a payload; it leaves as soon as there is credit. Returns its number in this life. O(parts)."""
-        size = payload_size(parts)
-        self._queue.append((parts, size))
+        size, queue = payload_size(parts), self._queue
+        if self.up and not queue and self._sent_bytes < self._peer_limit and self._bye is None:
+            self._sent_bytes += size
+            self._transmit(parts, size)
+            return self._sent
+        queue.append((parts, size))
         self.queued_bytes += size
-        number = self._sent + len(self._queue)
+        number = self._sent + len(queue)
         if self.up:
             self._flush()
         return number
@@ -293,6 +297,16 @@ class Link:
         self._consumed_bytes = consumed
         if not self.held and self._limit < consumed + WINDOW:
             self._ack_due = True
+
+    def end_step(self, now: int) -> None:
+        """What ``consume`` (of all that came), ``tick`` and ``settle`` do together, at next to no cost if nothing is due."""
+        consumed = self._consumed_bytes = self._received_bytes
+        if not self.held and self._limit < consumed + WINDOW:
+            self._ack_due = True
+        if not self.up or now - self._told_at >= HEARTBEAT or now - self._received_at > SILENCE:
+            self.tick(now)
+        if self._ack_due:
+            self.settle(now)
 
     def settle(self, now: int) -> None:
         """Acknowledge what was received since the last time, unless a payload has carried that already."""

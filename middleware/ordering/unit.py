@@ -293,7 +293,7 @@ class Unit:
         if not ahead or ahead[-1].ts <= clock.clk:
             clock.pend(delayed)
             return
-        clock.tick(next(event.ts for event in ahead if event.ts > clock.clk), ahead[-1].ts, hold)
+        clock.tick(ahead[count_until(ahead, clock.clk)].ts, ahead[-1].ts, hold)
         if behind and inserts[-1] is not ahead[-1]:
             after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
             clock.arrive(after, ())  # they came in the batch of the tick: it has measured them, the next one need not
@@ -339,9 +339,9 @@ class Unit:
 
     def _reach(self) -> None:
         """Move the AEP to where e.ts + alpha * K <= clk, and at least to what is final."""
-        if self.clock.clk != NEVER and self.halted is None:
-            self.emitted = max(self.emitted, self.clock.clk - math.ceil(self.alpha * self.clock.k))
-        self.emitted = max(self.emitted, self.final)
+        clock = self.clock
+        reached = clock.clk - math.ceil(self.alpha * clock.k) if clock.clk != NEVER and self.halted is None else NEVER
+        self.emitted = max(self.emitted, self.final, reached)
 
     def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
         """The events to emit now: e.ts + alpha * K <= clk, or final, or behind the AEP. The rest waits."""
@@ -357,7 +357,7 @@ class Unit:
             self.emitted = max(self.emitted, self._top)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and self._top <= self.emitted:
-            return Ready(ahead, behind)
+            return Ready(ahead, behind) if again else arrived
         waiting += ahead
         if behind:
             early = [event for event in behind if event.ts > before]

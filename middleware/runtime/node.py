@@ -358,7 +358,8 @@ class Node:
 
     def _carry_out(self, effects: Effects | DurableEffects) -> None:
         """List first what was not taken, then acknowledge: what is acknowledged was taken or is listed."""
-        self._ledger.list_turned(effects.turned)
+        if effects.turned:
+            self._ledger.list_turned(effects.turned)
         self._owed.append(effects)
         if self._ledger.commit() or self._durable is None:  # without a log a crash costs all that is in memory anyway
             for each in self._owed:
@@ -366,7 +367,7 @@ class Node:
             self._owed.clear()
 
     def _send(self, effects: Effects | DurableEffects) -> None:
-        for reason in {turned.reason for turned in effects.turned} - self._warned:
+        for reason in {turned.reason for turned in effects.turned} - self._warned if effects.turned else ():
             self._warned.add(reason)  # once a life: how many, and which, the ledger tells
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
         for channel, parts in effects.sends:
@@ -379,12 +380,12 @@ class Node:
 
     def _tell_of_nodes(self) -> None:
         """Log which nodes and publishers have come, and from time to time for which nodes this one waits."""
-        joined, gathering = self._broker.joined, self._broker.gathering
+        joined = self._broker.joined
         for role, name in joined:
             _log.info(f"{role} joined", node=self.name, peer=name)
         joined.clear()
         now = time.monotonic()
-        if gathering and now >= self._tell_at:
+        if now >= self._tell_at and (gathering := self._broker.gathering):
             self._tell_at = now + _TELL_EVERY
             _log.warning("waiting for nodes of the configuration; nothing is taken from publishers before", missing=gathering)
 

@@ -67,8 +67,8 @@ class Watchdog:
 
     def look(self, now: int) -> None:
         """See whether a step takes long, and at what; tell if it hangs."""
-        since, frame = self._since, sys._current_frames().get(self._thread)
-        if not since or now - since < LONG or frame is None:
+        since = self._since
+        if not since or now - since < LONG or (frame := sys._current_frames().get(self._thread)) is None:
             return
         if self._seen is None or self._seen[0] != since or now - since >= self._tell_at:
             sight = seen_in(frame)

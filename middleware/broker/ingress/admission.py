@@ -73,7 +73,7 @@ class Admission:
         elif source.on_behalf is not None:
             watermarks = source.promised  # it speaks for itself again
         source.on_behalf = None
-        return msgspec.structs.replace(changes, watermarks=watermarks)
+        return changes if watermarks is changes.watermarks else msgspec.structs.replace(changes, watermarks=watermarks)
 
     def admit(
         self, key: PeerKey, changes: Changes, blocks: Sequence[bytes], ingress: Ingress, reads: Collection[str], now: int
@@ -122,8 +122,10 @@ class Admission:
 
         ``reads``: what the local detectors read. If all are silent, those that nobody ever sent hold nothing back either.
         """
-        promised: list[OnBehalf] = []
         held = [peer.key for peer in publishers if peer.link.held or peer.link.shut]
+        if self.sources.is_astir(clock, now) and not held:
+            return []
+        promised: list[OnBehalf] = []
         silent, is_quiet = self.sources.tick(clock, now, held)
         if not is_quiet and any(promises.is_idle(None) for promises in self._views):
             promised.append(OnBehalf(None, {}))

@@ -39,21 +39,20 @@ Copy = tuple[str, int, bytes]
 class _Kept:
     """A block. ``at``: it lies behind this offset of the node's log. ``buckets``: where it is found, if it is indexed."""
 
-    __slots__ = ("at", "block", "buckets", "count", "plain", "runs", "type")
+    __slots__ = ("at", "block", "buckets", "head", "runs")
 
     def __init__(self, head: BlockHead, block: bytes, runs: list[Run] | None, at: int) -> None:
-        self.type, self.count, self.plain = head.type, head.inserts, head.plain
-        self.block, self.runs, self.at = block, runs, at
+        self.head, self.block, self.runs, self.at = head, block, runs, at
         self.buckets: set[tuple[str, int]] | None = None
 
     def events(self) -> dict[Identity, Copy]:
         """Its new events by identity. O(bytes)."""
-        return {identity: (self.type, ts, bytes(raw)) for identity, ts, raw in self._rows()}
+        return {identity: (self.head.type, ts, bytes(raw)) for identity, ts, raw in self._rows()}
 
     def find_buckets(self) -> set[tuple[str, int]]:
         """Those of the identities that it names; if it names none that can be right, of those in its events. O(bytes)."""
         runs = self.runs
-        if runs and all(run[1] <= run[2] for run in runs) and sum(run[2] - run[1] + 1 for run in runs) == self.count:
+        if runs and all(run[1] <= run[2] for run in runs) and sum(run[2] - run[1] + 1 for run in runs) == self.head.inserts:
             return {
                 (source, bucket) for source, first, last in runs for bucket in range(first >> _BUCKET, (last >> _BUCKET) + 1)
             }
@@ -67,7 +66,7 @@ class _Kept:
 
     def _rows(self) -> Iterator[tuple[Identity, int, msgspec.Raw]]:
         try:
-            for raw in _raws(self.block) if self.plain else _parts(self.block)[0]:
+            for raw in _raws(self.block) if self.head.plain else _parts(self.block)[0]:
                 ts, number, source, _ = _row(raw)[-4:]
                 if source.__class__ is str and number.__class__ is ts.__class__ is int:
                     yield (source, number), ts, raw
@@ -83,30 +82,29 @@ class Copies:
         self._most = most
         self._size = 0
         self._left = MOST_READ
-        self._blocks: deque[_Kept] = deque()
+        self._indexed: deque[_Kept] = deque()
         self._fresh: deque[_Kept] = deque()
         """Those that are not indexed yet, the newest."""
         self._index: dict[tuple[str, int], list[_Kept]] = {}
         self._open: dict[_Kept, dict[Identity, Copy]] = {}
 
     def __len__(self) -> int:
-        return len(self._blocks)
+        return len(self._indexed) + len(self._fresh)
 
     def keep(self, head: BlockHead, block: bytes, runs: list[Run] | None = None) -> None:
         """Keep a block that was let in; ``runs``: the identities it names. O(1) until a repeat comes, then O(runs)."""
         if not head.inserts:
             return
-        kept = _Kept(head, block, runs, self.at)
-        self._blocks.append(kept)
-        self._fresh.append(kept)
+        self._fresh.append(_Kept(head, block, runs, self.at))
         self._size += len(block) + _OVERHEAD
         while self._size > self._most:
-            self._drop(self._blocks.popleft())
+            self._drop((self._indexed or self._fresh).popleft())
 
     @property
     def since(self) -> int | None:
         """The offset of the log behind which the blocks kept lie; None if there are none."""
-        return self._blocks[0].at if self._blocks else None
+        blocks = self._indexed or self._fresh
+        return blocks[0].at if blocks else None
 
     def begin(self) -> None:
         """The repeats of another block are about to be looked for."""
@@ -134,6 +132,7 @@ class Copies:
         return events
 
     def _enter(self, kept: _Kept) -> None:
+        self._indexed.append(kept)
         kept.buckets = kept.find_buckets()
         for bucket in kept.buckets:
             self._index.setdefault(bucket, []).append(kept)
@@ -141,8 +140,6 @@ class Copies:
     def _drop(self, kept: _Kept) -> None:
         self._size -= len(kept.block) + _OVERHEAD
         self._open.pop(kept, None)
-        if kept.buckets is None:
-            self._fresh.popleft()
         for bucket in kept.buckets or ():
             same = self._index[bucket]
             same.remove(kept)
@@ -150,8 +147,8 @@ class Copies:
                 del self._index[bucket]
 
     def _check(self) -> None:
-        assert self._size == sum(len(kept.block) + _OVERHEAD for kept in self._blocks) <= self._most or not self._blocks
-        indexed = list(self._blocks)[: len(self._blocks) - len(self._fresh)]
-        assert list(self._fresh) == list(self._blocks)[len(indexed) :]
-        assert all((kept.buckets is not None) == (kept in indexed) for kept in self._blocks)
-        assert {kept for same in self._index.values() for kept in same} <= set(indexed)
+        assert self._size == sum(len(kept.block) + _OVERHEAD for kept in (*self._indexed, *self._fresh))
+        assert self._size <= self._most or not self
+        assert all(kept.buckets is not None for kept in self._indexed)
+        assert all(kept.buckets is None for kept in self._fresh)
+        assert {kept for same in self._index.values() for kept in same} <= set(self._indexed)

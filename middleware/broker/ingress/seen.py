@@ -51,6 +51,17 @@ class Intervals:
         self.add_run(number, number)
         return True
 
+    def add_new_run(self, first: int, last: int) -> bool:
+        """Add first..last; False, and nothing is added, if any of them was there. O(1) at the end of the last interval."""
+        _, stops = self.bounds
+        if stops and stops[-1] == first:
+            stops[-1] = last + 1
+            return True
+        if self.overlaps(first, last):
+            return False
+        self.add_run(first, last)
+        return True
+
     def add_run(self, first: int, last: int) -> None:
         """Add first..last, none of which may be in the set."""
         (starts, stops), stop = self.bounds, last + 1
@@ -107,7 +118,10 @@ class SeenIds:
     def add_runs(self, runs: list[Run]) -> bool:
         """Add all of these, or, if any had been seen or they are not sound, none: then False."""
         sources = self._sources
-        if len(runs) > 1 and not _disjoint(runs):
+        if len(runs) == 1:
+            source, first, last = runs[0]
+            return first <= last and self.of(source).add_new_run(first, last)
+        if not _disjoint(runs):
             return False
         for source, first, last in runs:
             intervals = sources.get(source)

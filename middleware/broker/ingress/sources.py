@@ -107,6 +107,8 @@ class Sources:
         self._known: dict[Hashable, Source] = {}
         self._clock: int | None = None
         self._stirred_at = now
+        self._idle_from = now
+        """Before that nobody is idle, and not all is quiet."""
         self._leaders: tuple[int, Hashable, int] | None = None
 
     def wall_is(self, wall: int, now: int) -> None:
@@ -210,6 +212,12 @@ class Sources:
 
     # -- idle ---------------------------------------------------------------------------------------------------------
 
+    def is_astir(self, clock: int | None, now: int) -> bool:
+        """Whether nobody can be idle yet, so that ``tick`` has nothing to say. O(1)."""
+        if clock != self._clock:
+            self._clock, self._stirred_at = clock, now
+        return now < self._idle_from
+
     def tick(self, clock: int | None, now: int, held: Collection[Hashable]) -> tuple[list[Hashable], bool]:
         """Who is idle now, and whether all is quiet. ``held``: who could not say anything, because it has no credit."""
         idle = self.policy.idle
@@ -218,6 +226,7 @@ class Sources:
                 self.received(key, now)
         if clock != self._clock:
             self._clock, self._stirred_at = clock, now
+        self._idle_from = idle + min([self._stirred_at, *(source.received_at for source in self._known.values())])
         silent = [key for key, source in self._known.items() if now - source.received_at >= idle]
         if silent:
             self._leaders = None

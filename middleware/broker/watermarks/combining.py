@@ -173,9 +173,10 @@ class CombinedWatermarks:
 
     def floor(self, name: str) -> int:
         """What has been promised for a type, ever; NEVER if nothing was."""
-        if self.has_ended(name):
+        watermark = self._types.get(name)
+        if name in self.fallen or (watermark is not None and watermark.has_ended):
             return END
-        return self._types[name].floor if name in self._types else NEVER
+        return watermark.floor if watermark is not None else NEVER
 
     def is_derived(self, name: str) -> bool:
         """Whether some origin derives the type, or did."""

@@ -180,14 +180,13 @@ class Subscriber(Connection):
     def _next(self, timeout: float | None) -> Arrived:
         deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
         with self._lock:
-            if not self._subscription.pending:
-                self._pump(0)
             while not (arrived := self._arrived()):
-                self._check_alive()
                 left = _WAIT if deadline is None else min(_WAIT, (deadline - time.monotonic_ns()) / SECOND)
-                if left <= 0:
-                    return []
-                self._pump(left)
+                self._pump(max(left, 0))
+                if not self._subscription.pending:
+                    self._check_alive()
+                    if left <= 0:
+                        return []
             self._link.settle(time.monotonic_ns())
             self._flush_out()
             return arrived

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from middleware.link.frames import VERSION, Ack, Bye, Data, Hello, Parts, Refusal, decode_frame, payload_size
 from middleware.link.link import HEARTBEAT, LAZY, RETRY, SILENCE, WINDOW, Link
 from middleware.model.time import SECOND
@@ -121,6 +126,39 @@ def test_no_more_is_under_way_than_there_is_credit_for() -> None:
     pair.far.consume()
     pair.far.settle(pair.now)
     assert len(pair.both()[0]) == 4
+
+
+whats = st.sampled_from(["send", "cross", "hold", "send", "cross", "hold", "break", "shut", "leave"])
+pauses = st.sampled_from([0, LAZY // 2, LAZY, RETRY, HEARTBEAT - LAZY, HEARTBEAT, SILENCE])
+
+
+@given(st.lists(st.tuples(whats, pauses), min_size=10))
+def test_the_end_of_a_step_is_consume_tick_and_settle(steps: list[tuple[str, int]]) -> None:
+    pair = Pair(durable=True).opened()
+    for what, pause in steps:
+        pair.now += pause
+        if what == "send":
+            pair.near.send([b"x" * (WINDOW // 6)])
+            pair.far.send([b"y"])
+        elif what == "cross":
+            pair.cross(pair.near, pair.far)
+            pair.cross(pair.far, pair.near)
+        elif what == "hold":
+            pair.far.held = not pair.far.held
+        elif what == "break":
+            pair.near.outbox.clear()
+            pair.near.broken()
+        elif what == "shut":
+            pair.far.shuts(not pair.far.shut, pair.now)
+        elif what == "leave":
+            pair.far.bye("leaves")
+        for link in (pair.near, pair.far):
+            twin = deepcopy(link)
+            twin.consume()
+            twin.tick(pair.now)
+            twin.settle(pair.now)
+            link.end_step(pair.now)
+            assert vars(link) == vars(twin)
 
 
 def test_a_held_end_grants_nothing_from_the_start() -> None:

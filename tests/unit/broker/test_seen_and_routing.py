@@ -26,9 +26,9 @@ def test_intervals_are_a_set(steps: list[int | tuple[int, int]]) -> None:
             first, last = step[0], step[0] + step[1]
             numbers = set(range(first, last + 1))
             assert intervals.overlaps(first, last) == bool(numbers & naive)
-            if not numbers & naive:
-                intervals.add_run(first, last)
-                naive |= numbers
+            is_new = not numbers & naive
+            assert intervals.add_new_run(first, last) == is_new
+            naive |= numbers if is_new else set()
         intervals._check()
     assert {number for number in range(-30, 40) if number in intervals} == naive
 

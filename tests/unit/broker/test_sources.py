@@ -55,6 +55,31 @@ def test_the_limit_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[s
             assert sources.limit(each, now, by_clock=False) == MAX_TS
 
 
+@settings(deadline=None)
+@given(steps)
+def test_nobody_is_idle_while_it_is_said_that_all_are_astir(steps: list[tuple[str, str, int, int]]) -> None:
+    sources, looked, now = Sources(SourcePolicy(IDLE, AHEAD), 0), Sources(SourcePolicy(IDLE, AHEAD), 0), 0
+    clock: int | None = None
+    for what, name, pause, newest in steps:
+        key = ("publisher", name)
+        now += pause
+        held = [key] if newest % 7 == 0 else []
+        idle = looked.tick(clock, now, held)
+        if sources.is_astir(clock, now) and not held:
+            assert idle == ([], False)
+        else:
+            assert sources.tick(clock, now, held) == idle
+        for each in (sources, looked):
+            if what == "attach":
+                each.attach(key, now)
+            elif what == "leave":
+                each.leave(key)
+            elif key in each:
+                each.received(key, now)
+        if what == "reach":
+            clock = newest if clock is None else max(newest, clock)
+
+
 def test_nobody_lies_beyond_the_wall_clock() -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 50)
     sources.wall_is(1_000_000, 50)

@@ -6,7 +6,10 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, Event
+from middleware.ordering import buffer
 from middleware.ordering.kslack import Lateness
+from middleware.ordering.lane import Lane
+from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.unit import Policies, Unit
 
 
@@ -210,3 +213,8 @@ def test_alpha_may_change_at_any_time_without_losing_anything():
     out += unit.push(Delta([Step("ok", 4, ts=15, id=3, source="s")]))
     assert totals(out) == [1, 3, 5], "what is behind the AEP is put right at once"
     assert unit.statistics().revised == 1
+
+
+@pytest.mark.parametrize("loop", [Lane._execute, KeyedLanes._run_in_order, buffer._split], ids=lambda loop: loop.__name__)
+def test_the_loops_over_events_hold_no_closure(loop):
+    assert not loop.__code__.co_cellvars, "what a closure shares costs every event, even where it is never called"
