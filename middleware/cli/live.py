@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -57,7 +57,7 @@ class Progress:
         for shown in list(self._collector.shown):
             event, state = shown.event, Text(shown.state, _STYLES[shown.state])
             table.add_row(type_name(event.__class__), spoken_time(event.ts), _fields(event), state)
-        rows: list[Any] = [Text(self.line()), table]
+        rows: list[RenderableType] = [Text(self.line()), table]
         return Group(*rows, *(Text(line, "bold red") for line in self.gone()))
 
 
@@ -74,6 +74,19 @@ def step(screen: Console, text: str, every: float = _EVERY) -> Iterator[None]:
     began = time.monotonic()
     with _repeated(lambda: screen.print(f"{text} ... {time.monotonic() - began:.0f} s", markup=False, soft_wrap=True), every):
         yield
+
+
+@contextmanager
+def saying(screen: Console) -> Iterator[Callable[[str], None]]:
+    """Gives what says which step has begun: beside a spinner, or, where there is no terminal, in a line."""
+    with screen.status("...") as status:
+
+        def say(text: str) -> None:
+            status.update(f"{text} ...")
+            if not screen.is_terminal:
+                screen.print(f"{text} ...", markup=False)
+
+        yield say
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import msgspec
 import typer
@@ -116,7 +116,7 @@ def console(json_file: str | None = None) -> Console:
     return screen if screen.is_terminal else Console(stderr=screen.stderr, highlight=False, width=_PLAIN_WIDTH)
 
 
-def write_json(data: Any, file: str) -> None:
+def write_json(data: object, file: str) -> None:
     """Write ``data`` (whatever msgspec can encode) as indented JSON to ``file``; ``-`` is standard output.
 
     NaN and infinities become null. A file appears whole or not at all. Raises SlacklineError if it cannot be written.

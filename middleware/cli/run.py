@@ -118,19 +118,14 @@ def run(
 
 def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     """The scenario's trace, prepared if need be, and what there is to know of it told."""
+    from middleware.cli.live import saying
     from middleware.cli.trace import show_broken_lines
     from middleware.model.quantities import spoken_duration
     from middleware.spark.prepare.prepared import prepared_trace
     from middleware.spark.traces import load_trace
 
-    with screen.status("...") as status:
-
-        def tell(step: str) -> None:
-            status.update(f"Spark prepares the trace: {step} ...")
-            if not screen.is_terminal:
-                screen.print(f"Spark prepares the trace: {step} ...", markup=False)
-
-        folder = prepared_trace(plan, out, tell)
+    with saying(screen) as say:
+        folder = prepared_trace(plan, out, lambda step: say(f"Spark prepares the trace: {step}"))
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())
@@ -167,7 +162,7 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
                     progress=lambda events, arrival: setattr(progress, "fed", events),
                 )
                 if not collector.join(_PATIENCE):
-                    raise _not_final(mode, cluster, collector)
+                    raise not_final(mode, cluster, collector)
         except TraceError as error:  # the feed has failed; if that is because a node has died, what it said is the cause
             if cluster.dead():
                 raise _broken(str(error), cluster) from error
@@ -180,7 +175,7 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
     return Outcome(mode, report, collector, cluster.reports, ledgers)
 
 
-def _not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
+def not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
     """Why a run did not come to its end: who has died, and what the nodes say that they wait for."""
     from middleware.cli.why_waiting import Mesh
 

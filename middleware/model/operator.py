@@ -125,7 +125,7 @@ class Origin:
         self.level = level
         self._seed = stable_hash(source)
 
-    def id(self, *parts: Any) -> int:
+    def id(self, *parts: object) -> int:
         """The 64-bit identity of the result that stands for ``parts``: a key and a window, or the identities of a match.
 
         ``parts`` are numbers, texts, bytes, None and tuples of these; equal keys of different type (1, 1.0, True) are to
@@ -139,12 +139,12 @@ class Origin:
         return self.id(*[(event.source, event.id) for event in events])
 
 
-def described(*values: Any) -> str:
+def described(*values: object) -> str:
     """What operators are made of as text, the same in every process: for ``Operator.definition``. Code goes by its name."""
     return " ".join(map(_described, values))
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, type) or callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     if isinstance(value, Mapping):

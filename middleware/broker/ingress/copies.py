@@ -149,7 +149,7 @@ class Copies:
             if not same:
                 del self._index[bucket]
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert self._size == sum(len(kept.block) + _OVERHEAD for kept in self._blocks) <= self._most or not self._blocks
         indexed = list(self._blocks)[: len(self._blocks) - len(self._fresh)]
         assert list(self._fresh) == list(self._blocks)[len(indexed) :]
