@@ -10,9 +10,10 @@ import msgspec
 
 from detectors.cql import statements as s
 from detectors.language.code import Code
-from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of
 from middleware.model.event import MAX_TS, Event, EventType, type_name
+from middleware.model.words import listed
 
 TS = "ts"
 """The attribute that every stream has: when it happened, in nanoseconds."""

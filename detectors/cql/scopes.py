@@ -10,9 +10,10 @@ from detectors.cql.windows import WindowPlan, plan_window
 from detectors.language.aggregates import NAMES, Aggregate, aggregate
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import Analysis, analyse
-from detectors.language.errors import QueryError, listed, nearest
+from detectors.language.errors import QueryError, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, calls
 from detectors.language.types import NUMBERS, Type, ValueKind
+from middleware.model.words import listed
 
 NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
 BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}

@@ -9,10 +9,11 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Stream, find
 from detectors.language import values
 from detectors.language.code import Code
-from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.types import INTEGERS, LIMITS, Type
 from middleware.model.event import MAX_TS
 from middleware.model.time import SECOND
+from middleware.model.words import listed
 
 MOST_WINDOWS = 100_000
 """How many windows one tuple may be in, at most."""

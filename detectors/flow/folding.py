@@ -133,7 +133,7 @@ class FoldBucket:
         """Hold what ``columns`` gave."""
         self.positions, self.items, self.states, self.outs = map(list, columns)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert all(one < other for one, other in zip(self.positions, self.positions[1:], strict=False)), "out of order"
         assert len(self.positions) == len(self.items) == len(self.states) == len(self.outs), "columns of unequal length"
         assert ABSENT not in self.states, "an item that was not folded"

@@ -126,7 +126,7 @@ class Bucket:
         """Hold what ``columns`` gave."""
         self.positions, self.items, self.groups = map(list, columns)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert all(one < other for one, other in zip(self.positions, self.positions[1:], strict=False)), "out of order"
         assert len(self.positions) == len(self.items) == len(self.groups), "columns of unequal length"
         for at in range(self.window - 1, len(self)):

@@ -159,9 +159,9 @@ class Program:
             bucket = self.buckets[home] = self._loop.bucket() if self._loop is not None else self._bucket()
             bucket.restore(columns)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         for bucket in self.buckets.values():
-            bucket._check()
+            bucket.check()
 
 
 NO_KEY = object()

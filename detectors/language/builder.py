@@ -10,9 +10,10 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from detectors.language import tree
-from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.tree import SyntaxNode
 from detectors.language.types import NAMES, Type
+from middleware.model.words import listed
 
 DEEPEST = 50
 """How deep an expression may be nested. Python's own compiler is the limit behind this one."""

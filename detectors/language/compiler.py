@@ -9,10 +9,11 @@ from detectors.language import patterns, tree, values
 from detectors.language.builder import check_depth
 from detectors.language.code import Code, Frame, constant_value, converted, literal
 from detectors.language.conversions import caster
-from detectors.language.errors import QueryError, Span, listed, nearest
+from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.functions import FUNCTIONS, KNOWN, NUMBER, SAME, SYNONYMS, Function
 from detectors.language.tree import SyntaxNode
 from detectors.language.types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Type, ValueKind, common, converts
+from middleware.model.words import listed
 
 
 class Scope(Protocol):

@@ -64,9 +64,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_lower = {each.lower(): each for each in known}
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
-
-
-def listed(names: Iterable[str], most: int = 12) -> str:
-    """Names for a message, cut where they would be too many."""
-    each = list(names)
-    return ", ".join(each[:most]) + (f" and {len(each) - most} more" if len(each) > most else "")

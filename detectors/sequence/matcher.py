@@ -201,6 +201,6 @@ class Matcher:
         stacks = [stack for each in self._partitions.values() for stack in (*each.positive, *each.negated.values())]
         return [event for stack in (*stacks, *self._common.values()) for event in stack.events]
 
-    def _check(self) -> None:
+    def check(self) -> None:
         for partition in self._partitions.values():
-            partition._check()
+            partition.check()

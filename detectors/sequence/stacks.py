@@ -121,7 +121,7 @@ class Partition:
         for stack in self._stacks:
             stack.purge(upto)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Every invariant: order, and each RIP."""
         for place, stack in enumerate(self.positive):
             assert all(one <= other for one, other in pairwise(stack.times)), "a stack is out of order"

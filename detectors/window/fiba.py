@@ -90,7 +90,7 @@ class Aggregator(Protocol):
     def __iter__(self) -> Iterator[tuple[Place, Value]]:
         """(time, result of what is there) in order of time. O(n)."""
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Raise AssertionError where an invariant does not hold. O(n)."""
 
 

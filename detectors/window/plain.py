@@ -430,7 +430,7 @@ class PlainFiba:
 
     # Invariants.
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert sum(1 for _ in entries(self._root)) == self._size, "the size is wrong"
         depths = set(self._check_node(self._root, 0, None, None))
         assert len(depths) == 1, f"leaves at depths {depths}"

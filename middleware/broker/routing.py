@@ -77,6 +77,10 @@ def _is_covered(pattern: str, patterns: frozenset[str]) -> bool:
     return False
 
 
+MOST_ROUTES = 65_536
+"""Types that are looked up once only, until there are more of them."""
+
+
 class RoutingTable(Generic[Subscriber]):
     """Subscribers with their patterns. Looking a known type up is one dict access; a change forgets what was looked up."""
 
@@ -96,11 +100,14 @@ class RoutingTable(Generic[Subscriber]):
         """Who wants this type, each once, in order of first subscription."""
         found = self._routes.get(type_name)
         if found is None:
-            if len(self._routes) >= 65_536:  # names come from outside: a flood of them must not fill the memory
+            if len(self._routes) >= MOST_ROUTES:  # names come from outside: a flood of them must not fill the memory
                 self._routes.clear()
             found = tuple(who for who, patterns in self._patterns.items() if wanted(patterns, type_name))
             self._routes[type_name] = found
         return found
+
+    def check(self) -> None:
+        assert len(self._routes) <= MOST_ROUTES, "names that come from outside fill the memory"
 
     def patterns(self, subscribers: Iterable[Subscriber] | None = None) -> frozenset[str]:
         """All that the given subscribers (default: all) want."""

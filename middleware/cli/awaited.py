@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 
 from middleware.broker.routing import wanted
 from middleware.broker.watermarks.waiting import NodeStatus
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.errors import NetworkError
+from middleware.model.words import meant
 from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.clients.subscriber import Subscriber
 from middleware.runtime.transport.keys import Keys
@@ -74,6 +74,5 @@ def _unmatched(pattern: str, published: list[str]) -> str:
         if len(published) == 1:
             return f"pattern {pattern!r} does not match the one type known there: {some}"
         return f"pattern {pattern!r} matches none of the {len(published)} types known there: {some}"
-    last = pattern.rpartition(".")[2].lower()
-    near = [each for each in published if each.rpartition(".")[2].lower() == last] or get_close_matches(pattern, published, 1)
-    return f"no one publishes {pattern!r}" + (f" (did you mean {near[0]!r}?)" if near else " yet")
+    near = meant(pattern, published)
+    return f"no one publishes {pattern!r}" + (f" (did you mean {near!r}?)" if near else " yet")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -11,8 +11,15 @@ from middleware.cli.output import JsonFile, console, write_json
 from middleware.extensions import extensions
 from middleware.model.errors import SlacklineError
 
-Entry = dict[str, Any]
-"""One measurement: name, value, unit, baseline (in the same unit), and ratio = value / baseline."""
+
+class Entry(TypedDict):
+    """One measurement; ``baseline`` in the same unit, ``ratio`` = value / baseline."""
+
+    name: str
+    value: float
+    unit: str
+    baseline: float
+    ratio: float
 
 
 def bench(
@@ -44,8 +51,8 @@ def bench(
     for heading in ("name", "value", "baseline", "unit", "ratio"):
         table.add_column(heading, justify="left" if heading in ("name", "unit") else "right")
     for entry in entries:
-        value, baseline = (f"{entry[key]:,.4g}" for key in ("value", "baseline"))
-        table.add_row(entry["name"], value, baseline, entry["unit"], f"{entry['ratio']:.2f}")
+        numbers = f"{entry['value']:,.4g}", f"{entry['baseline']:,.4g}"
+        table.add_row(entry["name"], *numbers, entry["unit"], f"{entry['ratio']:.2f}")
     screen.print(table)
     if json:
         write_json(entries, json)

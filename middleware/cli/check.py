@@ -18,7 +18,7 @@ from middleware.testing.checks import Verdict, check_detector
 from middleware.testing.operator_checks import check_operator
 
 
-def settings(detector_class: Callable[..., Any], given: list[str]) -> dict[str, Any]:
+def settings(detector_class: Callable[..., Any], given: list[str]) -> dict[str, object]:
     """Arguments for a detector from ``name=value`` texts; a value is read as JSON where it is JSON, else as text.
 
     Raises DetectorError where the class does not take them.
@@ -26,7 +26,7 @@ def settings(detector_class: Callable[..., Any], given: list[str]) -> dict[str, 
     >>> settings(dict, ["limit=2.5", "team=red"])
     {'limit': 2.5, 'team': 'red'}
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not (name.isidentifier() and equals):

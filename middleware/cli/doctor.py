@@ -119,15 +119,13 @@ def spark(start: bool) -> Iterator[Finding]:
     yield Finding("Spark", "ok" if counted == 10 else "missing", f"PySpark {version} started and counted to {counted}")
 
 
-def sockets() -> Iterator[Finding]:
+def sockets(host: str = LOOPBACK) -> Iterator[Finding]:
     """A free port on loopback, and an encrypted ZeroMQ message over it."""
     try:
-        with socket.create_server((LOOPBACK, 0)) as server:
+        with socket.create_server((host, 0)) as server:
             port = server.getsockname()[1]
     except OSError as error:
-        yield Finding(
-            "loopback", "missing", f"cannot bind {LOOPBACK}: {error}", "nodes talk over TCP: allow binding on loopback"
-        )
+        yield Finding("loopback", "missing", f"cannot bind {host}: {error}", "nodes talk over TCP: allow binding on loopback")
         return
     yield Finding("loopback", "ok", f"bound a free port ({port}) on {LOOPBACK}")
     advice = "reinstall pyzmq from a wheel with libsodium: pip install --force-reinstall pyzmq"

@@ -46,6 +46,7 @@ def evaluate(
 
       [bold]slackline evaluate --seconds 20 --seed 3 --out out/seed3[/]
     """
+    from middleware.cli.live import steps
     from middleware.cli.run import prepared
     from middleware.evaluation.evaluation import SHORT, WHOLE, Evaluation
     from middleware.evaluation.figures import check_drawing
@@ -60,14 +61,8 @@ def evaluate(
     screen = console(json)
     screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
     trace = prepared(plan, traces, screen)
-    with screen.status("...") as status:
-
-        def say(text: str) -> None:
-            status.update(f"{text} ...")
-            if not screen.is_terminal:
-                screen.print(text)
-
-        results = Evaluation(plan, trace, SHORT if quick else WHOLE, _command(), say).run(out)
+    with steps(screen) as begin:
+        results = Evaluation(plan, trace, SHORT if quick else WHOLE, _command(), begin).run(out)
     _show(results, screen, out)
     if json:
         write_json(results, json)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
+from middleware.cli.options import AllowList, KeyFile, NodeName
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.link.codec import BLOCK_TARGET
 from middleware.model.errors import LedgerError, last_line
@@ -134,9 +135,9 @@ def replay(
     reason: Reason = None,
     type_: TypeName = None,
     source: Source = None,
-    keys: Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")] = None,
-    allow_list: Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")] = None,
-    node: Annotated[str | None, typer.Option("--node", help="Name of the node in the allow-list.")] = None,
+    keys: KeyFile = None,
+    allow_list: AllowList = None,
+    node: NodeName = None,
     json: JsonFile = None,
 ) -> None:
     """Publish what came late or ahead to a node, in order of time, each event once, under its own identity.
@@ -219,7 +220,7 @@ def _fields(entry: LedgerEntry) -> str:
         raise LedgerError(f"entry {entry.number} is damaged: {error}") from None
 
 
-def _plain(entry: LedgerEntry) -> dict[str, Any]:
+def _plain(entry: LedgerEntry) -> dict[str, object]:
     fields = msgspec.structs.asdict(entry)
     return fields | {"record": msgspec.msgpack.decode(entry.record), "lateness": entry.lateness}
 

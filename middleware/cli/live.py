@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -57,7 +57,7 @@ class Progress:
         for shown in list(self._collector.shown):
             event, state = shown.event, Text(shown.state, _STYLES[shown.state])
             table.add_row(type_name(event.__class__), spoken_time(event.ts), fields_of(event), state)
-        rows: list[Any] = [Text(self.line()), table]
+        rows: list[RenderableType] = [Text(self.line()), table]
         return Group(*rows, *(Text(line, "bold red") for line in self.gone()))
 
 

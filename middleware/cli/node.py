@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from middleware.cli.options import pairs
 from middleware.model.errors import NetworkError, ScenarioError
 
 
@@ -70,7 +71,7 @@ def node(
         raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
     if chosen.plan.log.format == "json":
         log_as_json()
-    given = _addresses(address or [])
+    given = pairs("--address", address or [], "NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
     addresses = {each.name: each.address for each in chosen.plan.nodes} | given
     binds = {each.name: each.bind for each in chosen.plan.nodes if each.bind is not None and each.name not in given}
     if addresses[name].rpartition(":")[2] in ("*", "0") and len(addresses) > 1:
@@ -127,10 +128,3 @@ def _end_with_input(stop: Callable[[], None]) -> None:
     while sys.stdin.buffer.read(4096):
         pass
     stop()
-
-
-def _addresses(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    if bad := [text for text, (name, _, address) in zip(texts, pairs, strict=True) if not name or not address]:
-        raise ScenarioError(f"--address {bad[0]!r}: write NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
-    return {name: address for name, _, address in pairs}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import msgspec
 import typer
@@ -136,7 +136,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], names: 
     return drawn
 
 
-def write_json(data: Any, file: str) -> None:
+def write_json(data: object, file: str) -> None:
     """Write ``data`` (whatever msgspec can encode) as indented JSON to ``file``; ``-`` is standard output.
 
     NaN and infinities become null. A file appears whole or not at all. Raises SlacklineError if it cannot be written.
@@ -218,7 +218,7 @@ def log_as_json() -> None:
     )
 
 
-def _encodable(value: Any) -> Any:
+def _encodable(value: object) -> object:
     return msgspec.to_builtins(value, enc_hook=repr, str_keys=True)
 
 

@@ -7,9 +7,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, nullcontext
-from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated
 from uuid import uuid4
 
 import msgspec
@@ -17,6 +16,7 @@ import typer
 
 from middleware.broker.ingress.receipts import LISTED
 from middleware.cli.awaited import telling_what_is_awaited
+from middleware.cli.options import AllowList, KeyFile, NodeName
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.installation import install
 from middleware.link.codec import LARGEST_BLOCK, Sample, encode, name_of
@@ -24,8 +24,9 @@ from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import exact_time
+from middleware.model.words import meant
 from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
-from middleware.runtime.records import as_record, key_of
+from middleware.runtime.records import Record, as_record, key_of
 from middleware.runtime.sinks.sink import Sink, deliver, open_sink
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.usercode import import_user_module
@@ -37,9 +38,6 @@ Address = Annotated[str, typer.Argument(help="Where the node is, such as tcp://1
 TypesFrom = Annotated[
     list[str], typer.Option("--types-from", metavar="MODULE", help="Module with the event classes; may be given several times.")
 ]
-KeyFile = Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")]
-AllowList = Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")]
-NodeName = Annotated[str | None, typer.Option("--node", help="Name of the node in the allow-list.")]
 
 
 def event_types(modules: list[str]) -> EventTypes:
@@ -115,7 +113,7 @@ def sub(
     chosen: Consistency = "final" if consistency == "final" or to is not None else "early"
     with ExitStack() as stack:
         known = event_types(types_from)
-        _check_known(types, known, types_from)
+        check_known(types, known, types_from)
         sink = stack.enter_context(closing(open_sink(to))) if to is not None else None
         subscriber = stack.enter_context(
             Subscriber(
@@ -137,17 +135,14 @@ def sub(
             _keep(subscriber, sink, count, json_file)
 
 
-def _check_known(types: list[str], known: EventTypes, modules: list[str]) -> None:
+def check_known(types: list[str], known: EventTypes, modules: list[str]) -> None:
     """Refuse names whose events could not be shown. Raises EventError."""
     for name in types:
         if "*" not in name and name not in known:
-            last = name.rpartition(".")[2].lower()
-            near = [each for each in known if each.rpartition(".")[2].lower() == last] or get_close_matches(
-                name, list(known), 1
-            )
+            near = meant(name, known)
             raise EventError(
                 f"{', '.join(modules)} has no event type {name!r}"
-                + (f"; did you mean {near[0]!r}?" if near else "")
+                + (f"; did you mean {near!r}?" if near else "")
                 + " (--types-from: the module that has its class; that of a query's results is query.result)"
             )
 
@@ -200,7 +195,7 @@ def _missing(subscriber: Subscriber) -> dict[str, int]:
     return counts.drops | counts.violations
 
 
-def described(change: Change) -> dict[str, Any]:
+def described(change: Change) -> Record:
     """A change as plain values: kind, type, and the event's fields (see ``as_record``); ``pub`` reads the same."""
     kind = {"change": type(change).__name__.lower()}
     return kind | {"ts": change.ts} if isinstance(change, Watermark) else as_record(change.event, kind)
@@ -257,7 +252,7 @@ def pub(
     published: set[str] = set()
     count = 0
     with Publisher(address, keys=Keys.given(keys, allow_list), node=node) as publisher:
-        for batch in _batches(_events(file, known, type_, source, broken), 1 if file == STANDARD_OUTPUT else _BATCH):
+        for batch in _batches(read_events(file, known, type_, source, broken), 1 if file == STANDARD_OUTPUT else _BATCH):
             publisher.publish(batch)
             count += len(batch)
             published.update(map(name_of, batch))
@@ -310,7 +305,7 @@ def _batches(events: Iterator[Event], size: int) -> Iterator[list[Event]]:
         yield batch
 
 
-def _events(file: str, known: EventTypes, default: str | None, source: str, broken: list[str]) -> Iterator[Event]:
+def read_events(file: str, known: EventTypes, default: str | None, source: str, broken: list[str]) -> Iterator[Event]:
     for number, record in _records(file):
         try:
             if isinstance(record, str | bytes):
@@ -342,7 +337,7 @@ def _sendable(event: Event) -> Event:
 _RESERVED = ("change", "type")
 
 
-def _renamed(record: dict[str, Any], event_type: EventType) -> dict[str, Any]:
+def _renamed(record: Record, event_type: EventType) -> Record:
     """A record's fields by their own names: see ``described``."""
     names = event_type.__struct_fields__
     if not (clashing := set(_RESERVED).intersection(names)):
@@ -351,7 +346,7 @@ def _renamed(record: dict[str, Any], event_type: EventType) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in clashing} | own
 
 
-def event_of(event_type: EventType, fields: dict[str, Any]) -> Event:
+def event_of(event_type: EventType, fields: Record) -> Event:
     """An event from its fields by name; names it does not have are ignored. Raises EventError."""
     values = []
     for field in msgspec.structs.fields(event_type):
@@ -368,7 +363,7 @@ def event_of(event_type: EventType, fields: dict[str, Any]) -> Event:
         raise EventError(f"{type_name(event_type)}: {told}") from None
 
 
-def _records(file: str) -> Iterator[tuple[int, Any]]:
+def _records(file: str) -> Iterator[tuple[int, object]]:
     """Records with their line (or row) numbers."""
     if file == STANDARD_OUTPUT:
         yield from ((number, line) for number, line in enumerate(sys.stdin, 1) if line.strip())
@@ -383,7 +378,7 @@ def _records(file: str) -> Iterator[tuple[int, Any]]:
         raise TraceError(f"cannot read {file}: {error.strerror or error}") from None
 
 
-def _rows(file: str) -> Iterator[tuple[int, Any]]:
+def _rows(file: str) -> Iterator[tuple[int, object]]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

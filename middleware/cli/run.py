@@ -163,7 +163,7 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
                     progress=lambda events, arrival: setattr(progress, "fed", events),
                 )
                 if not collector.join(_PATIENCE):
-                    raise _not_final(mode, cluster, collector)
+                    raise not_final(mode, cluster, collector)
         except TraceError as error:  # the feed has failed; if that is because a node has died, what it said is the cause
             if cluster.dead():
                 raise _broken(str(error), cluster) from error
@@ -176,7 +176,7 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
     return Outcome(mode, report, collector, cluster.reports, ledgers)
 
 
-def _not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
+def not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
     """Why a run did not come to its end: who has died, and what the nodes say that they wait for."""
     from middleware.cli.why_waiting import Mesh
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.extensions import extensions
 
+_T = TypeVar("_T")
 _TOLD_EVERY = 500
 """Worlds between two lines where nobody sees a bar."""
 
@@ -69,7 +71,7 @@ def simulate(
     screen.print(
         f"{played} worlds, {len(failures)} failures; in them: " + ", ".join(f"{n} {what}" for what, n in troubles.most_common())
     )
-    report: dict[str, Any] = {"worlds": played, "first": first, "failures": failures, "troubles": dict(troubles)}
+    report: dict[str, object] = {"worlds": played, "first": first, "failures": failures, "troubles": dict(troubles)}
     if failures:
         seed = min(failures)
         plan = draw(seed, application=application)
@@ -87,6 +89,6 @@ def simulate(
         raise typer.Exit(1)
 
 
-def _one_of(applications: list[Any], rng: Random) -> Any:
+def _one_of(applications: list[Callable[[Random], _T]], rng: Random) -> _T:
     """What is deployed in a world; one kind alone takes nothing from the generator."""
     return (applications[0] if len(applications) == 1 else rng.choice(applications))(rng)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from middleware.cli.found import Found, Latency, found_by_type, latest, lines, pictured
 from middleware.cli.left_out import LeftOut, lateness, left_out, lost
 from middleware.cli.output import table
-from middleware.model.event import IDENTITY, ORDER, Event, Identity, type_name
+from middleware.model.event import IDENTITY, ORDER, Event, type_name
 from middleware.model.quantities import exact_time, spoken_duration
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
 from middleware.spark.traces import BadLines
-from middleware.testing.oracle import first_arrivals, oracle
+from middleware.testing.oracle import Excused, first_arrivals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +43,7 @@ class Outcome(msgspec.Struct):
     """What one run left behind. ``ledgers``: by node, a copy of its late ledger, if there is anything in it."""
 
     mode: str
-    feed: Any
+    feed: FeedReport
     collector: Collector
     reports: dict[str, NodeReport]
     ledgers: dict[str, Path] = {}
@@ -153,15 +153,12 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
     from middleware.spark.traces import load_trace, read_trace
 
     raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)))
-    wanted: dict[str, list[Event]] = {}
+    expected = Excused(raw, plan.detectors)
     runs = {}
     recorded = lateness(raw) if any(outcome.ledgers for outcome in outcomes.values()) else {}
     for mode, outcome in outcomes.items():
-        late = {name: set(ids) for report in outcome.reports.values() for name, ids in report.late.items() if ids}
-        key = repr(sorted((name, sorted(ids)) for name, ids in late.items()))
-        if key not in wanted:
-            wanted[key] = _oracle(plan, raw, late)
-        runs[mode] = _run_summary(plan, outcome, wanted[key])
+        wanted = expected.finals(report.late for report in outcome.reports.values())
+        runs[mode] = _run_summary(plan, outcome, wanted)
         runs[mode].left_out = left_out(plan, outcome.ledgers, recorded)
         runs[mode].lost = dict(sum((Counter(lost(report.broker)) for report in outcome.reports.values()), Counter()))
     results = plan.plan.results or plan.derived
@@ -178,11 +175,6 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
         broken=load_trace(trace).bad_lines,
         latest=lines(latest(next(iter(outcomes.values())).collector.finals, results)),
     )
-
-
-def _oracle(plan: Scenario, raw: list[Event], late: Mapping[str, set[Identity]]) -> list[Event]:
-    finals = oracle(raw, plan.detectors, late)
-    return sorted(itertools.chain.from_iterable(finals.values()), key=ORDER)
 
 
 def _run_summary(plan: Scenario, outcome: Outcome, wanted: list[Event]) -> RunSummary:
@@ -235,10 +227,9 @@ def _units(plan: Scenario, report: NodeReport) -> list[UnitSummary]:
     ]
 
 
-def _delays(outcome: Outcome, types: Any) -> list[float]:
+def _delays(outcome: Outcome, types: Iterable[str]) -> list[float]:
     """Latency (ms) of each final event of these types; empty if the feed was not paced."""
-    feed: FeedReport = outcome.feed
-    table = feed.timetable
+    table = outcome.feed.timetable
     if table.speed is None:
         return []
     delivered = outcome.collector.delivered

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from middleware.cli.options import pairs
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
 from middleware.model.errors import TraceError
 
@@ -72,7 +73,8 @@ def prepare(
     if delay is not None or delay_for or duplicates:
         if recording.measured and delay is None:
             raise TraceError("this recording has measured arrival times: give --delay to draw others for all sources")
-        delays = parse_delays(delay or "constant(0ms)", _overrides(delay_for or []), duplicates, seed)
+        overrides = pairs("--delay-for", delay_for or [], "PATTERN=MODEL, such as 'sensor-4=constant(2s)'")
+        delays = parse_delays(delay or "constant(0ms)", overrides, duplicates, seed)
     out = console(json)
     for doubt in recording.doubts:
         out.print(doubt, style="yellow", markup=False, soft_wrap=True)
@@ -85,14 +87,6 @@ def prepare(
     _show(out, trace, made)
     if json:
         write_json(made, json)
-
-
-def _overrides(texts: list[str]) -> dict[str, str]:
-    """Models by source pattern, from PATTERN=MODEL."""
-    pairs = [text.partition("=") for text in texts]
-    if bad := [text for text, (pattern, _, model) in zip(texts, pairs, strict=True) if not pattern or not model]:
-        raise TraceError(f"--delay-for {bad[0]!r}: write PATTERN=MODEL, such as 'sensor-4=constant(2s)'")
-    return {pattern: model for pattern, _, model in pairs}
 
 
 @app.command()

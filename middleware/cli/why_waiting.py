@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from middleware.broker.watermarks.waiting import NodeStatus, explain, final_by_type
+from middleware.cli.options import AllowList, KeyFile
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
@@ -34,8 +34,8 @@ def why_waiting(
         typer.Option("--type", help="Types to explain (default: all derived ones that have not ended)."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
-    keys: Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")] = None,
-    allow_list: Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")] = None,
+    keys: KeyFile = None,
+    allow_list: AllowList = None,
     node: Annotated[
         list[str] | None,
         typer.Option("--node", help="Names of the nodes in the allow-list (default: whichever of them answers)."),

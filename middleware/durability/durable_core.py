@@ -129,8 +129,6 @@ class DurableCore:
         event types of former lives, with their fields: what is stored of them stays stored.
     ``checkpoint_due``
         the next step begins a checkpoint; one that is not complete is given up.
-    ``stalled``
-        whether something waits for the disk.
     ``slicing``
         how what a checkpoint writes is made a little at a time.
     """
@@ -156,10 +154,6 @@ class DurableCore:
         self._is_over = False
         self._stored = log.number
         self._now = self._free_at = 0
-
-    @property
-    def stalled(self) -> bool:
-        return bool(self._held)
 
     @property
     def checkpointing(self) -> bool:

@@ -28,11 +28,11 @@ from middleware.evaluation.report import write_report
 from middleware.evaluation.runs import Counted, counted, replay
 from middleware.evaluation.setting import line, setting
 from middleware.model.errors import ScenarioError, TraceError
-from middleware.model.event import ORDER, Event, Identity
+from middleware.model.event import Event
 from middleware.runtime.report import NodeReport
 from middleware.runtime.scenario import Scenario, load_object
 from middleware.spark.traces import read_trace
-from middleware.testing.oracle import first_arrivals, oracle
+from middleware.testing.oracle import Excused, first_arrivals
 
 Say = Callable[[str], None]
 
@@ -70,7 +70,6 @@ class Evaluation:
         self._setting = setting(scenario.plan.recording.seed, self._seconds, command)
         self._left_out: dict[str, str] = {}
         self._failed: dict[str, str] = {}
-        self._expected: dict[str, list[Event]] = {}
 
     def run(self, out: Path) -> Results:
         """Run everything and write report and figures into ``out``. Raises RunError, ScenarioError, TraceError."""
@@ -82,12 +81,13 @@ class Evaluation:
         self._say("reading the recording")
         arrivals = list(itertools.chain.from_iterable(read_trace(self._trace, self._scenario.types)))
         raw = first_arrivals(arrivals)
+        oracle = Excused(raw, self._scenario.detectors)
         measured: dict[str, Measured] = {}
         sizes: Sizes = {}
         for one in replays:
             self._note_failures(one.mode, one.report)
             self._say(f"{one.mode.title}: holding the finals against the in-order oracle")
-            expected = self._oracle(raw, one.report)
+            expected = oracle.finals([one.report.late])
             sizes = sizes or event_sizes(self._scenario.detectors, itertools.chain(raw, expected))
             measured[one.mode.name] = measure(one, self._scenario, expected, sizes)
         touched = self._count(arrivals)
@@ -98,15 +98,6 @@ class Evaluation:
         drawn = figures.draw(measured, table, _RETRACTION)
         write_report(out / "report.html", results, measured, table, drawn)
         return results
-
-    def _oracle(self, raw: list[Event], report: NodeReport) -> list[Event]:
-        """The in-order results in total order, without what the run lists as late; computed once for equal ledgers."""
-        late: dict[str, set[Identity]] = {name: set(ids) for name, ids in report.late.items() if ids}
-        key = repr(sorted((name, sorted(ids)) for name, ids in late.items()))
-        if key not in self._expected:
-            finals = oracle(raw, self._scenario.detectors, late)
-            self._expected[key] = sorted(itertools.chain.from_iterable(finals.values()), key=ORDER)
-        return self._expected[key]
 
     def _count(self, arrivals: list[Event]) -> dict[str, Affected]:
         """Runs in this process: pure buffering over everything, the others at alpha = 0 over the first seconds.

@@ -63,18 +63,21 @@ def feed(trace: Path, address: str, speed: float) -> Fed:
 
 
 class Feeder:
-    """The process, seen from the one who starts it, by entering; it is left when it has ended, if need be by force."""
+    """The process, seen from the one who starts it, by entering; it is left when it has ended, if need be by force.
+
+    ``process``: None before it was entered.
+    """
 
     def __init__(self, trace: Path, address: str, speed: float) -> None:
         self._command = [sys.executable, "-m", "middleware.evaluation.feeder", str(trace), address, repr(speed)]
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Feeder:
         # A session of its own: Ctrl-C in the terminal reaches the one who started it, who ends it in order.
         pipe = subprocess.PIPE
         try:
             with uninterrupted():
-                self._process = subprocess.Popen(
+                self.process = subprocess.Popen(
                     self._command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
                 )
         except KeyboardInterrupt:
@@ -84,7 +87,7 @@ class Feeder:
 
     def result(self, timeout: float) -> Fed:
         """Wait for the end. Raises RunError if the feed failed or takes longer than ``timeout`` seconds."""
-        process = self._process
+        process = self.process
         assert process is not None, "enter it first"
         try:
             out, said = process.communicate(timeout=timeout)
@@ -96,9 +99,9 @@ class Feeder:
         return msgspec.json.decode(out, type=Fed)
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from middleware.evaluation.corrections import Affected
 from middleware.evaluation.measures import Interval, Measured, rolling
@@ -16,12 +16,16 @@ from middleware.model.errors import ScenarioError
 from middleware.ordering.alpha import LOWER, UPPER
 from middleware.runtime.scenario import EvaluationPlan
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
 
 class Look(NamedTuple):
     """How a mode is drawn: colours that differ in lightness too, and line styles and markers that need no colour."""
 
     colour: str
-    line: Any
+    line: str | tuple[int, tuple[int, ...]]
     marker: str
 
 
@@ -101,7 +105,7 @@ class Figures:
             )
         return drawn
 
-    def _save(self, name: str, rows: int, height: float, draw: Callable[[list[Any]], None]) -> Path:
+    def _save(self, name: str, rows: int, height: float, draw: Callable[[list[Axes]], None]) -> Path:
         file = self._folder / f"{name}.png"
         look: dict[Any, Any] = {
             "font.size": 9.5,
@@ -117,7 +121,7 @@ class Figures:
             figure.savefig(file)
         return file
 
-    def _latency(self, axes: list[Any], runs: Sequence[Measured]) -> None:
+    def _latency(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
         above, below = axes
         for run in runs:
             look, mean = look_of(run.mode), run.focus.mean if run.focus else None
@@ -130,7 +134,7 @@ class Figures:
         self._rolling(below, runs, "Detection latency of all detectors, mean of each second")
         above.sharex(below)
 
-    def _alpha(self, axes: list[Any], measured: Mapping[str, Measured]) -> None:
+    def _alpha(self, axes: list[Axes], measured: Mapping[str, Measured]) -> None:
         alpha, busy, slack = axes
         run = measured[DYNAMIC.name]
         self._control(alpha, busy, run)
@@ -143,7 +147,7 @@ class Figures:
         slack.sharex(alpha)
         _legend(slack)
 
-    def _control(self, alpha: Any, busy: Any, run: Measured) -> None:
+    def _control(self, alpha: Axes, busy: Axes, run: Measured) -> None:
         """What the adaptation of alpha saw and did."""
         at, look = [one.at for one in run.intervals], look_of(run.mode)
         alpha.step(at, [one.alpha for one in run.intervals], where="post", color=look.colour, lw=1.6, label="alpha")
@@ -165,18 +169,18 @@ class Figures:
         busy.sharex(alpha)
         _legend(busy)
 
-    def _overload(self, axes: list[Any], runs: Sequence[Measured]) -> None:
+    def _overload(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
         alpha, busy, latency = axes
         self._control(alpha, busy, next(run for run in runs if run.mode.name == FAST_DYNAMIC.name))
         busy.set_xlabel("time since the first arrival (s)")
         self._rolling(latency, runs, "Detection latency of all detectors, mean of each second of the recording")
 
-    def _weighted(self, axes: list[Any], runs: Sequence[Measured]) -> None:
+    def _weighted(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
         alpha, latency = axes
         for run in runs:
             look, at = look_of(run.mode), [one.at for one in run.intervals]
-            sides = [[getattr(one, side) for one in run.intervals] for side in ("least", "most")]
-            alpha.fill_between(at, *sides, step="post", color=look.colour, alpha=0.2, lw=0)
+            least, most = [one.least for one in run.intervals], [one.most for one in run.intervals]
+            alpha.fill_between(at, least, most, step="post", color=look.colour, alpha=0.2, lw=0)
             label = f"{run.mode.title} (mean {run.alpha:.2f})"
             alpha.step(at, [one.alpha for one in run.intervals], where="post", color=look.colour, ls=look.line, label=label)
         alpha.set(ylim=(0, 1.05), ylabel="alpha", title="alpha: mean of the units, and from the least to the largest")
@@ -184,7 +188,7 @@ class Figures:
         _legend(alpha)
         self._rolling(latency, runs, "Detection latency of the scenario's results, mean of each second")
 
-    def _rolling(self, axis: Any, runs: Sequence[Measured], title: str) -> None:
+    def _rolling(self, axis: Axes, runs: Sequence[Measured], title: str) -> None:
         """Mean latency of each second, on a logarithmic axis."""
         for run in runs:
             look = look_of(run.mode)
@@ -194,7 +198,7 @@ class Figures:
         _plain_numbers(axis.yaxis)
         _legend(axis)
 
-    def _cpu(self, axis: Any, runs: Sequence[Measured]) -> None:
+    def _cpu(self, axis: Axes, runs: Sequence[Measured]) -> None:
         for run in runs:
             look = look_of(run.mode)
             points = [[one.at for one in run.intervals], [100 * one.cpu for one in run.intervals]]
@@ -207,7 +211,7 @@ class Figures:
         axis.set_ylim(0, 119)
         _legend(axis)
 
-    def _memory(self, axes: list[Any], runs: Sequence[Measured]) -> None:
+    def _memory(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
         buffers, resident = axes
         names, places = [run.mode.title for run in runs], range(len(runs))
         waiting, held = ([getattr(run.buffers, part) / 1e3 for run in runs] for part in ("waiting", "held"))
@@ -229,14 +233,14 @@ class Figures:
             axis.margins(x=0.2)
             _legend(axis, "x")
 
-    def _detectors(self, axis: Any, runs: Sequence[Measured]) -> None:
+    def _detectors(self, axis: Axes, runs: Sequence[Measured]) -> None:
         first = runs[0].by_detector
         order = sorted(first, key=lambda name: first[name].mean)
         for run in runs:
             look = look_of(run.mode)
             known = [(place, run.by_detector[name]) for place, name in enumerate(order) if name in run.by_detector]
             places = [place for place, _ in known]
-            marker = {"marker": look.marker, "linestyle": "none", "color": look.colour, "ms": 5}
+            marker: dict[str, Any] = {"marker": look.marker, "linestyle": "none", "color": look.colour, "ms": 5}
             axis.plot([one.p99 for _, one in known], places, **marker, mfc="white", label=f"{run.mode.title}: p99")
             axis.plot([one.mean for _, one in known], places, **marker, label=f"{run.mode.title}: mean")
         axis.set_yticks(range(len(order)), [f"{name} ({first[name].count:,})" for name in order])
@@ -247,7 +251,7 @@ class Figures:
         axis.set(title="Latency of every detector (detections in brackets)", xlabel="latency (ms)")
         axis.figure.legend(fontsize=8, frameon=False, ncols=len(runs), loc="outside upper center")
 
-    def _modes(self, axes: list[Any], runs: Sequence[Measured]) -> None:
+    def _modes(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
         panels: list[tuple[str, str, Callable[[Measured], float]]] = [
             ("Mean latency of the scenario's results", "ms", lambda run: run.results.mean if run.results else 0.0),
             ("CPU of the node", "% of a core", lambda run: 100 * run.cpu),
@@ -263,7 +267,7 @@ class Figures:
             axis.grid(axis="x", color="#dddddd", lw=0.6)
             axis.set(title=title, xlabel=unit)
 
-    def _cost(self, axis: Any, counted: Sequence[Affected]) -> None:
+    def _cost(self, axis: Axes, counted: Sequence[Affected]) -> None:
         values = [one.cpu / one.seconds for one in counted]
         bars = axis.barh([one.mode.title for one in counted], values, 0.65, color=[look_of(one.mode).colour for one in counted])
         axis.bar_label(bars, fmt="{:,.2f}", padding=3, fontsize=8)
@@ -274,7 +278,7 @@ class Figures:
         axis.set(title="Cost at alpha = 0 (pure buffering: alpha = 1); dashed: real time on one core")
         axis.set_xlabel("processor seconds per second of the recording")
 
-    def _retraction(self, axes: list[Any], counted: Sequence[Affected]) -> None:
+    def _retraction(self, axes: list[Axes], counted: Sequence[Affected]) -> None:
         names = [one.mode.title for one in counted]
         scopes = {
             f"At {self._corrections}": [one.corrections.corrected for one in counted],
@@ -307,7 +311,7 @@ def look_of(mode: Mode) -> Look:
     return _OTHER[others.index(name)]
 
 
-def _plain_numbers(axis: Any) -> None:
+def _plain_numbers(axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -315,7 +319,7 @@ def _plain_numbers(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _legend(axis: Any, grid: Literal["x", "y"] = "y") -> None:
+def _legend(axis: Axes, grid: Literal["x", "y"] = "y") -> None:
     """Beside the axes, so that it covers nothing; with grid lines."""
     axis.grid(axis=grid, color="#dddddd", lw=0.6)
     axis.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))

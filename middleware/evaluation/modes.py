@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from middleware.model.errors import ScenarioError
@@ -26,7 +24,7 @@ class Mode(msgspec.Struct, frozen=True):
 
     name: str
     title: str
-    changes: dict[str, Any]
+    changes: dict[str, object]
     results_only: bool = False
     speed: float = 1.0
     keyed: bool = True

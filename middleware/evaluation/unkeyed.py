@@ -18,7 +18,7 @@ class Unkeyed(Detector):
     def __init__(self, inner: Detector, key: Key) -> None:
         self.inner = inner
         self.key_of = key
-        self.parts: dict[Any, Detector] = {}
+        self.parts: dict[object, Detector] = {}
 
     def on_event(self, event: Any) -> Result:
         key = self.key_of(event)
@@ -27,10 +27,10 @@ class Unkeyed(Detector):
             part = self.parts[key] = fresh(self.inner)
         return part.on_event(event)
 
-    def snapshot(self) -> dict[Any, Any]:
+    def snapshot(self) -> dict[object, Any]:
         return {key: part.snapshot() for key, part in self.parts.items()}
 
-    def restore(self, state: dict[Any, Any]) -> None:
+    def restore(self, state: dict[object, Any]) -> None:
         self.parts = {key: _restored(self.inner, each) for key, each in state.items()}
 
 
@@ -49,7 +49,7 @@ def _without_key(detector: Detector) -> Detector:
     return made
 
 
-def _restored(inner: Detector, state: Any) -> Detector:
+def _restored(inner: Detector, state: object) -> Detector:
     part = copy.copy(inner)
     part.restore(state)
     return part

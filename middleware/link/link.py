@@ -425,7 +425,7 @@ class Link:
         """A copy of the counts."""
         return msgspec.structs.replace(self._count, queued_bytes=self.queued_bytes, unacked_bytes=self.unacked_bytes)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert self.queued_bytes == sum(size for _, size in self._queue)
         assert self.unacked_bytes == sum(size for _, _, size in self._unacked)
         assert [seq for seq, _, _ in self._unacked] == list(range(self._sent - len(self._unacked) + 1, self._sent + 1))

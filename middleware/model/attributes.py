@@ -10,6 +10,9 @@ from functools import cache
 from types import MemberDescriptorType
 from typing import Any
 
+Attributes = dict[str, Any]
+"""What is saved of an instance, by name."""
+
 _GIVEN = "__getstate__"
 """The name under which stands what an instance's own ``__getstate__`` gave: it need not be attributes."""
 
@@ -45,10 +48,10 @@ def has_dict_only(kind: type) -> bool:
     return not _saved_slots(kind) and not gives_state(kind) and set(unchanging(kind)) <= set(slots(kind))
 
 
-def attributes(instance: Any) -> dict[str, Any]:
+def attributes(instance: object) -> Attributes:
     """All that is to be saved of an instance, by name. Shares what it holds with it, and may be its very ``__dict__``."""
     kind: type = type(instance)
-    own: dict[str, Any] = vars(instance)
+    own: Attributes = vars(instance)
     if has_dict_only(kind):
         return own
     if gives_state(kind):
@@ -57,7 +60,7 @@ def attributes(instance: Any) -> dict[str, Any]:
     return {name: value for name, value in own.items() if name not in fixed} | _filled_slots(instance)
 
 
-def set_attributes(instance: Any, values: dict[str, Any]) -> None:
+def set_attributes(instance: object, values: Attributes) -> None:
     """Have an instance be made up of ``values``, as ``attributes`` gives them, and of what is unchanging."""
     kind: type = type(instance)
     own, fixed = vars(instance), unchanging(kind)
@@ -71,17 +74,17 @@ def set_attributes(instance: Any, values: dict[str, Any]) -> None:
         _set_given(instance, given)
 
 
-def given(values: dict[str, Any]) -> Any:
+def given(values: Attributes) -> Any:
     """What people know as the state: what their ``__getstate__`` gave, else the attributes by name."""
     return values.get(_GIVEN, values)
 
 
-def as_given(kind: type, state: Any) -> Any:
+def as_given(kind: type, state: object) -> Any:
     """The reverse of ``given``, for a class."""
     return {_GIVEN: state} if gives_state(kind) else state
 
 
-def _set_given(instance: Any, state: Any) -> None:
+def _set_given(instance: object, state: object) -> None:
     """As ``copy`` and ``pickle`` do with what ``__getstate__`` gave: ``__setstate__``, or attributes, and slots behind them."""
     if hasattr(instance, "__setstate__"):
         instance.__setstate__(state)
@@ -90,7 +93,7 @@ def _set_given(instance: Any, state: Any) -> None:
         _add(instance, part or {})
 
 
-def _add(instance: Any, values: dict[str, Any]) -> None:
+def _add(instance: object, values: Attributes) -> None:
     kind: type = type(instance)
     in_slots = slots(kind)
     for name, value in values.items():
@@ -100,7 +103,7 @@ def _add(instance: Any, values: dict[str, Any]) -> None:
             vars(instance)[name] = value
 
 
-def _filled_slots(instance: Any) -> dict[str, Any]:
+def _filled_slots(instance: object) -> Attributes:
     kind: type = type(instance)
     filled = {}
     for name in _saved_slots(kind):

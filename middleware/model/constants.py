@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from middleware.model.errors import DetectorError
 
@@ -16,7 +16,7 @@ _WHOLE = (int, float, str, bool, bytes, type(None), complex, type, types.Functio
 _all_whole = frozenset(_WHOLE).issuperset
 
 
-def picture(value: Any) -> Any:
+def picture(value: object) -> object:
     """What a value is made of, all the way down as ``copy.deepcopy`` goes: compares equal while nothing in it has changed.
 
     What cannot be taken apart (a lock, say) stands for itself, and so do functions, classes and modules. O(size).
@@ -27,7 +27,7 @@ def picture(value: Any) -> Any:
         return id(value)
 
 
-def _picture(value: Any, met: dict[int, Any]) -> Any:
+def _picture(value: Any, met: dict[int, object]) -> object:
     kind = type(value)
     if isinstance(value, _WHOLE):
         return value
@@ -47,7 +47,7 @@ def _picture(value: Any, met: dict[int, Any]) -> Any:
     return kind, make, *(_pictures(value, part, met) if isinstance(part, Iterator) else _picture(part, met) for part in parts)
 
 
-def _pictures(owner: Any, values: Iterable[Any], met: dict[int, Any]) -> list[Any]:
+def _pictures(owner: object, values: Iterable[object], met: dict[int, object]) -> list[object]:
     """The pictures of what ``owner`` holds."""
     values = list(values)
     if _all_whole(map(type, values)):
@@ -56,7 +56,7 @@ def _pictures(owner: Any, values: Iterable[Any], met: dict[int, Any]) -> list[An
     return [_picture(value, met) for value in values]
 
 
-def reduction(value: Any) -> Any:
+def reduction(value: object) -> Any:
     """What ``copy`` and ``pickle`` take a value apart into; a text if that cannot be done, or its name says all."""
     try:
         return value.__reduce_ex__(4)
@@ -68,9 +68,9 @@ Name = tuple[type, str]
 """Where something is held: the class, and the attribute of it, or the argument of a method of it."""
 
 
-def held_by(kind: type, base: type) -> dict[Name, Any]:
+def held_by(kind: type, base: type) -> dict[Name, object]:
     """What a class and its bases, up to ``base``, hold besides code: attributes, defaults of arguments."""
-    held: dict[Name, Any] = {}
+    held: dict[Name, object] = {}
     for owner in kind.__mro__:
         if issubclass(base, owner):
             continue
@@ -88,13 +88,13 @@ def spoken(name: Name) -> str:
     return f"{name[0].__name__}.{name[1]}"
 
 
-def code_in(value: Any) -> types.FunctionType | None:
+def code_in(value: object) -> types.FunctionType | None:
     """The function that an attribute of a class is, if it is one."""
     function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
     return function if isinstance(function, types.FunctionType) else None
 
 
-def _defaults(function: types.FunctionType) -> dict[str, Any]:
+def _defaults(function: types.FunctionType) -> dict[str, object]:
     code = function.__code__
     positional = function.__defaults__ or ()
     names = code.co_varnames[code.co_argcount - len(positional) : code.co_argcount]
@@ -104,14 +104,15 @@ def _defaults(function: types.FunctionType) -> dict[str, Any]:
 
 
 _MISSING = object()
+_K = TypeVar("_K")
 
 
-def differing(before: dict[Any, Any], after: dict[Any, Any]) -> list[Any]:
+def differing(before: dict[_K, object], after: dict[_K, object]) -> list[_K]:
     """The names under which two sets of pictures differ, or which only one of them has."""
     return [name for name in before | after if not _same(before.get(name, _MISSING), after.get(name, _MISSING))]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     try:
         return bool(one == other)
     except Exception:  # what cannot be compared
@@ -121,10 +122,10 @@ def _same(one: Any, other: Any) -> bool:
 class Constants:
     """What the class of a detector holds, and what its instances hold for good, as it was when this was made."""
 
-    def __init__(self, kind: type, base: type, unchanging: Mapping[str, Any]) -> None:
+    def __init__(self, kind: type, base: type, unchanging: Mapping[str, object]) -> None:
         self._kind = kind
         self._base = base
-        self._unchanging: dict[Name, Any] = {(kind, name): value for name, value in unchanging.items()}
+        self._unchanging: dict[Name, object] = {(kind, name): value for name, value in unchanging.items()}
         self._were = self._pictures()
 
     def changing(self) -> list[str]:
@@ -133,7 +134,7 @@ class Constants:
         moving = [name for name, value in held.items() if isinstance(value, Iterator) or hasattr(value, "hexdigest")]
         return [spoken(name) for name in moving if isinstance(reduction(held[name]), str)]
 
-    def _pictures(self) -> dict[Name, Any]:
+    def _pictures(self) -> dict[Name, object]:
         held = held_by(self._kind, self._base) | self._unchanging
         return {name: picture(value) for name, value in held.items()}
 

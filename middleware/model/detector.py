@@ -151,16 +151,16 @@ def _field(field: msgspec.inspect.Field, met: set[type]) -> str:
     return f"{field.name}{known_as}: {_kind(field.type, met)}"
 
 
-def _name(kind: Any) -> str:
+def _name(kind: object) -> str:
     declared = getattr(kind, "cls", None)
     return declared.__name__ if declared is not None else type(kind).__name__.removesuffix("Type").lower()
 
 
-def _in_union(kind: Any) -> tuple[bool, str]:
+def _in_union(kind: object) -> tuple[bool, str]:
     return isinstance(kind, msgspec.inspect.NoneType), _name(kind)
 
 
-def _kind(kind: Any, met: set[type]) -> str:
+def _kind(kind: object, met: set[type]) -> str:
     """A type within a field: those with fields of their own (``met`` are those described before) and all that it is made of."""
     if isinstance(kind, msgspec.inspect.Metadata):
         return _kind(kind.type, met)
@@ -267,7 +267,7 @@ def constants(detector: Detector) -> Constants:
     return Constants(type(detector), Detector, _fixed(detector))
 
 
-def _fixed(detector: Detector) -> dict[str, Any]:
+def _fixed(detector: Detector) -> dict[str, object]:
     kind: type = type(detector)
     return {name: getattr(detector, name) for name in unchanging(kind) if hasattr(detector, name)}
 
@@ -290,7 +290,7 @@ def check_state(detector: Detector, name: str) -> None:
         )
 
 
-def _unsaved(detector: Detector, state: dict[str, Any], error: Exception) -> DetectorError:
+def _unsaved(detector: Detector, state: dict[str, object], error: Exception) -> DetectorError:
     """The attribute that cannot be copied, by name."""
     name = type(detector).__name__
     for attribute, value in state.items():

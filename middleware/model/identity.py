@@ -34,7 +34,7 @@ class Derivation:
 
     __slots__ = ("_backdate", "_level", "_name", "_origin", "_publishes", "_timed")
 
-    def __init__(self, name: str, detector: Detector, level: int, key: Any = None) -> None:
+    def __init__(self, name: str, detector: Detector, level: int, key: object = None) -> None:
         self._name = name
         self._level = level
         self._publishes = detector.publishes
@@ -98,7 +98,7 @@ def canonical(key: Any) -> Any:
     )
 
 
-def _wide(key: float) -> Any:
+def _wide(key: float) -> object:
     """A number that int64 cannot hold: as a float if one is equal to it, else as it is or, beyond uint64, as its digits."""
     try:
         near = float(key)
@@ -138,7 +138,7 @@ def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, D
     return by_name
 
 
-def check_is_detector(given: Any) -> None:
+def check_is_detector(given: object) -> None:
     """Raise DetectorError for what is no detector, with what to give in its place."""
     if isinstance(given, Detector):
         return
@@ -149,12 +149,12 @@ def check_is_detector(given: Any) -> None:
     raise DetectorError(f"{given!r} is no detector: give instances of subclasses of middleware.Detector")
 
 
-def _example(given: Any) -> str:
+def _example(given: object) -> str:
     """How a detector that is given alone is written, in the list where it belongs."""
     return f"{(given if isinstance(given, type) else type(given)).__name__}()" if _is_near(given) else "MyDetector()"
 
 
-def _is_near(given: Any) -> bool:
+def _is_near(given: object) -> bool:
     return isinstance(given, Detector) or (isinstance(given, type) and issubclass(given, Detector))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 
 class Later:
@@ -18,11 +17,11 @@ class Later:
 
     __slots__ = ("_given", "_make")
 
-    def __init__(self, make: Callable[..., Iterable[Any]], *given: Any) -> None:
+    def __init__(self, make: Callable[..., Iterable[object]], *given: object) -> None:
         self._make, self._given = make, given
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self._make(*self._given))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return list, (), None, iter(self)

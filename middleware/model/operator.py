@@ -142,12 +142,12 @@ class Origin:
         return self.id(*[(event.source, event.id) for event in events])
 
 
-def described(*values: Any) -> str:
+def described(*values: object) -> str:
     """What operators are made of as text, the same in every process: for ``Operator.definition``. Code goes by its name."""
     return " ".join(map(_described, values))
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, type) or callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     if isinstance(value, Mapping):

@@ -22,6 +22,7 @@ import cloudpickle
 from msgspec import Struct
 from msgspec.structs import astuple, fields
 
+from middleware.model.attributes import Attributes
 from middleware.model.event import Event, EventType, Int64, Timestamp
 
 _ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
@@ -33,7 +34,7 @@ class Pickled:
 
     __slots__ = ("data",)
 
-    def __init__(self, value: Any, owner: object = None) -> None:
+    def __init__(self, value: object, owner: object = None) -> None:
         data = BytesIO()
         _Pickler(data, owner).dump(value)
         self.data = data.getvalue()
@@ -54,7 +55,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(file)
         self._owner = owner
 
-    def persistent_id(self, item: Any) -> str | None:
+    def persistent_id(self, item: object) -> str | None:
         return "owner" if item is self._owner and item is not None else None
 
 
@@ -63,7 +64,7 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._owner = owner
 
-    def persistent_load(self, name: Any) -> Any:
+    def persistent_load(self, name: object) -> Any:
         return self._owner
 
 
@@ -71,7 +72,7 @@ class _NotPlainError(Exception):
     """The state holds something that is no plain value, or one mutable value in two places."""
 
 
-def copy_state(state: dict[str, Any], owner: object = None) -> dict[str, Any] | Pickled:
+def copy_state(state: Attributes, owner: object = None) -> Attributes | Pickled:
     """A copy of the attributes of ``owner`` that shares nothing mutable with it. O(size of the state).
 
     A state that is not plain is pickled as a whole, so that what is one object in it stays one object.
@@ -85,7 +86,7 @@ def copy_state(state: dict[str, Any], owner: object = None) -> dict[str, Any] | 
         return Pickled(state, owner)
 
 
-def restored_state(copy: dict[str, Any] | Pickled, owner: object = None) -> dict[str, Any]:
+def restored_state(copy: Attributes | Pickled, owner: object = None) -> Attributes:
     """Attributes for ``owner`` made from a copy, which stays good for another time. O(size of the state)."""
     if isinstance(copy, Pickled):
         return copy.value(owner)  # type: ignore[no-any-return]
@@ -134,7 +135,7 @@ def _thawed(value: Any) -> Any:
     return value
 
 
-def same_state(one: Any, other: Any) -> bool:
+def same_state(one: object, other: object) -> bool:
     """Whether no detector could tell the two states apart. False is always safe (it costs a replay), True never is."""
     if one is other:
         return True

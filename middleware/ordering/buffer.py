@@ -17,7 +17,7 @@ _FEW = 8
 """Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this."""
 
 
-def _split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]:
+def plain_split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]:
     """Part a batch into the run that gets ahead of ``top``, strictly increasing, and the rest, in arrival order.
 
     One cheap pass: the run, most of any batch, needs no sorting, and no event in it can be a duplicate. O(n).
@@ -34,7 +34,7 @@ def _split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]:
     return ahead, behind
 
 
-split = native.split if native.AVAILABLE else _split
+split = native.split if native.AVAILABLE else plain_split
 """The native twin does the same, sooner."""
 
 
@@ -52,7 +52,7 @@ def arranged(events: list[Event]) -> tuple[list[Event], int]:
     return unique, len(ordered) - len(unique)
 
 
-def _merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]:
+def plain_merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]:
     """Merge ``events`` into ``buffer``, both in strict total order.
 
     Returns the events that went in, and the number of duplicates, which stay out: what is in the buffer came first.
@@ -76,7 +76,7 @@ def _merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]:
     return came, len(events) - len(came)
 
 
-merge = native.merge if native.AVAILABLE else _merge
+merge = native.merge if native.AVAILABLE else plain_merge
 """The native twin does the same, sooner."""
 
 

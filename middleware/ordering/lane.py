@@ -349,7 +349,7 @@ class Lane:
         self.last = self.history[-1].ts if self.history else NEVER
         self._restore(_unboxed(live))
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Every invariant of a lane."""
         keys = list(map(ORDER, self.history))
         assert all(one < other for one, other in pairwise(keys)), "history out of order"

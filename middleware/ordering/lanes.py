@@ -137,8 +137,8 @@ class SingleLane:
     def restore_part(self, part: list[KeyedLane]) -> None:
         """There are no parts."""
 
-    def _check(self) -> None:
-        self._lane._check()
+    def check(self) -> None:
+        self._lane.check()
 
 
 class KeyedLanes:
@@ -352,6 +352,6 @@ class KeyedLanes:
             self._lanes[key] = self._new_lane(key, blank)
             self._lanes[key].restore(LaneState(*kept))
 
-    def _check(self) -> None:
+    def check(self) -> None:
         for lane in self._lanes.values():
-            lane._check()
+            lane.check()

@@ -209,5 +209,5 @@ class OperatorLane:
     def restore_part(self, part: list[Any]) -> None:
         """There are no parts."""
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Operations check themselves in tests of their own."""

@@ -592,9 +592,9 @@ class Unit:
         """Add lanes that ``part`` gave."""
         self._lanes.restore_part(part if version is None else migrated_lanes(part, self.detector, version))
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Every invariant of the unit and its lanes."""
         assert arranged(self._waiting) == (self._waiting, 0), "waiting events out of order"
         assert not self._waiting or self._waiting[0].ts > self.emitted, "an event waits that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"
-        self._lanes._check()
+        self._lanes.check()

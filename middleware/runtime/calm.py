@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psutil
 
@@ -19,17 +18,19 @@ _TURN = 0.001
 """How long one thread may keep another one waiting (s). A commit takes several turns, and results wait for it."""
 
 
+def resident() -> int:
+    """Resident bytes of this process."""
+    return int(psutil.Process().memory_info().rss)
+
+
 class _Collections:
     """``size``: resident bytes of the process when all was looked at last."""
 
-    def __init__(self) -> None:
-        self._process = psutil.Process()
-        self.size = self._resident()
+    def __init__(self, resident: Callable[[], int]) -> None:
+        self._resident = resident
+        self.size = resident()
 
-    def _resident(self) -> int:
-        return int(self._process.memory_info().rss)
-
-    def told(self, phase: str, info: dict[str, Any]) -> None:
+    def told(self, phase: str, info: dict[str, int]) -> None:
         """Of the begin and the end of a collection (see ``gc.callbacks``)."""
         if info["generation"] < 2 or phase == "start":
             return
@@ -51,9 +52,9 @@ def spare() -> None:
 
 
 @contextmanager
-def calm() -> Iterator[None]:
+def calm(resident: Callable[[], int] = resident) -> Iterator[None]:
     """For a process that runs one node: what is there in the beginning is kept, and collections are short from then on."""
-    turn, collections = sys.getswitchinterval(), _Collections()
+    turn, collections = sys.getswitchinterval(), _Collections(resident)
     gc.freeze()
     gc.callbacks.append(collections.told)
     _running.append(collections)

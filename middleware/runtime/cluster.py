@@ -45,14 +45,12 @@ class Cluster:
         after the cluster has ended: the report of each node that lived to write one.
     """
 
-    def __init__(
-        self, scenario: Scenario, alpha: float | None = None, durability: Literal["disk", "memory"] = "memory"
-    ) -> None:
+    def __init__(self, scenario: Scenario, alpha: float | None = None, durability: Durability = "memory") -> None:
         nodes = tuple(replace(node, durability=node.durability or durability) for node in scenario.plan.nodes)
         self.scenario = Scenario(replace(scenario.plan, nodes=nodes), scenario.file)
         self.reports: dict[str, NodeReport] = {}
         names = list(scenario.places)
-        self.addresses = dict(zip(names, _free_addresses(len(names)), strict=True))
+        self.addresses = dict(zip(names, free_addresses(len(names)), strict=True))
         self._folder = tempfile.TemporaryDirectory(prefix="slackline-")
         self._alpha = alpha
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -151,7 +149,7 @@ class Cluster:
         return Path(self._folder.name, f"{name}.json")
 
 
-def _free_addresses(count: int) -> list[str]:
+def free_addresses(count: int) -> list[str]:
     """Addresses on the loopback that nobody uses just now."""
     sockets = [socket.socket() for _ in range(count)]
     try:

@@ -23,9 +23,6 @@ from middleware.runtime.storage.store import Store
 TARGET = 10 * SECOND
 """How long a recovery may take: a checkpoint is due when the node has worked for so long since the last one."""
 
-_LOGGED = 64 * 2**20
-"""Bytes of log since the last checkpoint after which another one is due."""
-
 _SHARE = 20
 """A checkpoint that took t is followed by none for this many times t: so that they never take more than 5 % of the time."""
 
@@ -85,7 +82,7 @@ class DurableRunner:
         number = self._store.stored()
         if number is not None:
             released.append(self._core.stored(number, self._store.oldest))
-        due = self.worked >= TARGET or self._logged >= _LOGGED
+        due = self.worked >= TARGET or self._logged >= self._store.retention.behind
         if due and not self._core.checkpointing and now - self._checkpointed >= _SHARE * self._cost:
             self._core.checkpoint_due = True
         released.append(self._write(now))

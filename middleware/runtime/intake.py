@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain, count
 from operator import attrgetter
-from typing import Any
 
 from msgspec.structs import astuple, replace
 
@@ -33,7 +32,7 @@ def taken(events: Iterable[Event]) -> list[Event]:
     return _numbered(found)
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 

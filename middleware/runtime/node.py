@@ -39,7 +39,9 @@ from middleware.runtime.watchdog import Watchdog
 
 _IDLE_POLL = 20 * MILLISECOND
 _EVENTS_A_STEP = 8_192
-_DRAIN = 5 * SECOND
+PATIENCE = 5 * SECOND
+"""How long a node that ends waits for its peers to take what there is for them."""
+
 _TELL_FIRST, _TELL_EVERY = 2.0, 30.0
 """When it is first told, and how often again, which nodes are waited for (s)."""
 
@@ -125,6 +127,7 @@ class Node:
         self._processor = processor
         self._store = store
         self._stop, self._relist = threading.Event(), threading.Event()
+        self._patience = PATIENCE
         self._has_keys = keys is not None
         self._others = {peer: address for peer, address in (peers or {}).items() if peer != name}
         self._started, self._process_info = time.time_ns(), psutil.Process()
@@ -206,8 +209,12 @@ class Node:
         """Have it read before the next step; may be called from any thread. Who is no longer listed is turned out."""
         self._relist.set()
 
-    def stop(self) -> None:
-        """Ask the loop to end; may be called from any thread, or from the processor."""
+    def stop(self, patience: int = PATIENCE) -> None:
+        """Ask the loop to end; may be called from any thread, or from the processor.
+
+        ``patience``: for how long (ns) it waits for peers to take what there is for them.
+        """
+        self._patience = patience
         self._stop.set()
 
     def statistics(self) -> BrokerStatistics:
@@ -405,7 +412,7 @@ class Node:
 
     def _drain(self) -> None:
         self._process()
-        deadline = time.monotonic_ns() + _DRAIN
+        deadline = time.monotonic_ns() + self._patience
         self._broker.close(f"node {self.name} shuts down", time.monotonic_ns())
         self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:

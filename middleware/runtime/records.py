@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import msgspec
 
 from middleware.model.event import Event, type_name
 
+Record = dict[str, object]
+"""What an event or a change is made of, by name."""
 
-def as_record(event: Event, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
+
+def as_record(event: Event, first: Mapping[str, object] | None = None) -> Record:
     """An event as a flat record: what is to stand first, under ``type`` its type name, then all its fields.
 
     A field of the event that is itself called ``type`` stands under ``type_`` (see ``key_of``). As JSON, NaN and infinities,
     which JSON does not have, become null.
     """
-    record = {**(first or {}), "type": type_name(event.__class__)}
+    record: Record = {**(first or {}), "type": type_name(event.__class__)}
     fields = msgspec.structs.asdict(event)
     if record.keys().isdisjoint(fields):
         return record | fields

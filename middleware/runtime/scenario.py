@@ -19,6 +19,7 @@ from middleware.model.event import EventTypes, stable_hash
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator
 from middleware.model.quantities import parse_duration
+from middleware.model.words import listed
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.retraction import Retraction
@@ -333,12 +334,13 @@ class Scenario:
         if self.entry not in names:
             raise ScenarioError(f"recording.to: there is no node {self.entry!r}; there are {', '.join(names)}")
         if stray := sorted(plan.policies_for.keys() - self.detectors.keys()):
-            raise ScenarioError(f"policies_for.{stray[0]}: there is no such detector; there are {_some(self.detectors)}")
+            there = listed(sorted(self.detectors))
+            raise ScenarioError(f"policies_for.{stray[0]}: there is no such detector; there are {there}")
         if unknown := sorted(set(plan.results) - set(self.derived)):
-            raise ScenarioError(f"results: nobody publishes {unknown[0]}; what is published: {_some(self.derived)}")
+            raise ScenarioError(f"results: nobody publishes {unknown[0]}; what is published: {listed(self.derived)}")
         focus = {plan.evaluation.latency, plan.evaluation.corrections} - {None, *self.detectors}
         if focus:
-            raise ScenarioError(f"evaluation: there is no detector {focus.pop()!r}; there are {_some(self.detectors)}")
+            raise ScenarioError(f"evaluation: there is no detector {focus.pop()!r}; there are {listed(sorted(self.detectors))}")
         recording = plan.recording
         has_none = msgspec.structs.replace(recording, to=None) == RecordingPlan()
         if not has_none and (recording.generate is None) == (not recording.files):
@@ -446,7 +448,7 @@ def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
     return named([_made(target, plan.settings.get(target.partition(":")[2], {}), folder) for target in plan.detectors])
 
 
-def _made(target: str, settings: dict[str, Any], folder: Path) -> Detector:
+def _made(target: str, settings: Mapping[str, object], folder: Path) -> Detector:
     """A detector of the class, or what the function makes, with their settings; an operator is there already."""
     found = load_object(target, folder)
     if isinstance(found, Operator):
@@ -473,7 +475,7 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
     for node in plan.nodes:
         for name in node.detectors:
             if name != "*" and name not in detectors:
-                raise ScenarioError(f"nodes.{node.name}: there is no detector {name!r}; there are {_some(detectors)}")
+                raise ScenarioError(f"nodes.{node.name}: there is no detector {name!r}; there are {listed(sorted(detectors))}")
             if name in taken:
                 raise ScenarioError(f"nodes.{node.name}: {name!r} runs on {taken[name]} already; a detector runs on one node")
             taken[name] = node.name
@@ -513,11 +515,6 @@ def find_file(folder: Path, file: str) -> Path:
     raise ScenarioError(
         f"recording.files: {file} is not there (looked in {', '.join(map(str, places))}); set {DATA} to the folder that has it"
     )
-
-
-def _some(names: Any) -> str:
-    ordered = sorted(names)
-    return ", ".join(ordered[:12]) + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "")
 
 
 __all__ = ["FILE", "Plan", "Scenario", "find_file", "load_object", "load_scenario"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 
 class _GivenUp(BaseException):
@@ -26,7 +25,7 @@ class _File:
         self.is_over = self.is_given_up = False
         self._to_write, self._to_take = threading.Semaphore(0), threading.Semaphore(0)
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         self.chunks.append(bytes(data))
         self.wanted -= len(data)
         if self.wanted <= 0:
@@ -40,7 +39,7 @@ class _File:
         if self.is_given_up:
             raise _GivenUp
 
-    def run(self, write: Callable[[Any], None]) -> None:
+    def run(self, write: Callable[[_File], None]) -> None:
         """The writer's thread."""
         try:
             self.wait()
@@ -75,7 +74,7 @@ class Slices:
     Whoever lets go of it ends ``write`` where it stands.
     """
 
-    def __init__(self, write: Callable[[Any], None]) -> None:
+    def __init__(self, write: Callable[[_File], None]) -> None:
         self._file = _File()
         weakref.finalize(self, self._file.give_up)
         threading.Thread(target=self._file.run, args=(write,), name="slices", daemon=True).start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -63,14 +63,14 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def _is_detector(value: Any, module: str) -> bool:
+def _is_detector(value: object, module: str) -> bool:
     """Whether it is an operator, or a detector class of this module."""
     if isinstance(value, type):
         return issubclass(value, Detector) and value.__module__ == module
     return isinstance(value, Operator)
 
 
-def called(target: str, found: Any, settings: Mapping[str, Any]) -> Any:
+def called(target: str, found: Callable[..., Any], settings: Mapping[str, object]) -> Any:
     """What a user's class or function makes of its settings."""
     try:
         return found(**settings)

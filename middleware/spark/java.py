@@ -12,15 +12,16 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from middleware.model.errors import TraceError
 from middleware.runtime.interrupts import uninterrupted
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
     from pyspark import SparkConf
 
 _LOOK_EVERY = 0.02
@@ -32,7 +33,7 @@ _WHERE = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
 @contextmanager
-def java_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
+def java_gateway(conf: SparkConf, log: Path) -> Iterator[JavaGateway]:
     """A gateway to a new Java process, which ends with this one, and at once if the block is left by an exception.
 
     ``log``
@@ -52,7 +53,7 @@ def java_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
             with uninterrupted():
                 process = _started(conf, where, log)
                 atexit.register(_end, process)
-            with _known(*_answer(process, where)):
+            with environment(dict(zip(_WHERE, _answer(process, where), strict=True))):
                 gateway = launch_gateway()  # type: ignore[no-untyped-call]
         gateway.proc = process  # as PySpark's own launcher has it
         yield gateway
@@ -93,13 +94,18 @@ def _answer(process: subprocess.Popen[bytes], where: Path) -> tuple[str, str]:
 
 
 @contextmanager
-def _known(*answer: str) -> Iterator[None]:
-    os.environ.update(zip(_WHERE, answer, strict=True))
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """These environment variables, until the block is left."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        for name in _WHERE:
-            os.environ.pop(name, None)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from middleware.installation import install
 from middleware.model.errors import TraceError
-from middleware.spark.java import java_gateway
+from middleware.spark.java import environment, java_gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ def spark_session(cores: int = 2, memory: str = "1g", work: Path | None = None) 
         return
     with (
         tempfile.TemporaryDirectory(prefix="slackline-spark-", dir=work, ignore_cleanup_errors=True) as scratch,
-        _environment(),
+        environment(_environment()),
     ):
         session = _start(cores, memory, Path(scratch))
         try:
@@ -147,27 +147,16 @@ def interruptible(work: Callable[[], Result]) -> Result:
         return pool.submit(work).result()
 
 
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Let Spark's Python workers be this Python, with the same modules, and keep Spark from looking up host names."""
+def _environment() -> dict[str, str]:
+    """Lets Spark's Python workers be this Python, with the same modules, and keeps Spark from looking up host names."""
     path = [entry or os.getcwd() for entry in sys.path]
-    wanted = {
+    return {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_HOSTNAME": "localhost",
     }
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)

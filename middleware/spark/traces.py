@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BASE_COLUMNS = ("arrival", "ts", "id", "source")
 DESCRIPTION = "trace.json"
@@ -140,7 +143,7 @@ def files(path: Path, name: str) -> list[Path]:
     return sorted(type_folder(path, name).glob("part-*.parquet"))
 
 
-def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: int = 65_536) -> Iterator[Any]:
+def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """Record batches of the ``wanted`` columns of one type, in arrival order. ``source`` is dictionary-encoded."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -165,17 +168,16 @@ def wire_columns(trace: Trace, name: str) -> list[str]:
     return [*trace.types[name].fields, "ts", "id", "source"]
 
 
-def values(column: Any) -> Sequence[Any]:
+def values(column: pa.Array) -> list[object]:
     """A column as Python values, at C speed."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
         return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        numbers: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-        return numbers
-    listed: list[Any] = column.to_pylist()
-    return listed
+        column = column.to_numpy(zero_copy_only=False)
+        return list(column.tolist())
+    return list(column.to_pylist())
 
 
 def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
@@ -222,7 +224,7 @@ class _Stream:
             if batch is None:
                 return False
             arrival, *rest = map(values, batch.columns)
-            self._arrivals = list(arrival)
+            self._arrivals = cast(list[int], arrival)
             try:
                 self._events = msgspec.convert(list(zip(*rest, strict=True)), list[self._type])  # type: ignore[name-defined]
             except msgspec.ValidationError as error:

@@ -32,14 +32,14 @@ def scores(finals: Mapping[str, Sequence[Event]], seed: int, seconds: float) -> 
     found = [generated(finals, truth(seed, seconds))]
     if seconds >= WHOLE:
         found += [_match(seed + number) for number in range(1, MATCHES + 1)]
-    totals = {kind: _total([one[kind] for one in found]) for kind in found[0]}
+    totals = {kind: total([one[kind] for one in found]) for kind in found[0]}
     real = _real() if seconds >= WHOLE else None
     return {"tracab_pass": real, **{f"generated_{kind}": value for kind, value in totals.items()}}
 
 
 def _match(seed: int) -> dict[str, Accuracy]:
     """Another generated match."""
-    return generated(oracle(events(seed, LENGTH), _needed(soccer())), truth(seed, LENGTH))
+    return generated(oracle(events(seed, LENGTH), needed(soccer())), truth(seed, LENGTH))
 
 
 def _real() -> float | None:
@@ -48,11 +48,11 @@ def _real() -> float | None:
         folder = find_file(Path(__file__).parent, "tracab/tracking.parquet").parent
     except ScenarioError:
         return None
-    finals = oracle(tracab.positions(folder), _needed(soccer("tracab")))
+    finals = oracle(tracab.positions(folder), needed(soccer("tracab")))
     return labelled(finals, tracab.passes(folder)).f1
 
 
-def _needed(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+def needed(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
     """The scored detectors, and those on which they rest."""
     needed: set[str] = set()
     wanted = set(_SCORED)
@@ -63,7 +63,7 @@ def _needed(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
     return {name: detector for name, detector in detectors.items() if name in needed}
 
 
-def _total(parts: Sequence[Accuracy]) -> float | None:
+def total(parts: Sequence[Accuracy]) -> float | None:
     """F1 over several matches as one; None if there was nothing to find, and nothing was found."""
     hits, known = sum(one.hits for one in parts), sum(one.found + one.true for one in parts)
     return 2 * hits / known if known else None

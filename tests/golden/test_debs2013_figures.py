@@ -85,14 +85,15 @@ class Figure:
         self.number += 1
         self.given.clear()
         self.out = self.unit.push(Delta([event_type(ts=ts, id=self.number, source="figure")]))
-        self.unit._check()
+        self.unit.check()
         return list(self.given)
 
     @property
     def buffered(self):
         """Emitted events that a late one may still disturb, and those that wait: the column of the figure."""
-        history = [label(event) for event in self.unit._lanes._lane.history if event.ts > self.unit.final]
-        return history, [label(event) for event in self.unit._waiting]
+        state = self.unit.state()
+        ((_, lane),) = state["lanes"].lanes
+        return [label(event) for event in lane.history], [label(event) for event in state["_waiting"]]
 
 
 def test_figure_4_dynamic_k_slack():

@@ -82,7 +82,7 @@ def test_algorithm_2_step_by_step():
     tombstone = (item(3)[0], "3", ABSENT)
     assert shown(bucket.change([tombstone])) == [("2|3", None), ("3|5", "2|5")]
     assert shown(bucket.change([(item(1)[0], "1", ABSENT)])) == [("1", None), ("1|2", "2")]
-    bucket._check()
+    bucket.check()
 
 
 def test_algorithm_2_in_one_batch_is_the_net_of_its_steps():

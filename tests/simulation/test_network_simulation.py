@@ -89,7 +89,7 @@ def test_everything_published_reaches_every_subscriber_once_and_in_order(
     assert sum(node.broker.drops["duplicate"] for node in nodes.values()) == 60
     assert not any(node.closed for node in nodes.values())
     for publisher in publishers:
-        publisher.link._check()
+        publisher.link.check()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -26,8 +26,7 @@ TYPES = EventTypes([Reading, Low, High])
 def test_readers_of_what_stopped_are_told_at_this_node_and_at_the_next(final: bool) -> None:
     simulation = Simulation(3)
     low = SimulatedNode(simulation, "low", peers=["high"], types=TYPES, derives=["Low", "Other"])
-    high = SimulatedNode(simulation, "high", peers=["low"], types=TYPES, reads=["Low"], derives=["High"])
-    high.broker._derivations = {"Low": frozenset({"High"})}
+    SimulatedNode(simulation, "high", peers=["low"], types=TYPES, reads=["Low"], derives={"High": ["Low"]})
     at_low = SimulatedSubscriber(simulation, "at_low", "low", ["Low"], TYPES, final=final)
     at_high = SimulatedSubscriber(simulation, "at_high", "high", ["High"], TYPES, final=final)
     apart = SimulatedSubscriber(simulation, "apart", "low", ["Other"], TYPES, final=final)

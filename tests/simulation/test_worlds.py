@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from middleware.broker import log as log_module
+from middleware.broker.log import MOST_NAMES
 from middleware.durability import recovery
 from middleware.link.codec import Interest, encode
 from middleware.model.change import Delta
@@ -92,11 +92,12 @@ def test_a_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(len(source.says) for source in smaller.sources) < sum(len(source.says) for source in plan.sources)
 
 
-def test_places_are_kept_for_so_many_named_subscriptions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "MOST_NAMES", 2)
+def test_places_are_kept_for_so_many_named_subscriptions_and_no_more() -> None:
     simulation, disk = Simulation(1), Disk(1, random.Random(1))
     hierarchy = Hierarchy([Level()], ["Level"])
     node = DurableNode(simulation, "a", ["a"], TYPES, hierarchy, Watch("a"), random.Random(1), disk)
+    for number in range(MOST_NAMES - 2):
+        node.log.subscribed(("subscriber", f"before{number}"), Interest(1, ["Low"], resumes=True))
     sinks = [Sink(simulation, f"sink{number}", "a", ["Low"], TYPES, resumes=True) for number in range(3)]
     sinks.append(Sink(simulation, "anonymous", "a", ["Low"], TYPES))
     simulation.run(2 * SECOND)

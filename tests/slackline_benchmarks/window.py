@@ -32,7 +32,7 @@ Case = tuple[str, Callable[[], float], Callable[[], float]]
 
 def bench_window(rounds: int) -> list[dict[str, Any]]:
     """Rounds for sum, max, geometric mean and Bloom filter; sum in other sizes, and against other ways; windows by key."""
-    cases = [*_ways(), *_monoids(), *_sizes(), *_baselines(), *keyed_cases()]
+    cases = [*_ways(), *_monoids(), *_sizes(), *baselines(), *keyed_cases()]
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name, _, _ in cases}
     for _ in range(rounds):
         for name, value, baseline in cases:
@@ -99,7 +99,7 @@ def _sizes() -> list[Case]:
     ]
 
 
-def _baselines() -> list[Case]:
+def baselines() -> list[Case]:
     """FiBA in batches against other ways to have the sums of the same rounds."""
     found = []
     for name, baseline, n, rounds in window_baselines.available(N):

@@ -40,8 +40,7 @@ def test_a_cql_stream_feeds_a_python_detector_across_two_nodes():
     raw = sorted({type(event) for event in arrived}, key=type_name)
     with Cluster(scenario, alpha=0.0) as cluster:
         with closing(Collector(cluster.addresses["exchange"], own, scenario.types, own)) as collector:
-            cluster.await_ready(collector._subscriber.wait_ready)
-            collector.start(60)
+            cluster.await_ready(collector.start)
             with Publisher(cluster.addresses["exchange"], types=raw) as publisher:
                 for batch in batches:
                     publisher.publish([event for delta in batch.deltas.values() for event in delta.inserts])

@@ -22,11 +22,10 @@ from middleware.model.detector import Detector
 from middleware.model.errors import NetworkError, StateError
 from middleware.model.event import END, ORDER, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime import durable_runner
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
-from middleware.runtime.storage.store import Store
+from middleware.runtime.storage.store import Retention, Store
 from middleware.testing.oracle import oracle
 
 pytestmark = pytest.mark.system
@@ -61,9 +60,9 @@ TYPES = EventTypes([Reading, Total])
 
 
 def run_node(pipe: Pipe, state: Path, bind: str) -> None:
-    durable_runner._LOGGED = 20_000  # a few checkpoints
+    keep = Retention(behind=20_000)  # a few checkpoints
     try:
-        node = Node("a", bind, None, Reporter(Hierarchy([Tally()])), TYPES, store=Store(state, "a"))
+        node = Node("a", bind, None, Reporter(Hierarchy([Tally()])), TYPES, store=Store(state, "a", keep))
     except StateError as error:
         pipe.send((None, str(error)))
         return

@@ -15,10 +15,10 @@ from test_network_cli import slackline
 from detectors.window import SUM, Tumbling, Windows
 from middleware.model.change import Insert
 from middleware.model.detector import Detector
-from middleware.model.event import END, ORDER, Event, EventTypes
+from middleware.model.event import ORDER, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Subscriber
-from middleware.runtime.cluster import _free_addresses
+from middleware.runtime.cluster import free_addresses
 from middleware.runtime.engine import run
 from middleware.runtime.report import Reporter
 from middleware.runtime.storage.late_ledger import Ledger
@@ -91,7 +91,7 @@ def published(folder: Path, address: str, events: list[Amount]) -> dict[str, Any
 def to_the_end(subscriber: Subscriber) -> list[Event]:
     """The finals up to END."""
     finals: list[Event] = []
-    while subscriber._subscription.watermark != END:
+    while not subscriber.has_ended:
         finals += [change.event for change in subscriber.receive(DEADLINE) if isinstance(change, Insert)]
     return finals
 
@@ -109,7 +109,7 @@ def to_the_end(subscriber: Subscriber) -> list[Event]:
 def test_a_second_file_goes_on_behind_the_first(
     tmp_path: Path, places: dict[str, list[str]], is_kept: bool, restarts: bool
 ) -> None:
-    addresses = dict(zip(places, _free_addresses(len(places)), strict=True))
+    addresses = dict(zip(places, free_addresses(len(places)), strict=True))
     folder = tmp_path if is_kept else None
     first, second = amounts(range(1, 38)), amounts(range(30, 90))
     with ExitStack() as stack:

@@ -20,12 +20,11 @@ from middleware.model.errors import NetworkError
 from middleware.model.event import END, Event
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime import durable_runner
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, read_ledger
-from middleware.runtime.storage.store import Store
+from middleware.runtime.storage.store import Retention, Store
 
 pytestmark = pytest.mark.system
 
@@ -108,8 +107,8 @@ def test_what_made_a_detector_raise_is_told_and_listed(tmp_path: Path, capfd: py
 
 
 def run_durable(pipe: Pipe, state: Path) -> None:
-    durable_runner._LOGGED = 1  # a checkpoint after each step
-    node = Node("a", "tcp://127.0.0.1:*", types=TYPES, ledger=Ledger("a", state), store=Store(state, "a"))
+    store = Store(state, "a", Retention(behind=1))  # a checkpoint after each step
+    node = Node("a", "tcp://127.0.0.1:*", types=TYPES, ledger=Ledger("a", state), store=store)
     pipe.send(node.address)
     node.run()
 

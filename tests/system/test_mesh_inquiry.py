@@ -139,7 +139,7 @@ def test_a_run_that_is_not_final_in_time_says_what_it_waits_for(tmp_path: Path) 
     ):
         publisher.publish([hit(NOW, "gauge", "north")])
         publisher.flush(DEADLINE)
-        error = run_module._not_final("speculative", Nodes({"a": node.address, "gone": NOBODY}), Collected())  # type: ignore[arg-type]
+        error = run_module.not_final("speculative", Nodes({"a": node.address, "gone": NOBODY}), Collected())  # type: ignore[arg-type]
     assert "node gone ended with exit code -9" in str(error)
     assert "gone: its last words" in error.__notes__
     assert any(note.startswith("Echo: final up to") for note in error.__notes__)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -96,9 +95,8 @@ def node_thread(*args: Any, **options: Any) -> Iterator[Node]:
     try:
         yield node
     finally:
-        with patch("middleware.runtime.node._DRAIN", SECOND):
-            node.stop()
-            thread.join()
+        node.stop(SECOND)
+        thread.join()
 
 
 @pytest.fixture

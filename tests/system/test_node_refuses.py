@@ -21,6 +21,7 @@ from middleware.runtime.clients import Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Retention, Store
+from tests.unit.runtime.disks import disk_where
 
 pytestmark = pytest.mark.system
 
@@ -70,10 +71,7 @@ def test_the_state_is_free_again(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_store_ends_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def dies(*_: object) -> None:
-        raise MemoryError("no more")
-
-    monkeypatch.setattr(Store, "_commit", dies)
+    disk_where(monkeypatch, lambda sql: MemoryError("no more") if sql == "COMMIT" else None)
     node = Node("n", "tcp://127.0.0.1:*", types=EventTypes([Tick]), store=Store(tmp_path, "n"))
     ended: list[BaseException] = []
 

@@ -95,8 +95,7 @@ def test_same_seed_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pyt
     delays = parse_delays("lognormal(median=20ms, sigma=0.8, fifo=true)", duplicates=0.1, seed=4)
     whole = prepare(open_recording([], generate=f"{__name__}:beats", seconds=2), tmp_path / "whole", delays)
     monkeypatch.delattr(sys.modules[__name__], "chunks")
-    monkeypatch.setattr("middleware.spark.prepare.prepare.ROWS_PER_FILE", 700)
-    cut = prepare(open_recording([], generate=f"{__name__}:beats", seconds=2), tmp_path / "cut", delays)
+    cut = prepare(open_recording([], generate=f"{__name__}:beats", seconds=2), tmp_path / "cut", delays, rows_per_file=700)
     assert len(files(tmp_path / "whole", "Beat")) == 1
     assert len(files(tmp_path / "cut", "Beat")) > 1
     assert table(tmp_path / "cut", cut, "Beat").equals(table(tmp_path / "whole", whole, "Beat"))

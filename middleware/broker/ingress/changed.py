@@ -10,7 +10,8 @@ import xxhash
 from middleware.link.codec import encode
 from middleware.model.event import IDENTITY, Event, Identity
 
-_FEW = 1_024
+FEW = 1_024
+"""So many changed events of a type are kept without looking whether they still matter."""
 
 Version = int | None
 """Digest of what an event is by now; None once it is withdrawn, which it stays."""
@@ -28,9 +29,10 @@ class ChangedEvents:
     Memory grows with the changed events of which changes could still be admitted.
     """
 
-    __slots__ = ("_most", "_types")
+    __slots__ = ("_few", "_most", "_types")
 
-    def __init__(self) -> None:
+    def __init__(self, few: int = FEW) -> None:
+        self._few = few
         self._types: dict[str, dict[Identity, tuple[int, Version, bool]]] = {}
         self._most: dict[str, int] = {}
 
@@ -62,10 +64,10 @@ class ChangedEvents:
     def forget(self, name: str, low: int) -> None:
         """No change to an event at or below ``low`` is admitted any more. Amortised O(1) for each change."""
         versions = self._types.get(name)
-        if versions is not None and len(versions) > self._most.get(name, _FEW):
+        if versions is not None and len(versions) > self._most.get(name, self._few):
             kept = {identity: known for identity, known in versions.items() if known[0] > low}
             self._types[name] = kept
-            self._most[name] = max(2 * len(kept), _FEW)
+            self._most[name] = max(2 * len(kept), self._few)
 
     def state(self) -> dict[str, Any]:
         """All of it as plain values, for ``restore``."""

@@ -146,7 +146,7 @@ class Copies:
             if not same:
                 del self._index[bucket]
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert self._size == sum(len(kept.block) + _OVERHEAD for kept in (*self._indexed, *self._fresh))
         assert self._size <= self._most or not self
         assert all(kept.buckets is not None for kept in self._indexed)

@@ -79,7 +79,7 @@ class Intervals:
             starts.insert(at, first)
             stops.insert(at, stop)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         flat = [bound for pair in zip(*self.bounds, strict=True) for bound in pair]
         assert all(low < high for low, high in pairwise(flat)), flat
 

@@ -115,10 +115,6 @@ class CombinedWatermarks:
             self.gathering = is_on
             self._combine(self._types)
 
-    def offered_by(self, origin: Hashable) -> list[str]:
-        """The types that an origin offers."""
-        return list(self._offers.get(origin, ()))
-
     def doubt(self, is_on: bool) -> None:
         """From now on END is not believed, unless it was before; or it is again. O(types)."""
         if self.doubted != is_on:

@@ -209,7 +209,6 @@ impl KeyedLanes {
     }
 
     /// Raise `AssertionError` if an invariant does not hold.
-    #[pyo3(name = "_check")]
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         for lane in &self.lanes {
             if let Some(fault) = lane.fault(py, &self.shared)? {

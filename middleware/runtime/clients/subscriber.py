@@ -100,6 +100,11 @@ class Subscriber(Connection):
         return self._subscription.events > 0
 
     @property
+    def has_ended(self) -> bool:
+        """Whether nothing more comes of any of its types, by what has been read, unless a new publisher comes."""
+        return self._subscription.watermark == END
+
+    @property
     def gaps(self) -> int:
         """How often changes were missing, before what has been read."""
         return self._subscription.drops["interruption"]
@@ -161,7 +166,7 @@ class Subscriber(Connection):
                     return
                 raise
             yield from changes
-            if self._subscription.watermark == END:
+            if self.has_ended:
                 return
 
     def statistics(self) -> SubscriberStatistics:

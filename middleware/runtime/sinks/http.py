@@ -183,7 +183,7 @@ class _Watched(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         """Follow none; the answer is an error then."""
 
 

@@ -99,7 +99,7 @@ class _Line(msgspec.Struct):
 
 _BEGINNING = b'{"type":"'
 
-_UNSYNCED = 64 * 2**20
+UNSYNCED = 64 * 2**20
 """Bytes at the end of a file among which those of a write lie that a power cut has torn; no batch is near that size."""
 
 
@@ -107,11 +107,11 @@ class FileSink:
     """JSON lines. What a crash has cut off is cut away, and what lies behind a hole (NULs) that a power cut has left; the
     last whole line tells the mark.
 
-    A file that this did not write is refused, and left as it is.
+    A file that this did not write is refused, and left as it is. ``unsynced``: how far from its end (bytes) a hole may be.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, unsynced: int = UNSYNCED) -> None:
+        self._path, self._unsynced = path, unsynced
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -173,7 +173,7 @@ class FileSink:
 
     def _sound(self, size: int) -> int:
         """Where the first NUL byte is, which no line has: a page that did not come to the disk, though the size did."""
-        start = max(0, size - _UNSYNCED)
+        start = max(0, size - self._unsynced)
         while part := os.pread(self._descriptor, min(2**20, size - start), start):
             if (place := part.find(0)) >= 0:
                 return start + place

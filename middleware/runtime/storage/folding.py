@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 
-_OFTEN = 4 * 2**20
+OFTEN = 4 * 2**20
 """Bytes that are written between two foldings, about."""
 
-_LARGE = 64 * 2**20
+LARGE = 64 * 2**20
 """Bytes of the write-ahead file from which on the writer helps; at twice as many it waits for nobody."""
 
 _PAGE = 4_096
@@ -24,10 +24,10 @@ _COMMIT = 8 * _PAGE
 
 
 class Folding:
-    """See the module. ``connect`` opens the database; ``written`` is for the writer's thread."""
+    """See the module. ``connect`` opens the database; ``written`` is for the writer's thread. ``often``, ``large``: bytes."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._connect = connect
+    def __init__(self, connect: Callable[[], sqlite3.Connection], often: int = OFTEN, large: int = LARGE) -> None:
+        self._connect, self._often, self._large = connect, often, large
         self._new = self._whole = 0
         self._lags = self._closing = False
         self._work = threading.Event()
@@ -38,10 +38,10 @@ class Folding:
         """The writer has committed so many bytes on a connection that does not fold by itself."""
         self._new += size + _COMMIT
         self._whole += size + _COMMIT
-        if self._new >= _OFTEN:
+        if self._new >= self._often:
             self._new = 0
             self._work.set()
-        if (self._lags or self._whole >= 2 * _LARGE) and not fold(connection)[1]:
+        if (self._lags or self._whole >= 2 * self._large) and not fold(connection)[1]:
             self._lags, self._whole = False, 0
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Folding:
             while self._work.wait() and not self._closing:
                 self._work.clear()
                 self._whole = fold(connection)[0] * _PAGE
-                self._lags |= self._whole >= _LARGE
+                self._lags |= self._whole >= self._large
 
 
 def fold(connection: sqlite3.Connection) -> tuple[int, int]:

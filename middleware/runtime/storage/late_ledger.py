@@ -25,7 +25,7 @@ from middleware.model.errors import LedgerError
 from middleware.model.event import type_name
 from middleware.ordering.records import Late
 from middleware.ordering.retraction import Published
-from middleware.runtime.storage.spill import Spill
+from middleware.runtime.storage.spill import RETRY, Spill
 from middleware.runtime.storage.trust import private_database, private_folder
 
 FILE = "late.sqlite"
@@ -40,10 +40,9 @@ MOST_WAITING = 100_000
 MOST_KEPT = 1_000_000
 """Entries that a ledger keeps; the oldest go first, and are counted."""
 
-_TRIM_EVERY = 10_000
+TRIM_EVERY = 10_000
 """So many entries more are there before the oldest go, together."""
 
-_RETRY = 1.0
 _PATIENCE = 5.0
 """Seconds for which a node that starts waits for another program's lock; once it runs, it waits for none."""
 
@@ -120,11 +119,22 @@ class Ledger:
     """The ledger of one node. ``folder``: its state folder; None: memory only, and only the counts are kept.
 
     ``listed``: entries so far, in this life. ``lost``: entries that have gone in this life, because they found no room in
-    memory, or were the oldest of more than MOST_KEPT; the file has the count of all lives (``gone_from``). Raises LedgerError.
+    memory, or were the oldest of more than ``most_kept``; the file has the count of all lives (``gone_from``). ``retry``:
+    seconds after which a disk that refused is asked again. Raises LedgerError.
     """
 
-    def __init__(self, node: str, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        node: str,
+        folder: Path | None = None,
+        *,
+        most_waiting: int = MOST_WAITING,
+        most_kept: int = MOST_KEPT,
+        trim_every: int = TRIM_EVERY,
+        retry: float = RETRY,
+    ) -> None:
         self.node = node
+        self._most_waiting, self._most_kept, self._trim_every, self._retry = most_waiting, most_kept, trim_every, retry
         self.listed = self.lost = 0
         self._waiting: list[Row] = []
         self._spilled = 0
@@ -132,7 +142,7 @@ class Ledger:
         self._refused_at: float | None = None
         self._database: sqlite3.Connection | None = None
         if folder is not None:
-            self._spill = Spill(folder / SPILL, _DECODER, MOST_WAITING)
+            self._spill = Spill(folder / SPILL, _DECODER, most_waiting, retry)
             self._database = _opened(folder / FILE, self._spill)
             self._kept = int(self._database.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
@@ -174,7 +184,7 @@ class Ledger:
             self.listed += len(self._waiting)
             self._waiting.clear()
             return True
-        is_due = self._refused_at is None or time.monotonic() - self._refused_at >= _RETRY
+        is_due = self._refused_at is None or time.monotonic() - self._refused_at >= self._retry
         if is_due and self._is_written(self._database):
             return True
         self._shed()
@@ -186,8 +196,8 @@ class Ledger:
         try:
             with database as transaction:
                 inserted = transaction.executemany(_INSERT, self._waiting).rowcount
-                surplus = self._kept + inserted - MOST_KEPT
-                trimmed = _trim(transaction, surplus) if surplus >= _TRIM_EVERY else 0
+                surplus = self._kept + inserted - self._most_kept
+                trimmed = _trim(transaction, surplus) if surplus >= self._trim_every else 0
                 if self._unrecorded + trimmed:
                     transaction.execute("INSERT INTO gone VALUES (?)", (self._unrecorded + trimmed,))
         except sqlite3.Error as error:
@@ -207,7 +217,7 @@ class Ledger:
 
     def _shed(self) -> None:
         """Keep what waits within bounds; what goes is counted."""
-        if (surplus := len(self._waiting) - MOST_WAITING) > 0:
+        if (surplus := len(self._waiting) - self._most_waiting) > 0:
             del self._waiting[:surplus]
             self._spilled = max(0, self._spilled - surplus)
             self._unrecorded += surplus

@@ -17,7 +17,7 @@ import msgspec
 
 from middleware.runtime.storage.trust import open_private
 
-_RETRY = 1.0
+RETRY = 1.0
 """Seconds after which a disk that refused is asked again."""
 
 
@@ -28,12 +28,12 @@ class Spill(Generic[_Row]):
     """Rows that ``decoder`` reads, in ``file`` and, once that holds ``most``, the ones before them in ``file`` + ".before".
 
     So the last ``most`` rows are always there, and never more than twice as many. Whoever opens it gets what is in it by
-    ``rows``; what is read twice after a crash must do no harm.
+    ``rows``; what is read twice after a crash must do no harm. ``retry``: see RETRY.
     """
 
-    def __init__(self, file: Path, decoder: msgspec.json.Decoder[_Row], most: int) -> None:
+    def __init__(self, file: Path, decoder: msgspec.json.Decoder[_Row], most: int, retry: float = RETRY) -> None:
         self._file, self._before = file, file.with_name(file.name + ".before")
-        self._decoder, self._most = decoder, most
+        self._decoder, self._most, self._retry = decoder, most, retry
         self._descriptor = -1
         self._count = self._end = 0
         self._refused_at: float | None = None
@@ -56,7 +56,7 @@ class Spill(Generic[_Row]):
 
     def add(self, rows: Sequence[_Row]) -> bool:
         """Bring rows to the disk (fsync), all or none; False if it refuses, or has done so a moment ago. O(rows)."""
-        if self._refused_at is not None and time.monotonic() - self._refused_at < _RETRY:
+        if self._refused_at is not None and time.monotonic() - self._refused_at < self._retry:
             return False
         try:
             self._append(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))

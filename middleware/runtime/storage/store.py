@@ -42,13 +42,16 @@ from middleware.runtime.storage.integrity import (
     links,
     upgrade,
 )
+from middleware.runtime.storage.told import Told
 from middleware.runtime.storage.trust import open_private, private_database, private_folder
 from middleware.runtime.storage.witness import Seen, Witness
 
 FORMAT = 3
 """Of the file; the one before it is brought to this, another one is refused."""
 
-_RETRY = 1.0
+RETRY = 1.0
+"""Seconds after which a disk that refused is asked again."""
+
 _TRANSIENT = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM}
 )
@@ -60,7 +63,6 @@ _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno
 _TRIMMED = 32
 """Records that are forgotten in one transaction at the most."""
 
-_running = time.monotonic_ns
 _META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL);
@@ -84,10 +86,12 @@ class Retention(msgspec.Struct, frozen=True):
 
     What a reader has not passed yet is kept four times as long; after that it has a gap, and is told. Only the time counts
     for which the node was running: the wall clock may leap, by decades when a machine without a battery finds its time.
+    ``behind``: bytes of log behind the last checkpoint after which another one is due, so that less is kept and recovered.
     """
 
     age: int = 24 * 3600 * SECOND
     size: int = 2**30
+    behind: int = 64 * 2**20
 
 
 class Store:
@@ -99,16 +103,27 @@ class Store:
         whether there was no log before.
     ``lacks``
         what was stored is not all here: "end", what is here is how it began; "all", it is not the same log at all.
+    ``running``
+        the clock (ns) by which records age; it need not go on from life to life. ``retry``: see RETRY.
     """
 
-    def __init__(self, folder: Path, name: str, retention: Retention | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        retention: Retention | None = None,
+        *,
+        running: Callable[[], int] = time.monotonic_ns,
+        retry: float = RETRY,
+    ) -> None:
         self.file = folder / "log.sqlite"
-        self._retention = retention if retention is not None else Retention()
+        self.retention = retention if retention is not None else Retention()
+        self._running, self._retry = running, retry
         self._lock = _locked(self.file)
         with ExitStack() as undo:
             undo.callback(self._lock.close)
             while not self._is_open(name):
-                time.sleep(_RETRY)
+                time.sleep(retry)
             undo.callback(self._read.close)
             undo.callback(self._witness.close)
             undo.pop_all()
@@ -118,10 +133,9 @@ class Store:
         self._queue: deque[Write | Piece] = deque()
         self._pieces = Pieces()
         self._needed, self._trimming = 0, False
-        self._done: deque[int] = deque()
+        self._told = Told()
         self._work = threading.Condition()
         self._closing = False
-        self._wake, self.wakes = os.pipe2(os.O_NONBLOCK)[::-1]
         self._writer = threading.Thread(target=self._write_all, name=f"store of {name}", daemon=True)
         self._writer.start()
 
@@ -164,7 +178,12 @@ class Store:
         self._oldest = self._total("SELECT coalesce((SELECT first FROM log ORDER BY number LIMIT 1), 0)")
         last = "SELECT at FROM {} ORDER BY number DESC LIMIT 1"
         last_age = f"SELECT coalesce(({last.format('log')}), ({last.format('checkpoint')}), 0)"
-        self._aged = self._total(last_age) - _running()
+        self._aged = self._total(last_age) - self._running()
+
+    @property
+    def wakes(self) -> int:
+        """A file descriptor that can be read when ``stored`` has something to say."""
+        return self._told.wakes
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -268,12 +287,8 @@ class Store:
 
         Raises StateError if nothing can be stored any more, and trying again would not help.
         """
-        with suppress(BlockingIOError):  # first: what is written to the pipe behind this is about something not told yet
-            os.read(self.wakes, 4096)
+        number = self._told.take()
         self._check_writer()
-        number = None
-        while self._done:
-            number = self._done.popleft()
         return number
 
     def _check_writer(self) -> None:
@@ -283,7 +298,7 @@ class Store:
     @property
     def idle(self) -> bool:
         """Whether everything has been stored, and told."""
-        return not self._queue and not self._done
+        return not self._queue and not self._told.pending
 
     def close(self) -> None:
         """Store what is queued, unless the disk will not have it, and let go of the file."""
@@ -293,8 +308,7 @@ class Store:
         self._writer.join()
         self._read.close()
         self._witness.close()
-        os.close(self._wake)
-        os.close(self.wakes)
+        self._told.close()
         self._lock.close()
 
     # -- the writer's thread ------------------------------------------------------------------------------------------
@@ -311,7 +325,7 @@ class Store:
                     self._tidy(connection)
         except BaseException as error:
             self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error)}")
-            self._tell()
+            self._told.wake()
 
     def _next_batch(self) -> list[Write | Piece]:
         """What is to be stored next; nothing if the store is closed."""
@@ -338,12 +352,12 @@ class Store:
         is_committed = False
         while True:
             try:
-                start = _running()
+                start = self._running()
                 if not is_committed:
                     self._commit(connection, batch)
                 is_committed = True
                 self._witness.write(self._end)
-                self.commits, self.committing = self.commits + 1, self.committing + _running() - start
+                self.commits, self.committing = self.commits + 1, self.committing + self._running() - start
                 break
             except (sqlite3.Error, OSError) as error:
                 if not _may_pass(error):
@@ -352,22 +366,17 @@ class Store:
                     connection.rollback()
                 _log.error("cannot store, the node waits", file=str(self.file), why=str(error))
                 with self._work:
-                    if self._closing or self._work.wait_for(lambda: self._closing, _RETRY):
+                    if self._closing or self._work.wait_for(lambda: self._closing, self._retry):
                         return False
         with self._work:
             for _ in batch:
                 self._queue.popleft()
-            self._done += [item.record.number for item in batch if isinstance(item, Write)][-1:]
-        self._tell()
+            self._told.put([item.record.number for item in batch if isinstance(item, Write)][-1:])
+        self._told.wake()
         return True
 
-    def _tell(self) -> None:
-        """Wake the node's thread."""
-        with suppress(BlockingIOError):  # full: it has not heeded what was told before
-            os.write(self._wake, b"!")
-
     def _commit(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> None:
-        now = self._aged + _running()
+        now = self._aged + self._running()
         writes = [item for item in batch if isinstance(item, Write)]
         rows: list[tuple[Any, ...]] = []
         rest: list[tuple[int, memoryview]] = []
@@ -401,7 +410,7 @@ class Store:
     def _trim(self, connection: sqlite3.Connection, now: int, held: int) -> tuple[int, int]:
         """Forget some of what lies below the checkpoint and has been kept long enough; the bytes left, and where the log
         begins."""
-        oldest, at_least, keep = 0, 0, self._retention
+        oldest, at_least, keep = 0, 0, self.retention
         below = "number < (SELECT max(number) FROM checkpoint)"
         rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number LIMIT ?", (_TRIMMED,))
         found = rows.fetchall()

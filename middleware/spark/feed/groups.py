@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER
 from middleware.spark.traces import DESCRIPTION, Trace, files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SLICE_EVENTS = 4_096
 """About how many events a slice has: few, so that every partition soon has one, also of a short trace."""
@@ -47,7 +50,7 @@ def row_groups(path: Path, trace: Trace, name: str) -> list[RowGroup]:
     return found
 
 
-def read_group(group: RowGroup, wanted: Sequence[str]) -> Any:
+def read_group(group: RowGroup, wanted: Sequence[str]) -> pa.RecordBatch:
     """The ``wanted`` columns of a row group as one record batch. ``source`` is dictionary-encoded. O(rows)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -61,15 +64,15 @@ def read_group(group: RowGroup, wanted: Sequence[str]) -> Any:
     return whole[0]
 
 
-def slices(path: Path, trace: Trace) -> list[int]:
-    """Arrival times that cut a trace into slices of about SLICE_EVENTS: slice n is from the n-th to before the next of them.
+def slices(path: Path, trace: Trace, events: int = SLICE_EVENTS) -> list[int]:
+    """Arrival times that cut a trace into slices of about so many events: slice n is from the n-th to before the next of them.
 
     They follow from the trace alone, whoever reads it. O(row groups + slices).
     """
     cuts: set[int] = set()
     for name in trace.types:
         for group in row_groups(path, trace, name):
-            pieces = -(-group.rows // SLICE_EVENTS)
+            pieces = -(-group.rows // events)
             cuts.update(group.first + (group.last - group.first) * piece // pieces for piece in range(pieces))
     return [NEVER, *sorted(cuts)[1:], END]
 

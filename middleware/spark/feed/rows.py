@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,15 @@ from middleware.link.codec import LARGEST_BLOCK, BlockHead, Run
 from middleware.model.event import END, NEVER
 from middleware.spark.feed.groups import RowGroup, read_group, row_groups
 from middleware.spark.traces import Trace, values, wire_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    Numbers = npt.NDArray[np.int64]
+    Column = Any
+    """An array of numbers, or a list of others."""
 
 FRAME_ROWS = 4_096
 """Rows encoded at once: enough to make the work per call vanish, few enough to stay in the cache."""
@@ -34,9 +43,9 @@ class Frame(NamedTuple):
 class _Rows(NamedTuple):
     """Rows at hand: arrivals, the columns of the wire (arrays of numbers, lists of others), and sources by code."""
 
-    arrivals: Any
-    wire: list[Any]
-    codes: Any
+    arrivals: Numbers
+    wire: list[Column]
+    codes: Numbers
     names: list[str]
 
 
@@ -90,7 +99,7 @@ class RowStream:
         """Arrival of the next event; None at the end."""
         return int(self._rows.arrivals[self._position]) if self._rows else None
 
-    def ahead(self, rows: int) -> Any:
+    def ahead(self, rows: int) -> Column:
         """The arrivals of the next events, up to ``rows`` of them, as far as they are at hand."""
         return self._rows.arrivals[self._position : min(self._end, self._position + rows)] if self._rows else []
 
@@ -99,12 +108,12 @@ class RowStream:
         """The last arrival at hand, if there are more; END if these are all."""
         return int(self._rows.arrivals[self._end - 1]) if self._rows and self._groups else END
 
-    def count(self, bound: int) -> int:
-        """How many of those at hand arrived up to ``bound``, at most FRAME_ROWS."""
+    def count(self, bound: int, most: int) -> int:
+        """How many of those at hand arrived up to ``bound``, at most ``most``."""
         if self._rows is None:
             return 0
         end = bisect_right(self._rows.arrivals, bound, self._position, self._end)
-        return min(FRAME_ROWS, end - self._position)
+        return min(most, end - self._position)
 
     def encoded(self, count: int) -> tuple[BlockHead, bytes]:
         """The next events as a block. Its head names their identities if these are few runs: nobody need read it then."""
@@ -125,21 +134,23 @@ class RowStream:
         return last
 
 
-def frames(types: Sequence[TypeRows], window: int | None = None, low: int = NEVER, high: int = END) -> Iterator[Frame]:
+def frames(
+    types: Sequence[TypeRows], window: int | None = None, low: int = NEVER, high: int = END, most: int = FRAME_ROWS
+) -> Iterator[Frame]:
     """The events that arrived from ``low`` to before ``high``, in arrival order, types together: what comes behind a frame
-    arrived no earlier than anything in it. A frame spans at most ``window`` (ns of arrival), and about FRAME_ROWS events.
+    arrived no earlier than anything in it. A frame spans at most ``window`` (ns of arrival), and about ``most`` events.
     """
     import numpy as np
 
     streams = [RowStream(rows, low, high) for rows in types]
     while streams := [stream for stream in streams if stream.following is not None]:
-        rows = FRAME_ROWS
+        rows = most
         widest = END if window is None else min(stream.following or 0 for stream in streams) + window
         widest = min(widest, *(stream.known_until for stream in streams), END)
         while True:
             arrivals = np.concatenate([stream.ahead(rows) for stream in streams])
             bound = min(widest, int(np.partition(arrivals, rows - 1)[rows - 1])) if len(arrivals) > rows else widest
-            counts = [min(rows, stream.count(bound)) for stream in streams]
+            counts = [stream.count(bound, rows) for stream in streams]
             parts = [(stream, count) for stream, count in zip(streams, counts, strict=True) if count]
             blocks = [stream.encoded(count) for stream, count in parts]
             if rows == 1 or sum(len(block) for _, block in blocks) <= LARGEST_BLOCK:
@@ -149,7 +160,7 @@ def frames(types: Sequence[TypeRows], window: int | None = None, low: int = NEVE
         yield Frame(blocks, sum(counts), last)
 
 
-def identity_runs(codes: Any, ids: Any, names: list[str]) -> list[Run] | None:
+def identity_runs(codes: Numbers, ids: Numbers, names: list[str]) -> list[Run] | None:
     """The identities as runs; None if one occurs twice, or if there would be more than one run for four events."""
     import numpy as np
 
@@ -163,7 +174,7 @@ def identity_runs(codes: Any, ids: Any, names: list[str]) -> list[Run] | None:
     return [(names[codes[a]], int(ids[a]), int(ids[b])) for a, b in zip(starts, stops, strict=True)]
 
 
-def _array(column: Any) -> Any:
+def _array(column: pa.Array) -> Column:
     import pyarrow as pa
 
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
@@ -171,6 +182,5 @@ def _array(column: Any) -> Any:
     return values(column)
 
 
-def _python(column: Any) -> Sequence[Any]:
-    listed: Sequence[Any] = column if isinstance(column, list) else column.tolist()
-    return listed
+def _python(column: Column) -> list[object]:
+    return column if isinstance(column, list) else list(column.tolist())

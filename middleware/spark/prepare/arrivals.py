@@ -7,12 +7,13 @@ Rows on their way through Spark carry columns that a trace does not have: ``_pos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from middleware.spark.prepare.delays import Delays, Samples
 from middleware.spark.readers.recording import Chunk, Part
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -69,12 +70,12 @@ class DrawArrivals:
         self._delays = delays
         self._samples = samples
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
                 yield from self._drawn(batch)
 
-    def _drawn(self, batch: Any) -> Iterator[Any]:
+    def _drawn(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         import numpy as np
         import pyarrow as pa
 

@@ -175,7 +175,7 @@ class Empirical(Model, frozen=True):
 
 _MODELS: dict[str, type[Model]] = {m.name: m for m in (Constant, Uniform, Lognormal, Bursts, Empirical)}
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
-_PARSERS: dict[Any, Callable[[str], Any]] = {
+_PARSERS: dict[type, Callable[[str], Any]] = {
     Duration: lambda text: Duration(parse_duration(text)),
     float: float,
     str: lambda text: text.strip("'\""),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import msgspec
 
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes, type_name
+from middleware.model.words import listed, meant
 from middleware.spark.readers.mapping import load_mapping
 from middleware.spark.traces import check_fields, columns, load_trace, values, wire_columns
 
@@ -27,7 +27,7 @@ def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[st
     for name in trace.types:
         if name not in read:
             raise TraceError(
-                f"{folder} holds {name}, which no detector reads; they read {_listed(read)}{_meant(name, read)}: "
+                f"{folder} holds {name}, which no detector reads; {_read(name, read)}: "
                 "the recording's type must be called as the detectors' event class is, with its namespace"
             )
         check_fields(folder, name, trace.types[name].fields, types[name])
@@ -45,9 +45,7 @@ def check_mapping(file: Path, plan: Scenario) -> None:
     """Raise TraceError unless what a mapping makes is what detectors read: known before anything is read."""
     mapping, read = load_mapping(file), read_types(plan)
     if mapping.type not in read:
-        raise TraceError(
-            f"the mapping {file}: type: no detector reads {mapping.type}; they read {_listed(read)}{_meant(mapping.type, read)}"
-        )
+        raise TraceError(f"the mapping {file}: type: no detector reads {mapping.type}; {_read(mapping.type, read)}")
     check_fields(f"the mapping {file}", mapping.type, mapping.fields, plan.types[mapping.type])
 
 
@@ -64,13 +62,7 @@ def _named(error: msgspec.ValidationError, fields: Iterable[str]) -> str:
     return f"{names[int(position)]}: {what}" if at and position.isdigit() else str(error)
 
 
-def _meant(name: str, known: Collection[str]) -> str:
-    """A question, if one of the known names looks much like this one, with or without namespace and in any case."""
-    by_look = {key: each for each in known for key in (each.rpartition(".")[2].lower(), each.lower())}
-    near = get_close_matches(name.lower(), by_look, 1) or get_close_matches(name.rpartition(".")[2].lower(), by_look, 1)
-    return f" (did you mean {by_look[near[0]]}?)" if near else ""
-
-
-def _listed(names: Collection[str]) -> str:
-    ordered = sorted(names)
-    return (", ".join(ordered[:12]) or "nothing") + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "")
+def _read(name: str, read: Collection[str]) -> str:
+    """What detectors read, and a question, if one of it looks much like this name."""
+    near = meant(name, read)
+    return f"they read {listed(sorted(read)) or 'nothing'}" + (f" (did you mean {near}?)" if near else "")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,6 +26,7 @@ from middleware.spark.session import FailedRunError, interruptible, literal_path
 from middleware.spark.traces import BASE_COLUMNS, DESCRIPTION, Trace, TypeTrace, type_folder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_FILE = 2_000_000
@@ -45,6 +46,7 @@ def prepare(
     force: bool = False,
     cores: int = 2,
     progress: Progress = lambda step: None,
+    rows_per_file: int = ROWS_PER_FILE,
 ) -> Trace:
     """Write ``recording`` as a trace to ``folder`` and return its description.
 
@@ -69,7 +71,7 @@ def prepare(
     try:
         progress("starting Spark")
         with spark_session(cores, work=work) as spark:
-            trace = interruptible(_Preparation(spark, recording, work, delays, samples, progress).run)
+            trace = interruptible(_Preparation(spark, recording, work, delays, samples, progress, rows_per_file).run)
         (work / "trace" / DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(trace), indent=2) + b"\n")
         _replace(target, work)
     except TraceError:
@@ -110,6 +112,7 @@ class _Preparation:
     delays: Delays | None
     samples: Samples
     progress: Progress
+    rows_per_file: int
 
     def run(self) -> Trace:
         """Read, sort, write and describe."""
@@ -148,7 +151,7 @@ class _Preparation:
     def _write(self, frame: DataFrame, name: str, fields: Mapping[str, str], rows: int) -> None:
         """Write one type's events sorted by arrival, in as many files as their number asks for."""
         order = MEASURED_ORDER if self.recording.measured and self.delays is None else DRAWN_ORDER
-        parts = -(-rows // ROWS_PER_FILE)
+        parts = -(-rows // self.rows_per_file)
         spread = frame.repartitionByRange(parts, *order) if parts > 1 else frame.coalesce(1)
         wanted = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
         folder = type_folder(self.work / "trace", name)
@@ -181,7 +184,7 @@ class WritePart:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
         import pyarrow.parquet as pq
         from pyspark import TaskContext

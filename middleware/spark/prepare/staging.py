@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from middleware.model.errors import TraceError
-from middleware.spark.readers.recording import Part, Recording
+from middleware.spark.readers.recording import Chunk, Part, Recording
 from middleware.spark.traces import BASE_COLUMNS, BadLine, BadLines, type_folder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
     from pyspark.sql import SparkSession
 
 FIRST_BAD_LINES = 20
@@ -73,11 +75,11 @@ def bad_lines(reports: Sequence[ChunkReport], recording: Recording) -> BadLines:
 class StageChunk:
     """Reads one chunk and writes it down, on an executor; the report is all that goes to the driver."""
 
-    def __init__(self, read: Callable[[Any], Any], folder: str) -> None:
+    def __init__(self, read: Callable[[Chunk], Iterator[Part]], folder: str) -> None:
         self._read = read
         self._folder = Path(folder)
 
-    def __call__(self, numbered: tuple[int, Any]) -> ChunkReport:
+    def __call__(self, numbered: tuple[int, Chunk]) -> ChunkReport:
         number, chunk = numbered
         report = ChunkWriter(self._folder, number)
         try:
@@ -94,7 +96,7 @@ class ChunkWriter:
     def __init__(self, folder: Path, number: int) -> None:
         self._folder = folder
         self._number = number
-        self._writers: dict[str, Any] = {}
+        self._writers: dict[str, pq.ParquetWriter] = {}
         self._files: dict[str, Path] = {}
         self._fields: dict[str, dict[str, str]] = {}
         self._rows: dict[str, int] = {}
@@ -121,7 +123,7 @@ class ChunkWriter:
             part.rename(part.with_name(f"chunk-{self._number:06d}.parquet"))
         return ChunkReport(self._fields, self._rows, self._lines, self._bad_count, self._bad)
 
-    def _writer(self, name: str, schema: Any) -> Any:
+    def _writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
         import pyarrow.parquet as pq
 
         if name not in self._writers:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from middleware.spark.readers.recording import Recording, number_in_order
-from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits
+from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TYPE = "soccer.Position"
 _NAMES = ("sensor", "ts", "x", "y", "z", "speed", "acceleration", "vx", "vy", "vz", "ax", "ay", "az")
@@ -19,25 +22,18 @@ _NAMES = ("sensor", "ts", "x", "y", "z", "speed", "acceleration", "vx", "vy", "v
 
 def debs2013_recording(paths: Sequence[str | Path]) -> Recording:
     """A match recorded by RedFIR, as soccer.Position: sensor, x, y, z (m), vx, vy, vz (m/s), ax, ay, az (m/s2)."""
-    pieces = splits(existing(paths), header=False)
-    return Recording(
-        reader="debs2013",
-        origin=[str(path) for path in existing(paths)],
-        chunks=pieces,
-        read=TextReader(TYPE, parse),
-        file_of=[piece.path for piece in pieces],
-        number=number_in_order,
-    )
+    files = existing(paths)
+    return text_recording("debs2013", files, splits(files, header=False), TextReader(TYPE, parse), number=number_in_order)
 
 
-def parse(block: bytes) -> Any:
+def parse(block: bytes) -> pa.Table:
     """Lines of the recording as normalised columns; ValueError if a line is broken."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     raw = parse_csv(block, _NAMES, dict.fromkeys(_NAMES, pa.int64()))
 
-    def scaled(name: str, factor: float) -> Any:
+    def scaled(name: str, factor: float) -> pa.ChunkedArray:
         return pc.multiply(raw[name].cast(pa.float64(), safe=False), factor)
 
     speed, acceleration = scaled("speed", 1e-10), scaled("acceleration", 1e-10)

@@ -10,12 +10,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from middleware.model.errors import TraceError
 from middleware.spark.readers.recording import Part, Recording
 from middleware.spark.readers.text import finite
 from middleware.spark.traces import check_type_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WHOLE = "whole"
 
@@ -48,7 +51,7 @@ class Generator:
     seconds: float
     parallel: bool
 
-    def __call__(self, chunk: tuple[int, Any]) -> Iterator[Part]:
+    def __call__(self, chunk: tuple[int, object]) -> Iterator[Part]:
         number, piece = chunk
         if self.parallel:
             tables = _function(self.name + "_chunk")(self.seed, self.seconds, piece)
@@ -58,16 +61,16 @@ class Generator:
             yield Part({check_type_name(type_name): _checked(table, self.name, type_name, number)}, table.num_rows, [])
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _function(name: str) -> Callable[..., dict[str, pa.Table]]:
     module, _, function = name.partition(":")
     try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        found: Callable[..., dict[str, pa.Table]] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise TraceError(f"{name!r} is no generator: {error}; name one as module:function") from None
     return found
 
 
-def _checked(table: Any, generator: str, type_name: str, number: int) -> Any:
+def _checked(table: pa.Table, generator: str, type_name: str, number: int) -> pa.Table:
     """The table with the types that a trace has, and positions."""
     import numpy as np
     import pyarrow as pa
@@ -90,7 +93,7 @@ def _checked(table: Any, generator: str, type_name: str, number: int) -> Any:
         raise TraceError(f"{generator} made {type_name} with a value that no event may have: {error}") from None
 
 
-def _target(kind: Any) -> Any:
+def _target(kind: pa.DataType) -> pa.DataType | None:
     import pyarrow as pa
 
     if pa.types.is_integer(kind):

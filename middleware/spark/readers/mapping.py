@@ -16,19 +16,22 @@ temperature = { column = "temp_f", type = "float", scale = 0.5556, offset = -17.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from middleware.model.errors import TraceError
 from middleware.spark.readers.header import columns_in
 from middleware.spark.readers.moments import doubts
-from middleware.spark.readers.recording import Part, Recording, number_in_order
+from middleware.spark.readers.recording import Chunk, Part, Recording, number_in_order
 from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits
 from middleware.spark.traces import BASE_COLUMNS, check_type_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FRACTIONS = {"s": (1_000_000_000, 1), "ms": (1_000_000, 1), "us": (1_000, 1), "ns": (1, 1), "ps": (1, 1_000)}
 _DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
@@ -109,8 +112,8 @@ def mapped_recording(paths: Sequence[str | Path], mapping_file: str | Path) -> R
     if len(kinds) > 1:
         raise TraceError("CSV and Parquet together: prepare them one by one")
     if kinds == {True}:
-        chunks: list[Any] = [(str(file), number) for number, file in enumerate(files)]
-        read: Any = ParquetReader(mapping)
+        chunks: Sequence[Chunk] = [(str(file), number) for number, file in enumerate(files)]
+        read: Callable[[Chunk], Iterator[Part]] = ParquetReader(mapping)
         file_of = [str(file) for file in files]
         _check_parquet(files, mapping)
     else:
@@ -139,7 +142,7 @@ class Parser:
         self._mapping = mapping
         self._names = tuple(names)
 
-    def __call__(self, block: bytes) -> Any:
+    def __call__(self, block: bytes) -> pa.Table:
         import pyarrow as pa
 
         wanted = dict.fromkeys(self._mapping.columns(), pa.string())
@@ -169,9 +172,9 @@ class ParquetReader:
                 rows += batch.num_rows
 
 
-def _salvage_rows(raw: Any, mapping: Mapping) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
+def _salvage_rows(raw: pa.Table, mapping: Mapping) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
     """As ``salvage`` does for lines: halve what does not fit until each broken row stands alone."""
-    tables: list[tuple[int, Any]] = []
+    tables: list[tuple[int, pa.Table]] = []
     bad: list[tuple[int, str]] = []
     todo = [(0, raw)]
     while todo:
@@ -200,7 +203,7 @@ def _check_parquet(files: Sequence[Path], mapping: Mapping) -> None:
             raise TraceError(f"{file} has no column {', '.join(missing)}; it has {', '.join(names)}")
 
 
-def normalised(raw: Any, mapping: Mapping) -> Any:
+def normalised(raw: pa.Table, mapping: Mapping) -> pa.Table:
     """Columns of a recording as columns of a trace. Raises ValueError if a row does not fit."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -217,7 +220,7 @@ def normalised(raw: Any, mapping: Mapping) -> Any:
     return finite(pa.table(table))
 
 
-def _field(column: Any, name: str, field: Field) -> Any:
+def _field(column: pa.ChunkedArray, name: str, field: Field) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -232,7 +235,7 @@ def _field(column: Any, name: str, field: Field) -> Any:
         raise ValueError(f"{name} (column {field.column}): {error}") from None
 
 
-def _trimmed(column: Any) -> Any:
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text without the blanks around it, which belong to no number and no moment."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -240,7 +243,7 @@ def _trimmed(column: Any) -> Any:
     return pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
 
 
-def _time(raw: Any, time: Time) -> Any:
+def _time(raw: pa.Table, time: Time) -> pa.ChunkedArray:
     import pyarrow as pa
 
     column = _trimmed(raw[time.column])
@@ -261,7 +264,7 @@ def _time(raw: Any, time: Time) -> Any:
         raise ValueError(f"column {time.column}: {why}") from None
 
 
-def _rounded(column: Any, numerator: int, denominator: int) -> Any:
+def _rounded(column: pa.ChunkedArray, numerator: int, denominator: int) -> pa.ChunkedArray:
     """Floats as nanoseconds. A float64 cannot hold the nanoseconds of Unix time, but it can hold those of the fraction."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -272,7 +275,7 @@ def _rounded(column: Any, numerator: int, denominator: int) -> Any:
     return pc.add(nanoseconds(whole.cast(pa.int64()), numerator, denominator), fraction)
 
 
-def _decimal_nanoseconds(column: Any, unit: str) -> Any:
+def _decimal_nanoseconds(column: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
     """Texts or decimals, with or without fraction and exponent, as nanoseconds: exact, or rounded where they are finer."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -288,7 +291,7 @@ def _decimal_nanoseconds(column: Any, unit: str) -> Any:
     return nanoseconds(pc.multiply(number, Decimal(10**digits)).cast(pa.int64()), 1)
 
 
-def _moment(column: Any) -> Any:
+def _moment(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of times as UTC nanoseconds; with or without an offset from UTC in each."""
     import pyarrow as pa
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from middleware.model.errors import TraceError
 from middleware.model.quantities import UNIX_TIMES
@@ -23,7 +22,7 @@ _EARLY, _LATE = 10 * _YEAR, UNIX_TIMES.stop
 """Before 1980 and after 2100 times are doubted, if another unit makes them days of our time."""
 
 
-def first_values(file: Path, column: str, delimiter: str) -> list[Any]:
+def first_values(file: Path, column: str, delimiter: str) -> list[object]:
     """The first values of a column of a CSV or Parquet file; none if they cannot be read, which its reader tells better."""
     if file.suffix == ".parquet":
         import pyarrow.parquet as pq
@@ -36,7 +35,7 @@ def first_values(file: Path, column: str, delimiter: str) -> list[Any]:
         return [row[column] for row in csv.DictReader(lines, delimiter=delimiter) if row.get(column)]
 
 
-def check_times(where: str, unit: str, values: Iterable[Any]) -> str | None:
+def check_times(where: str, unit: str, values: Iterable[object]) -> str | None:
     """A doubt about the unit of a column of times, for people; None if there is none.
 
     Times of 1970 may be meant so, where a recording counts from its own start: that is a doubt. Raises TraceError for times
@@ -61,9 +60,9 @@ def _day(at: int) -> str:
     return f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d}"
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     try:
-        return int(float(value))
+        return int(float(str(value)))
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 Chunk = Any
@@ -23,7 +24,7 @@ class Part(NamedTuple):
         how many lines (or rows) it had; those left out as (line counted from 0, reason).
     """
 
-    tables: dict[str, Any]
+    tables: dict[str, pa.Table]
     lines: int
     bad: list[tuple[int, str]]
 

@@ -8,11 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
-from middleware.spark.readers.recording import Part
+from middleware.spark.readers.recording import Part, Recording
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
@@ -22,7 +25,7 @@ HOPELESS = 1_000
 
 _ROW_NUMBER = re.compile(r"Row #\d+: ")
 
-Parse = Callable[[bytes], Any]
+Parse = Callable[[bytes], "pa.Table"]
 """From whole lines to a pyarrow.Table of one row a line (none for a blank line); any ValueError says a line is broken."""
 
 
@@ -55,22 +58,22 @@ def existing(paths: Sequence[str | Path]) -> list[Path]:
 def open_text(path: str | Path) -> IO[bytes]:
     """A text file for reading, decompressed if its name ends in .gz or .bz2."""
     suffix = Path(path).suffix
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
-    text: IO[bytes] = openers.get(suffix, open)(path, "rb")
-    return text
+    if suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path))
+    return cast(IO[bytes], bz2.open(path)) if suffix == ".bz2" else Path(path).open("rb")
 
 
-def splits(files: Sequence[Path], header: bool) -> list[Split]:
-    """The pieces of ``files`` in order, without their first lines if those are headers."""
+def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES) -> list[Split]:
+    """The pieces of ``files`` in order, ``size`` bytes each, without their first lines if those are headers."""
     pieces: list[Split] = []
     for file in files:
         skipped = len(header_line(file)) if header else 0
         if file.suffix in (".gz", ".bz2"):
             pieces.append(Split(str(file), len(pieces), skipped, None))
             continue
-        size = file.stat().st_size
-        for start in range(skipped, max(size, skipped + 1), SPLIT_BYTES):
-            pieces.append(Split(str(file), len(pieces), start, min(start + SPLIT_BYTES, size)))
+        end = file.stat().st_size
+        for start in range(skipped, max(end, skipped + 1), size):
+            pieces.append(Split(str(file), len(pieces), start, min(start + size, end)))
     return pieces
 
 
@@ -83,8 +86,8 @@ def header_line(file: Path) -> bytes:
         raise TraceError(f"{file} cannot be read: {error}") from None
 
 
-def blocks(split: Split) -> Iterator[bytes]:
-    """Whole lines of a split, about 1 MB at a time."""
+def blocks(split: Split, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Whole lines of a split, about ``size`` bytes at a time."""
     try:
         with open_text(split.path) as text:
             text.seek(split.start)
@@ -92,7 +95,7 @@ def blocks(split: Split) -> Iterator[bytes]:
             if split.end is not None and not _starts_line(text, split):
                 position += len(text.readline(MAX_LINE_BYTES))
             while split.end is None or position < split.end:
-                wanted = BLOCK_BYTES if split.end is None else min(BLOCK_BYTES, split.end - position)
+                wanted = size if split.end is None else min(size, split.end - position)
                 block = text.read(wanted)
                 if not block:
                     return
@@ -113,16 +116,17 @@ def _starts_line(text: IO[bytes], split: Split) -> bool:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads splits of text with one parser into events of one type."""
+    """Reads splits of text with one parser into events of one type, about ``block`` bytes at a time."""
 
     type_name: str
     parse: Parse
+    block: int = BLOCK_BYTES
 
     def __call__(self, split: Split) -> Iterator[Part]:
         import numpy as np
 
         good = lines = broken = 0
-        for block in blocks(split):
+        for block in blocks(split, self.block):
             count = _lines(block)
             if not good and (reason := hopeless(block, self.parse)):
                 raise _another_format(split, f"{HOPELESS} spread over its first {lines + count}", reason)
@@ -139,6 +143,12 @@ class TextReader:
                 raise _another_format(split, f"its first {lines}", bad[0][1])
 
 
+def text_recording(reader: str, files: Sequence[Path], pieces: Sequence[Split], read: TextReader, **options: Any) -> Recording:
+    """The recording in splits of text files; ``options``: of ``Recording``."""
+    origin, file_of = [str(file) for file in files], [piece.path for piece in pieces]
+    return Recording(reader, origin, pieces, read, file_of, **options)
+
+
 def _another_format(split: Split, among: str, reason: str) -> TraceError:
     where = "" if split.start == 0 else f" from byte {split.start} on"
     return TraceError(f"{split.path} has not one good line among {among}{where}: {reason}; is it another format?")
@@ -148,13 +158,13 @@ def _lines(block: bytes) -> int:
     return block.count(b"\n") + (not block.endswith(b"\n"))
 
 
-def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
+def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
     """Parse a block; if that fails, halve it until each broken line stands alone.
 
     Gives the tables, each with the number of its first line in the block, and the broken lines with reasons. Rows stay
     in order. O(lines), and O(log lines) parses for each broken line.
     """
-    tables: list[tuple[int, Any]] = []
+    tables: list[tuple[int, pa.Table]] = []
     bad: list[tuple[int, str]] = []
     todo = [(0, block)]
     while todo:
@@ -202,8 +212,8 @@ def _short(error: ValueError) -> str:
 
 
 def parse_csv(
-    block: bytes, names: Sequence[str], wanted: dict[str, Any], delimiter: str = ",", quote: str | bool = False
-) -> Any:
+    block: bytes, names: Sequence[str], wanted: dict[str, pa.DataType], delimiter: str = ",", quote: str | bool = False
+) -> pa.Table:
     """The ``wanted`` columns (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit."""
     import pyarrow as pa
     from pyarrow import csv
@@ -218,7 +228,7 @@ def parse_csv(
     )
 
 
-def nanoseconds(column: Any, numerator: int, denominator: int = 1) -> Any:
+def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -> pa.ChunkedArray:
     """An int64 column times a fraction, as whole nanoseconds. Raises ValueError where it leaves the range of time."""
     import pyarrow.compute as pc
 
@@ -232,7 +242,7 @@ def nanoseconds(column: Any, numerator: int, denominator: int = 1) -> Any:
     return scaled
 
 
-def finite(table: Any) -> Any:
+def finite(table: pa.Table) -> pa.Table:
     """The table itself. Raises ValueError if a number in it is NaN or infinite, or a value is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc

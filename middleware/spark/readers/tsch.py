@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from middleware.spark.readers.recording import Recording
-from middleware.spark.readers.text import TextReader, existing, nanoseconds, splits
+from middleware.spark.readers.text import TextReader, existing, nanoseconds, splits, text_recording
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 TYPE = "devices.Packet"
@@ -30,20 +31,11 @@ def tsch_recording(paths: Sequence[str | Path]) -> Recording:
     Slots and the log count from different moments, so arrival is shifted until no packet arrives before it was sent.
     """
     files = existing(paths)
-    pieces = splits(files, header=False)
-    return Recording(
-        reader="tsch",
-        origin=[str(path) for path in files],
-        chunks=pieces,
-        read=TextReader(TYPE, parse),
-        file_of=[piece.path for piece in pieces],
-        measured=True,
-        number=number_unwrapped,
-        align=True,
-    )
+    options = {"measured": True, "number": number_unwrapped, "align": True}
+    return text_recording("tsch", files, splits(files, header=False), TextReader(TYPE, parse), **options)
 
 
-def parse(block: bytes) -> Any:
+def parse(block: bytes) -> pa.Table:
     """Lines of the log as normalised columns; ValueError if a line is broken."""
     import pyarrow as pa
 

@@ -7,12 +7,16 @@ clocks synchronised by NTP. The client numbers its messages from 0 in each sessi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from middleware.spark.readers.header import columns_in
 from middleware.spark.readers.recording import Recording
-from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits
+from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TYPE = "devices.Report"
 _MILLISECOND = 1_000_000
@@ -34,41 +38,28 @@ def umts_recording(paths: Sequence[str | Path]) -> Recording:
     """
     files = existing(paths)
     names = columns_in(files, ";", (*_NUMBERS.values(), *_TEXTS.values()))
-    pieces = splits(files, header=True)
-    return Recording(
-        reader="umts",
-        origin=[str(path) for path in files],
-        chunks=pieces,
-        read=TextReader(TYPE, Parser(names)),
-        file_of=[piece.path for piece in pieces],
-        header_lines=1,
-        measured=True,
-    )
+    read = TextReader(TYPE, partial(parse, names))
+    return text_recording("umts", files, splits(files, header=True), read, header_lines=1, measured=True)
 
 
-class Parser:
-    """Parses lines whose columns stand in the order of ``names``."""
+def parse(names: Sequence[str], block: bytes) -> pa.Table:
+    """Lines whose columns stand in the order of ``names``, as normalised columns; ValueError if a line is broken."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = tuple(names)
-
-    def __call__(self, block: bytes) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        wanted = dict.fromkeys(_NUMBERS.values(), pa.int64()) | dict.fromkeys(_TEXTS.values(), pa.string())
-        raw = parse_csv(block, self._names, wanted, ";", '"')
-        column = {name: raw[theirs] for name, theirs in (_NUMBERS | _TEXTS).items()}
-        table = {
-            "arrival": nanoseconds(column["arrival"], _MILLISECOND),
-            "ts": nanoseconds(column["ts"], _MILLISECOND),
-            "id": column["sequence"],
-            "source": pc.binary_join_element_wise(column["session"], column["device"], "/"),
-            "device": column["device"],
-            "sequence": column["sequence"],
-            "network": column["network"],
-            "send_delay": nanoseconds(column["send_delay"], _MILLISECOND),
-            "round_trip": nanoseconds(column["round_trip"], _MILLISECOND),
-            "content_length": column["content_length"],
-        }
-        return finite(pa.table(table))
+    wanted = dict.fromkeys(_NUMBERS.values(), pa.int64()) | dict.fromkeys(_TEXTS.values(), pa.string())
+    raw = parse_csv(block, names, wanted, ";", '"')
+    column = {name: raw[theirs] for name, theirs in (_NUMBERS | _TEXTS).items()}
+    table = {
+        "arrival": nanoseconds(column["arrival"], _MILLISECOND),
+        "ts": nanoseconds(column["ts"], _MILLISECOND),
+        "id": column["sequence"],
+        "source": pc.binary_join_element_wise(column["session"], column["device"], "/"),
+        "device": column["device"],
+        "sequence": column["sequence"],
+        "network": column["network"],
+        "send_delay": nanoseconds(column["send_delay"], _MILLISECOND),
+        "round_trip": nanoseconds(column["round_trip"], _MILLISECOND),
+        "content_length": column["content_length"],
+    }
+    return finite(pa.table(table))

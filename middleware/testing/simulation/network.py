@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -150,7 +150,7 @@ class Simulation:
 
 
 class SimulatedNode:
-    """A broker, and if given a function that does what detectors do."""
+    """A broker, and if given a function that does what detectors do. ``derives``: types; or by type, what it rests on."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class SimulatedNode:
         types: EventTypes | None = None,
         *,
         reads: Collection[str] = (),
-        derives: Collection[str] = (),
+        derives: Collection[str] | Mapping[str, Collection[str]] = (),
         process: Callable[[Batch], list[Batch]] | None = None,
     ) -> None:
         self.name = name
@@ -168,7 +168,17 @@ class SimulatedNode:
         self.batches: list[Batch] = []
         """What the detectors were given."""
         epoch = simulation.now + 1
-        self.broker = Broker(name, epoch, simulation.now, types=types, subscriptions=reads, publications=derives, peers=peers)
+        rests = derives if isinstance(derives, Mapping) else {}
+        self.broker = Broker(
+            name,
+            epoch,
+            simulation.now,
+            types=types,
+            subscriptions=reads,
+            publications=derives,
+            derivations={read: [made for made, below in rests.items() if read in below] for read in reads},
+            peers=peers,
+        )
         self._process = process
         simulation.add(self)
 

@@ -391,7 +391,7 @@ class World:
         self.turned -= self._taken_after_all()
         for name, node in self.nodes.items():
             for unit in node.hierarchy.units:
-                unit._check()
+                unit.check()
                 derived = [entry for entry in unit.ledger if entry.event.level]
                 assert not derived, f"a derived event was late at {unit.name}: {derived[:1]}"
                 assert unit.statistics().unknown == 0, f"{unit.name}: a retraction of what never came"
@@ -413,7 +413,7 @@ class World:
         for number, sink in enumerate(self.sinks):
             is_raw = self.plan.sinks[number].raw
             expected = raw if is_raw else results
-            sink.link._check()
+            sink.link.check()
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
             if sink.incomplete and sink.lacks:  # it was told that the log does not reach back to what its copy had
                 _same(sink.finals, [event for event in expected if event in sink.finals], f"finals of {sink.name}")

@@ -16,21 +16,18 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, type_name
 from middleware.ordering import lanes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.testing.simulation.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
+from tests.property.strategies import FAILING, SLACK, policies
 
 DETECTORS = [Level, Totals, Pairs, Summaries, Echo]
 
-policies = st.builds(
-    Policies,
-    alpha=st.sampled_from([0.0, 0.5, 1.0]),
-    slack=st.sampled_from([None, lambda: FixedSlack(6), lambda: QuantileSlack(0.9, 32)]),
-    lateness=st.sampled_from([Lateness(1, 0), Lateness(2, 10), Lateness(2, 200)]),
+POLICIES = policies(
+    slack=SLACK,
     retraction=st.sampled_from([Retraction.ON_DEMAND, Retraction.FULL]),
     spacing=st.sampled_from([None, 1, 3, 8]),
-    failing=st.sampled_from(["skip", "stop"]),
+    failing=FAILING,
 )
 
 
@@ -58,7 +55,7 @@ def told(results: list[Batch]) -> str:
 @pytest.mark.parametrize("keyed", ["native", "python", "native to python", "python to native"])
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=policies, cuts=st.sets(st.integers(0, 60), max_size=3)
+    seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, cuts=st.sets(st.integers(0, 60), max_size=3)
 )
 def test_a_hierarchy_goes_on_where_it_was(keyed: str, seed: int, size: int, policy: Policies, cuts: set[int]) -> None:
     if "native" in keyed and not native.AVAILABLE:
@@ -76,14 +73,14 @@ def test_a_hierarchy_goes_on_where_it_was(keyed: str, seed: int, size: int, poli
 
 def same(cut: Hierarchy, whole: Hierarchy) -> None:
     for one, other in zip(cut.units, whole.units, strict=True):
-        one._check()
+        one.check()
         assert (one.ledger, one.final, one.clock.k) == (other.ledger, other.final, other.clock.k)
         assert [failed.cause for failed in one.quarantine] == [failed.cause for failed in other.quarantine]
 
 
 @pytest.mark.parametrize("keyed", ["native", "python", "native to python", "python to native"])
 @settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=policies, cuts=st.integers(0, 2**32))
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, cuts=st.integers(0, 2**32))
 def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(
     keyed: str, seed: int, size: int, policy: Policies, cuts: int
 ) -> None:
@@ -130,7 +127,7 @@ def made(kind: str, policy: Policies) -> Hierarchy:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=policies, other=policies)
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, other=POLICIES)
 def test_a_replay_at_any_alpha_comes_to_the_same_finals(seed: int, size: int, policy: Policies, other: Policies) -> None:
     """What is late, and so what is final, follows from the finals that were logged: not from alpha, K or the mode."""
     live, again = made("python", policy), made("python", other)

@@ -171,7 +171,7 @@ class Mesh:
                 self.finals[name] += barrier.take(own)
                 assert not barrier.violations, (name, barrier.violations)
         for unit in self.hierarchy.units:
-            unit._check()
+            unit.check()
             self.failed[unit.name] += unit.quarantine
             unit.quarantine = []
 

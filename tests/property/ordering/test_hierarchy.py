@@ -11,16 +11,9 @@ from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.oracle import first_arrivals, oracle
+from tests.property.strategies import policies
 
 from .streams import Brittle, Fold, KeyedFold, KeyedWindows, Mode, Top, Upper, Windows, arrivals
-
-policies = st.builds(
-    Policies,
-    alpha=st.sampled_from([0.0, 0.5, 1.0]),
-    lateness=st.sampled_from([Lateness(1, 0), Lateness(2, 5), Lateness(2, 1000)]),
-    retraction=st.sampled_from(list(Retraction)),
-    spacing=st.sampled_from([1, 3, 128]),
-)
 
 hierarchies = {
     "two levels": lambda: [Fold(), Upper()],
@@ -33,7 +26,7 @@ hierarchies = {
 
 @pytest.mark.parametrize("hierarchy", hierarchies)
 @settings(max_examples=100, deadline=None)
-@given(arrived=arrivals(), size=st.integers(1, 20), policy=policies, seed=st.integers(0, 999))
+@given(arrived=arrivals(), size=st.integers(1, 20), policy=policies(), seed=st.integers(0, 999))
 def test_finals_of_every_level_equal_the_oracle(hierarchy, arrived, size, policy, seed):
     detectors = hierarchies[hierarchy]()
     rng = random.Random(seed)
@@ -45,7 +38,7 @@ def test_finals_of_every_level_equal_the_oracle(hierarchy, arrived, size, policy
     assert result.events + result.duplicates == len(arrived)
 
 
-@given(arrived=arrivals(), policy=policies)
+@given(arrived=arrivals(), policy=policies())
 @settings(max_examples=50, deadline=None)
 def test_the_same_input_gives_the_same_changes(arrived, policy):
     seen = []

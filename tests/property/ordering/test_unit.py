@@ -8,21 +8,12 @@ from hypothesis import strategies as st
 
 from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, ORDER
-from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies, Unit
 from middleware.testing.oracle import in_order, oracle
+from tests.property.strategies import SLACK, policies
 
 from .streams import Brittle, Filter, Fold, KeyedFold, KeyedWindows, Mode, Reading, Windows, arrivals, batches
-
-policies = st.builds(
-    Policies,
-    alpha=st.sampled_from([0.0, 0.3, 1.0]),
-    slack=st.sampled_from([None, MaxSlack, lambda: FixedSlack(4), lambda: QuantileSlack(0.9, 16)]),
-    lateness=st.sampled_from([Lateness(1, 0), Lateness(2, 0), Lateness(2, 20), Lateness(1, 1000)]),
-    retraction=st.sampled_from(list(Retraction)),
-    spacing=st.sampled_from([1, 2, 5, 128]),
-)
 
 
 class Consumer:
@@ -59,7 +50,7 @@ class Consumer:
 
 @pytest.mark.parametrize("detector", [Fold, KeyedFold, Filter, Mode, Brittle, Windows, KeyedWindows])
 @settings(max_examples=150, deadline=None)
-@given(data=st.data(), arrived=arrivals(), policy=policies)
+@given(data=st.data(), arrived=arrivals(), policy=policies(slack=SLACK))
 def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arrived, policy):
     unit = Unit(detector.__name__, detector(), 1, policy)
     consumer = Consumer()
@@ -68,9 +59,9 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
         mark = max(event.ts for event in batch) if data.draw(st.booleans()) else None
         consumer.take(unit.push(Delta(batch), mark))
         consumer.advance(unit.watermark)
-        unit._check()
+        unit.check()
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
-    unit._check()
+    unit.check()
     late = [IDENTITY(entry.event) for entry in unit.ledger]
     accepted = list(arrived)
     for identity in late:  # a listed arrival is the last of its identity that has not been struck out yet
@@ -82,7 +73,7 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
 
 @pytest.mark.parametrize("detector", [Fold, KeyedFold, Mode, Brittle, Windows, KeyedWindows])
 @settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 2**32), policy=policies)
+@given(seed=st.integers(0, 2**32), policy=policies(slack=SLACK))
 def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detector, seed, policy):
     """Whatever upstream inserts, revises and withdraws, the finals are those of what it stands by in the end."""
     unit = Unit(detector.__name__, detector(), 2, policy)
@@ -117,7 +108,7 @@ def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detect
         promised = max(promised, rng.randint(-1, 1 + max((event.ts for event in stands.values()), default=0) // 2))
         consumer.take(unit.push(delta, promised=promised, is_open=False))
         consumer.advance(unit.watermark)
-        unit._check()
+        unit.check()
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     assert not unit.ledger
     assert consumer.finals() == sorted(in_order(detector.__name__, detector(), 2, stands.values()), key=ORDER)

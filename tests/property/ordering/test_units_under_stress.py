@@ -142,7 +142,7 @@ def failing(detector: Detector, level: int, events: list[Event]) -> list[Order]:
 def finish(unit: Unit, consumer: Consumer, standing: list[Event]) -> UnitStatistics:
     """End the stream, and compare everything with a plain run over the events that stand."""
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
-    unit._check()
+    unit.check()
     assert consumer.finals() == sorted(in_order("d", unit.detector, unit.level, standing), key=ORDER)
     assert sorted(ORDER(failure.cause) for failure in unit.quarantine) == failing(unit.detector, unit.level, standing)
     statistics = unit.statistics()
@@ -208,8 +208,8 @@ def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final() ->
             consumer.advance(unit.watermark)
             assert unit.watermark <= upstream.promised
             if rng.random() < 0.1:
-                unit._purge()
-            unit._check()
+                unit.state()  # forgets what is final, too
+            unit.check()
         statistics = finish(unit, consumer, list(upstream.standing.values()))
         assert not unit.ledger, f"seed {seed}"
         corrections += statistics.revised + statistics.retracted
@@ -268,6 +268,6 @@ def test_memory_is_bounded_by_the_lateness_not_by_the_length_of_the_stream(detec
     for number in range(0, 6_000, 10):
         batch = [Reading(rng.randrange(4), rng.randrange(10), ts=n, id=n, source="a") for n in range(number, number + 10)]
         unit.push(Delta([*batch[1:], batch[0]]))
-        held.append(unit._lanes.held)
+        held.append(unit.statistics().held)
     assert not unit.ledger
     assert max(held) < 1_600

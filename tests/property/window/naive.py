@@ -93,5 +93,5 @@ class NaiveWindow:
     def _fold(self, times: list[Any]) -> Any:
         return self.monoid.fold(value for ts in times for value in self._values[ts])
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert self._times == sorted(self._values)

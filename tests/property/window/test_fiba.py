@@ -101,7 +101,7 @@ def test_like_the_naive_window(kind, case, data, min_arity):
     for operation in data.draw(st.lists(st.sampled_from(OPERATIONS), max_size=25)):
         act = run(naive, operation, data, values)
         assert equal(act(window), act(naive)), operation
-        window._check()
+        window.check()
         assert len(window) == len(naive)
         assert (window.oldest, window.youngest) == (naive.oldest, naive.youngest)
         assert equal(window.query(), naive.query())
@@ -120,7 +120,7 @@ def test_places_in_the_total_order(kind, case, data, min_arity, times):
     for operation in data.draw(st.lists(st.sampled_from(OPERATIONS), max_size=25)):
         act = run(naive, operation, data, values, times, bounds)
         assert same(act(window), act(naive)), operation
-        window._check()
+        window.check()
         assert (window.oldest, window.youngest) == (naive.oldest, naive.youngest)
         assert same(tuple(window), tuple(naive))
         assert same(window.query(), naive.query())

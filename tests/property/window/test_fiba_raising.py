@@ -112,14 +112,14 @@ def test_raising_at_any_call_changes_nothing(kind, min_arity, commutative, order
             except Unlucky:
                 raised += 1
                 if call < 4 or call % 11 == 0:  # the tree is the same one throughout: what is left behind shows later, too
-                    window._check()
+                    window.check()
                     assert seen(window) == before, (name, call)
                 continue
             break
         luck.left = float("inf")
         expected = getattr(naive, name)(*arguments, **options)
         assert given == expected or list(given) == list(expected), name
-        window._check()
+        window.check()
         assert seen(window) == seen(naive), name
     assert raised > 50
 
@@ -142,7 +142,7 @@ def test_a_later_answer_is_right_where_nothing_was_tried_again(kind, min_arity, 
         else:
             getattr(naive, name)(*arguments, **options)
         luck.left = float("inf")
-        window._check()
+        window.check()
         assert seen(window) == seen(naive), name
 
 
@@ -162,5 +162,5 @@ def test_values_that_cannot_be_combined_change_nothing(kind):
     ):
         with pytest.raises(TypeError):
             operation()
-        window._check()
+        window.check()
         assert (len(window), window.oldest, window.query()) == (30, 0, 29.0)

@@ -214,7 +214,7 @@ def test_repeats_are_taken_out_whatever_the_block_claims(
     assert delta == Delta([ping(1)])
     assert (head.inserts, data) == (1, encode([ping(1)]))
     assert ingress.admit(*block([ping(1), ping(2)], runs), decode) == []
-    assert ingress._drops == {"duplicate": 3}
+    assert ingress.drops == {"duplicate": 3}
 
 
 def test_events_without_source_and_changes_to_the_unseen_are_dropped(ingress: Ingress) -> None:
@@ -224,7 +224,7 @@ def test_events_without_source_and_changes_to_the_unseen_are_dropped(ingress: In
     [(head, _, kept)] = [admitted for part in encode_delta("Ping", delta) for admitted in ingress.admit(*part, decode=False)]
     assert kept == Delta(revises=[(ping(3), ping(3, text="new"))], retracts=[ping(5)])
     assert head.count == 2
-    assert ingress._drops == {"no source": 1, "level of a derived event": 1, "change to an event never seen": 3}
+    assert ingress.drops == {"no source": 1, "level of a derived event": 1, "change to an event never seen": 3}
 
 
 def revised(ingress: Ingress, old: Ping, new: Ping, bounds: Bounds) -> list[tuple[Ping, Ping]]:
@@ -259,7 +259,7 @@ def test_a_broker_without_types_looks_for_repeats_too() -> None:
     assert (head.inserts, data) == (2, encode([ping(1), ping(3)]))
     assert ingress.admit(BlockHead("Ping", 1), b"\xc1", decode=False) == []
     assert ingress.admit(*block([ping(3)]), decode=False) == []
-    assert ingress._drops == {"duplicate": 2, "malformed event": 1, "malformed block": 1}
+    assert ingress.drops == {"duplicate": 2, "malformed event": 1, "malformed block": 1}
 
 
 def test_more_patterns_than_a_node_can_name_still_reach_every_reader() -> None:

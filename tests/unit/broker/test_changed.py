@@ -7,7 +7,6 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.broker.ingress import changed
 from middleware.broker.ingress.changed import ChangedEvents, version
 from middleware.model.event import Event
 
@@ -56,9 +55,8 @@ def test_revisions_that_come_again_from_some_point_on_lead_to_the_same_end(value
     assert now == reading(values[-1])
 
 
-def test_memory_goes_back_once_nothing_can_change_any_more(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(changed, "_FEW", 10)
-    events = ChangedEvents()
+def test_memory_goes_back_once_nothing_can_change_any_more() -> None:
+    events = ChangedEvents(few=10)
     for number in range(1_000):
         events.change("Reading", reading(1, number, ts=number), None)
         events.forget("Reading", number - 5)

@@ -53,7 +53,7 @@ def test_what_came_first_is_found_as_long_as_its_block_is_kept(
                 copies.begin()
                 found = copies.find(*identity)
                 assert (found[2] if found else None) == known.get(identity)
-        copies._check()
+        copies.check()
         assert len(copies) == len(naive)
 
 

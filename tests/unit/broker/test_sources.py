@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.broker.ingress.sources import UNDECIDED, SourcePolicy, Sources, agreed_wall
+from middleware.broker.ingress.sources import UNDECIDED, Source, SourcePolicy, Sources, agreed_wall
 from middleware.model.event import MAX_TS, NEVER
 from middleware.model.time import SECOND
 
@@ -15,11 +15,11 @@ NAMES = ["a", "b", "c", "d"]
 WHAT = ["attach", "leave", "reach", "hear"]
 
 
-def by_the_rule(sources: Sources, key: tuple[str, str], now: int) -> int:
+def by_the_rule(known: dict[tuple[str, str], Source], key: tuple[str, str], now: int) -> int:
     """No other active source: no limit. Else the most advanced other one, the time since, and AHEAD."""
     others = [
         source.newest + now - source.newest_at
-        for other, source in sources._known.items()
+        for other, source in known.items()
         if other != key and source.newest != NEVER and now - source.received_at < IDLE
     ]
     return min(max(others) + AHEAD, MAX_TS) if others else MAX_TS
@@ -35,23 +35,30 @@ steps = st.lists(
 @given(steps)
 def test_the_limit_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[str, str, int, int]]) -> None:
     sources, now = Sources(SourcePolicy(IDLE, AHEAD), 0), 0
+    known: dict[tuple[str, str], Source] = {}
     for what, name, pause, newest in steps:
         key = ("publisher", name)
         now += pause
         sources.tick(None, now, [])
         if what == "attach" and key not in sources:
-            sources.attach(key, now)  # type: ignore[arg-type]
+            sources.attach(key, now)
+            known[key] = Source(now)
         elif key not in sources:
             continue
         elif what == "leave":
-            sources.leave(key)  # type: ignore[arg-type]
+            sources.leave(key)
+            del known[key]
         elif what == "reach":
-            sources.received(key, now)  # type: ignore[arg-type]
-            sources.reached(key, newest, now)  # type: ignore[arg-type]
+            sources.received(key, now)
+            sources.reached(key, newest, now)
+            known[key].received_at = now
+            if newest > known[key].newest:
+                known[key].newest, known[key].newest_at = newest, now
         elif what == "hear":
-            sources.received(key, now)  # type: ignore[arg-type]
-        for each in list(sources._known):
-            assert sources.limit(each, now, by_clock=True) == by_the_rule(sources, each, now)  # type: ignore[arg-type]
+            sources.received(key, now)
+            known[key].received_at = now
+        for each in known:
+            assert sources.limit(each, now, by_clock=True) == by_the_rule(known, each, now)
             assert sources.limit(each, now, by_clock=False) == MAX_TS
 
 

@@ -7,7 +7,7 @@ from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.seen import SeenIds
-from middleware.broker.log import Log, decode_record, encode_record
+from middleware.broker.log import Log, Record, Subscribed, decode_record, encode_record
 from middleware.broker.peers import Peer
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
@@ -105,16 +105,15 @@ def durable(log: Log) -> DurableBroker:
 def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() -> None:
     log = Log(1, lambda offset, size: [])
     broker = durable(log)
-    broker._tracker.offered(("publisher", "p"), Interest(1, raw=["Reading"]))
-    broker.resumed({})
+    told = Record(1, 0, [Subscribed(("publisher", "p"), Interest(1, raw=["Reading"]))], False, None, {})
+    recover(broker, None, EventTypes([Reading]), None, [told])
     broker.settle(0)
-    assert broker._offering.interest.raw == ["Reading"], "it has ten seconds to come back"
+    (origin,) = broker.waiting([]).streams["Reading"].origins
+    assert origin.name == "p", "it has ten seconds to come back"
     for second in range(1, 13):
         broker.settle(second * SECOND)
-    assert broker._offering.interest.raw == []
-    assert broker._admission.sources.types == {"Reading"}, (
-        "of those that have left, too, the clock is promised when all is quiet"
-    )
+    assert broker.waiting([]).streams["Reading"].origins == []
+    assert broker.sources.types == {"Reading"}, "of those that have left, too, the clock is promised when all is quiet"
 
 
 def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> None:
@@ -190,8 +189,7 @@ def interest_from(simulation: Simulation, node: SimulatedNode, name: str, epoch:
 
 def test_who_reads_what_rests_on_a_node_without_a_log_hears_of_its_restart() -> None:
     simulation = Simulation(2)
-    node = SimulatedNode(simulation, "z", types=EventTypes([Reading, Low, High]), reads=["Low"], derives=["High"])
-    node.broker._derivations = {"Low": frozenset({"High"})}
+    node = SimulatedNode(simulation, "z", types=EventTypes([Reading, Low, High]), reads=["Low"], derives={"High": ["Low"]})
     readers = {
         name: SimulatedSubscriber(simulation, name, "z", [name], EventTypes([Low, High])) for name in ("Low", "High", "X")
     }
@@ -232,12 +230,27 @@ def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
 def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once_it_has_spoken() -> None:
     log = Log(1, lambda offset, size: [])
     broker = DurableBroker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], log=log)
-    key = ("node", "a")
-    log.subscribed(key, Interest(1, ["Low"]))  # a former life knew it
-    broker._offered(key, Interest(1, ["Low"]))
-    broker.resumed({})
-    assert key in broker._awaited
-    broker._interested(broker._peers[key], Interest(1, ["Low"]))
-    broker.settle(60 * SECOND)
+    key, wanted = ("node", "a"), Interest(1, ["Low"])
+    recover(
+        broker, None, EventTypes([Reading]), None, [Record(1, 0, [Subscribed(key, wanted)], False, None, {})]
+    )  # a former life
+    other = Link("a", "node", 9, 0, dials=False)
+    other.send([encode(wanted)])
+    for now in range(0, SECOND, SECOND // 20):
+        for _, parts in broker.settle(now).sends:
+            other.receive(decode_frame(parts[0]), parts[1:], now)
+        other.tick(now)
+        other.settle(now)
+        for parts in other.outbox:
+            broker.receive("a", parts, now)
+        other.outbox.clear()
+    assert broker.joined == ["a"]
+    for second in range(1, 60):  # it was awaited for less
+        other.tick(second * SECOND)
+        other.settle(second * SECOND)
+        for parts in other.outbox:
+            broker.receive("a", parts, second * SECOND)
+        other.outbox.clear()
+        broker.settle(second * SECOND)
     assert log.is_wanted("Low")
     assert key in log.readers

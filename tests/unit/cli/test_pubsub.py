@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from middleware.cli.pubsub import _check_known, _events, described, event_types
+from middleware.cli.pubsub import check_known, described, event_types, read_events
 from middleware.link.codec import LARGEST_BLOCK
 from middleware.model.change import Insert, Watermark
 from middleware.model.errors import EventError, ScenarioError
@@ -39,14 +39,14 @@ def test_what_is_printed_is_read_again(tmp_path: Path, event: Event) -> None:
     assert (printed["change"], printed["type"]) == ("insert", type(event).__name__)
     (tmp_path / "in.jsonl").write_bytes(msgspec.json.encode(printed))
     broken: list[str] = []
-    assert list(_events(str(tmp_path / "in.jsonl"), EventTypes([Odd, Plain]), None, "pub", broken)) == [event]
+    assert list(read_events(str(tmp_path / "in.jsonl"), EventTypes([Odd, Plain]), None, "pub", broken)) == [event]
     assert not broken
 
 
 def test_a_field_that_is_missing_is_named_as_the_record_names_it(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"type": "Odd", "ts": 1, "change_": 1}')
     broken: list[str] = []
-    assert not list(_events(str(tmp_path / "in.jsonl"), EventTypes([Odd]), None, "pub", broken))
+    assert not list(read_events(str(tmp_path / "in.jsonl"), EventTypes([Odd]), None, "pub", broken))
     assert "Odd needs a field 'type__'" in broken[0]
 
 
@@ -56,7 +56,7 @@ def test_what_has_no_form_on_the_wire_costs_that_record_alone(tmp_path: Path) ->
     plain = '{"type": "Plain", "ts": %d, "text": "x"}'
     (tmp_path / "in.jsonl").write_text("\n".join([plain % 1, large, beyond, plain % 4]))
     broken: list[str] = []
-    found = list(_events(str(tmp_path / "in.jsonl"), EventTypes([Odd, Plain]), None, "pub", broken))
+    found = list(read_events(str(tmp_path / "in.jsonl"), EventTypes([Odd, Plain]), None, "pub", broken))
     assert [event.id for event in found] == [1, 4]
     assert "jsonl:2: Plain takes" in broken[0] and "jsonl:3: Odd: " in broken[1]
 
@@ -64,18 +64,18 @@ def test_what_has_no_form_on_the_wire_costs_that_record_alone(tmp_path: Path) ->
 def test_defaults_that_are_made_and_what_is_wrong_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"ts": 1, "id": 2}\n{"ts": 1, "id": 3, "tags": ["x"], "level_": "high"}\n')
     broken: list[str] = []
-    found = list(_events(str(tmp_path / "in.jsonl"), EventTypes([Tagged]), "Tagged", "pub", broken))
+    found = list(read_events(str(tmp_path / "in.jsonl"), EventTypes([Tagged]), "Tagged", "pub", broken))
     assert found == [Tagged(ts=1, id=2, source="pub")]
     assert len(broken) == 1 and broken[0].endswith("Tagged: Expected `int`, got `str` - at `$.level_`")
 
 
 def test_names_whose_events_could_not_be_shown_are_refused() -> None:
     known = EventTypes([Odd, Plain])
-    _check_known(["Odd", "*", "plant.*"], known, ["mine"])
+    check_known(["Odd", "*", "plant.*"], known, ["mine"])
     with pytest.raises(EventError, match=r"^mine has no event type 'Plian'; did you mean 'Plain'\? \(--types-from"):
-        _check_known(["Plian"], known, ["mine"])
+        check_known(["Plian"], known, ["mine"])
     with pytest.raises(EventError, match="did you mean 'Odd'"):
-        _check_known(["plant.Odd"], known, ["mine"])
+        check_known(["plant.Odd"], known, ["mine"])
 
 
 def test_watermark_is_described() -> None:

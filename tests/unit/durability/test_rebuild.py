@@ -83,11 +83,12 @@ def test_a_log_is_taken_again_by_detectors_that_have_changed(tmp_path: Path) -> 
     final = hierarchy.units[0].final
     assert runner.recovered.events == 10
     assert runner.recovered.withheld == sum(tick.ts <= final for tick in ticks) > 0
-    (write,) = runner._core.settle(100).writes
+    runner.settle(100)
+    runner.end()
+    made = [entry for record in store.everything() for entry in record.entries if isinstance(entry, Made)]
     revised = [
         (old.total, new.total)
-        for entry in write.record.entries
-        if isinstance(entry, Made)
+        for entry in made
         for old, new in EventCodec(TYPES).decode(entry.head, entry.block, broker.drops).revises
     ]
     assert revised == [(tick.ts, 2 * tick.ts) for tick in ticks if tick.ts > final]

@@ -10,10 +10,10 @@ def test_a_feed_that_fails_says_why(tmp_path):
     with Feeder(tmp_path / "none", "tcp://127.0.0.1:9", 1.0) as feeder:
         with pytest.raises(RunError, match=r"is no trace: there is no such folder"):
             feeder.result(60)
-        assert feeder._process.poll() is not None
+        assert feeder.process.poll() is not None
 
 
 def test_a_feed_that_is_left_ends(tmp_path):
     with Feeder(tmp_path / "none", "tcp://127.0.0.1:9", 1.0) as feeder:
-        process = feeder._process
+        process = feeder.process
     assert process.poll() is not None

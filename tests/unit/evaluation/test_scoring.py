@@ -11,14 +11,14 @@ from scenarios.soccer.scores import Accuracy
 
 def test_matches_count_as_one():
     one, other = Accuracy(1.0, 0.5, 0.67, 2, 4, 2), Accuracy(0.5, 1.0, 0.67, 4, 2, 2)
-    assert scoring._total([one, other]) == pytest.approx(8 / 12)
-    assert scoring._total([Accuracy(0.0, 0.0, 0.0, 0, 0, 0)]) is None, "nothing there, nothing found: no figure"
-    assert scoring._total([Accuracy(0.0, 0.0, 0.0, 0, 3, 0)]) == 0.0
+    assert scoring.total([one, other]) == pytest.approx(8 / 12)
+    assert scoring.total([Accuracy(0.0, 0.0, 0.0, 0, 0, 0)]) is None, "nothing there, nothing found: no figure"
+    assert scoring.total([Accuracy(0.0, 0.0, 0.0, 0, 3, 0)]) == 0.0
 
 
 def test_needed_is_what_the_scored_detectors_rest_on():
     detectors = soccer()
-    needed = scoring._needed(detectors)
+    needed = scoring.needed(detectors)
     assert {"Passes", "Shots", "Goals", "PlayerHits", "Motions", "BallHits"} <= needed.keys() < detectors.keys()
     for detector in needed.values():
         for name, other in detectors.items():
@@ -28,7 +28,7 @@ def test_needed_is_what_the_scored_detectors_rest_on():
 
 def test_a_short_recording_is_scored_by_itself():
     seconds = 10.0
-    finals = oracle(events(7, seconds), scoring._needed(soccer()))
+    finals = oracle(events(7, seconds), scoring.needed(soccer()))
     assert any(happening.kind == "pass" for happening in truth(7, seconds))
     found = scoring.scores(finals, 7, seconds)
     assert found.keys() == {"tracab_pass", "generated_pass", "generated_shot", "generated_goal"}

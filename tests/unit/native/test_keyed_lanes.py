@@ -116,9 +116,9 @@ def test_an_interrupt_passes_through_and_leaves_the_lanes_sound():
     emit(target, reading(5), reading(6, sensor=1))
     with pytest.raises(KeyboardInterrupt):
         emit(target, reading(7), reading(8, 99), reading(9), behind=[reading(2, sensor=1)])
-    target._check()
+    target.check()
     assert totals(emit(target, reading(20, sensor=1))) == [[2]], "the other lane waits for nothing"
-    target._check()
+    target.check()
 
 
 def test_an_interrupt_in_a_replay_leaves_the_lanes_sound():
@@ -126,9 +126,9 @@ def test_an_interrupt_in_a_replay_leaves_the_lanes_sound():
     emit(target, *map(reading, range(1, 80, 2)))
     with pytest.raises(KeyboardInterrupt):
         emit(target, behind=[reading(40, 99), reading(60)])
-    target._check()
+    target.check()
     emit(target, reading(90))
-    target._check()
+    target.check()
 
 
 def test_a_detector_that_comes_back_in_is_quarantined():
@@ -244,7 +244,7 @@ def test_a_detector_whose_state_cannot_be_copied_stops_and_says_so():
     assert left_out.cause == reading(3)
     assert "had stopped" in left_out.failure
     assert target.counts.failures == 1
-    target._check()
+    target.check()
 
 
 def test_an_event_without_key_is_a_failure_once_it_is_final():

@@ -58,6 +58,6 @@ def test_failures_of_a_slow_stream(kind: str, native: bool, monkeypatch: pytest.
         unit.push(Delta([Step(number % 3, ts=ts, id=number, source="s")]), ts)
         unit.push(Delta(), ts)
         assert sorted(each.cause.id for each in unit.quarantine) == list(range(1, number, 2)), "all but the last, at once"
-        unit._check()
+        unit.check()
     unit.push(Delta(), 120 * SECOND)
     assert sorted(each.cause.id for each in unit.quarantine) == [1, 3, 5, 7, 9, 11], "the clock alone makes it final"

@@ -89,7 +89,7 @@ def test_a_detector_goes_on_from_its_state_and_what_is_not_newer_is_late():
     assert [entry.event.ts for entry in unit.ledger] == [30, 35]
     pushed(unit, promised=END)
     assert unit.reached == 36
-    unit._check()
+    unit.check()
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -81,7 +81,7 @@ def test_what_was_taken_before_the_code_changed_does_not_end_the_unit(
     out += unit.push(Delta([step(9), step(10)]), 10)
     monkeypatch.setattr(Mood, "changed", False)
     out += unit.push(Delta([step(11), step(12)]), END, END, is_open=False)
-    unit._check()
+    unit.check()
     assert sorted(published.cause.ts for published in unit.quarantine) == [9, 10]
     assert [event.ts for delta in out for event in delta.inserts] == [*range(1, 9), 11, 12]
 
@@ -96,5 +96,5 @@ def test_one_that_raises_when_it_likes_ends_nothing(
     for ts in (*range(1, 60, 2), *range(58, 0, -2)):
         unit.push(Delta([step(ts)]), 60)
     unit.push(Delta(), END, END, is_open=False)
-    unit._check()
+    unit.check()
     assert unit.quarantine

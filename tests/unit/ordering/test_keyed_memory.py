@@ -48,6 +48,6 @@ def test_a_lane_that_is_corrected_all_the_time_forgets_as_well(kind, size, delay
         batch = arrived[at : at + size]
         newest = max(newest, *(event.ts for event in batch))
         lanes.emit(Ready([], batch), [], newest, delay, newest - delay - 1)
-        lanes._check()
+        lanes.check()
         most = max(most, lanes.held)
     assert delay <= most <= delay + 256 + size

@@ -84,7 +84,7 @@ def test_what_was_learnt_outlasts_a_restart_and_what_is_configured_does_not():
     after.restore(pickle.loads(pickle.dumps(before.state())))
     assert (after.clk, after.k) == (100, before.k) and after.k > 0
     after.arrive([], EVENTS)
-    assert after.k == 0 and len(after.policy._delays) == 16, "by its own share and window"
+    assert after.k == 0 and len(after.state()["policy"]["_delays"]) == 16, "by its own share and window"
     fixed = LocalClock(FixedSlack(6))
     fixed.restore(LocalClock(FixedSlack(5_000)).state())
     assert fixed.k == 6

@@ -47,7 +47,7 @@ def test_what_lies_beyond_the_clock_mark(prompt, alpha, given):
     assert operator.given == given
     unit.push(Delta(), mark=9, promised=9, is_open=False)
     assert operator.given == [7, 9]
-    unit._check()
+    unit.check()
 
 
 def test_a_revision_beyond_the_clock_mark_comes_at_once():
@@ -56,4 +56,4 @@ def test_a_revision_beyond_the_clock_mark_comes_at_once():
     unit.push(Delta([item(7)]), mark=5, promised=0, is_open=False)
     unit.push(Delta([], [(item(7), item(12, 7))]), mark=5, promised=0, is_open=False)
     assert operator.given == [7, 12]
-    unit._check()
+    unit.check()

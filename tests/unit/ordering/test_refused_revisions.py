@@ -92,8 +92,8 @@ def test_what_rests_on_a_late_revision_is_late(kind: str, native: bool, monkeypa
         rest += each.push(Delta([bid(200, 3)]), END, END, is_open=False)
         assert [(entry.change, entry.event.ts) for entry in each.ledger] == [("revise", 150), ("revise", 160), ("retract", 160)]
         assert sorted(event.ts for event in net(out + rest).values()) == [50, 100, 200]
-        assert not each._refused, "forgotten, once it could not be taken for something new"
-        each._check()
+        assert not each.state()["_refused"], "forgotten, once it could not be taken for something new"
+        each.check()
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -133,4 +133,4 @@ def test_however_publishers_revise_no_result_stands_twice(kind: str, steps: list
     there = net(out)
     if kind != "windows":
         assert len(there) <= len(said)
-    unit._check()
+    unit.check()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from middleware.runtime.storage import folding
 from middleware.runtime.storage.folding import Folding, fold
 
 
@@ -28,15 +27,13 @@ def write(connection: sqlite3.Connection, number: int) -> None:
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_the_file_stays_bounded_whether_the_thread_gets_a_turn_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool
-) -> None:
-    monkeypatch.setattr(folding, "_OFTEN", 100_000)
-    monkeypatch.setattr(folding, "_LARGE", 500_000)
-    if not works:
-        monkeypatch.setattr(Folding, "_fold_all", lambda self: None)
+def test_the_file_stays_bounded_whether_the_thread_gets_a_turn_or_not(tmp_path: Path, works: bool) -> None:
     connect = opener(tmp_path / "log")
-    with closing(connect()) as connection, closing(Folding(connect)) as work:
+
+    def refused() -> sqlite3.Connection:
+        raise sqlite3.OperationalError("the thread cannot even open it")
+
+    with closing(connect()) as connection, closing(Folding(connect if works else refused, 100_000, 500_000)) as work:
         connection.execute("CREATE TABLE log (number INTEGER PRIMARY KEY, data BLOB)")
         for number in range(3_000):
             write(connection, number)

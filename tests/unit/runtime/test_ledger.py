@@ -9,9 +9,10 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import json
@@ -24,8 +25,6 @@ from middleware.model.errors import LedgerError
 from middleware.model.event import Event
 from middleware.ordering.records import Late
 from middleware.ordering.retraction import Published
-from middleware.runtime.storage import late_ledger as module
-from middleware.runtime.storage import spill
 from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, Query, gone_from, read_entry, read_ledger, summary
 from middleware.runtime.storage.spill import Spill
 
@@ -149,19 +148,30 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     assert [entry.id for entry in read_ledger(tmp_path)] == list(range(100))
 
 
+def opened_by(make: Callable[[], Ledger], monkeypatch: pytest.MonkeyPatch) -> tuple[list[sqlite3.Connection], Ledger]:
+    """The connections to databases that are opened while a ledger is made, and the ledger."""
+    connect, found = sqlite3.connect, []
+
+    def connected(*args: Any, **options: Any) -> sqlite3.Connection:
+        found.append(connect(*args, **options))
+        return found[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connected)
+        return found, make()
+
+
 def test_a_disk_that_refuses_costs_nothing_and_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RETRY", 0.0)
-    ledger = Ledger("field", tmp_path)
-    assert ledger._database is not None
-    pages = ledger._database.execute("PRAGMA page_count").fetchone()[0]
-    ledger._database.execute(f"PRAGMA max_page_count = {pages + 2}")  # as a full disk: SQLITE_FULL
+    (database,), ledger = opened_by(lambda: Ledger("field", tmp_path, retry=0.0), monkeypatch)
+    pages = database.execute("PRAGMA page_count").fetchone()[0]
+    database.execute(f"PRAGMA max_page_count = {pages + 2}")  # as a full disk: SQLITE_FULL
     for number in range(500):
         ledger.list_late("Hits", [late(number)])
         ledger.commit()
     assert 0 < ledger.listed < 500
     assert ledger.lost == 0
     assert len(read_ledger(tmp_path)) == ledger.listed
-    ledger._database.execute(f"PRAGMA max_page_count = {pages + 1_000}")
+    database.execute(f"PRAGMA max_page_count = {pages + 1_000}")
     ledger.commit()
     assert ledger.listed == 500
     assert [entry.id for entry in read_ledger(tmp_path)] == list(range(500))
@@ -177,13 +187,14 @@ def locked(folder: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
-def test_nobody_waits_for_a_locked_database_and_nothing_is_lost_in_a_crash(tmp_path: Path) -> None:
-    ledger = Ledger("field", tmp_path)
+def test_nobody_waits_for_a_locked_database_and_nothing_is_lost_in_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (database,), ledger = opened_by(lambda: Ledger("field", tmp_path), monkeypatch)
     ledger.list_late("Hits", [late(1)])
     assert ledger.commit()
     with locked(tmp_path):
-        assert ledger._database is not None
-        assert ledger._database.execute("PRAGMA busy_timeout").fetchone() == (0,)
+        assert database.execute("PRAGMA busy_timeout").fetchone() == (0,)
         for number in (2, 3):
             ledger.list_late("Hits", [late(number)])
             ledger.list_turned([turned(number + 10)])
@@ -198,9 +209,8 @@ def test_nobody_waits_for_a_locked_database_and_nothing_is_lost_in_a_crash(tmp_p
     again.close()
 
 
-def test_once_the_lock_is_gone_the_database_has_what_waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RETRY", 0.0)
-    ledger = Ledger("field", tmp_path)
+def test_once_the_lock_is_gone_the_database_has_what_waited(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path, retry=0.0)
     for first in (0, 20):
         with locked(tmp_path):
             for number in range(first, first + 10):
@@ -226,10 +236,8 @@ def test_what_was_torn_off_while_it_was_spilled_costs_that_alone(tmp_path: Path)
     assert [entry.id for entry in read_ledger(tmp_path)] == [0, 2]
 
 
-def test_without_room_beside_it_what_is_listed_is_not_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RETRY", 0.0)
-    monkeypatch.setattr(spill, "_RETRY", 0.0)
-    ledger = Ledger("field", tmp_path)
+def test_without_room_beside_it_what_is_listed_is_not_on_the_disk(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path, retry=0.0)
     (tmp_path / SPILL).mkdir()
     with locked(tmp_path):
         ledger.list_late("Hits", [late(1)])
@@ -244,7 +252,7 @@ def test_without_room_beside_it_what_is_listed_is_not_on_the_disk(tmp_path: Path
 
 
 def test_a_half_written_spill_is_cut_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = Spill(tmp_path / SPILL, json.Decoder(tuple[int, bytes]), 100)
+    rows = Spill(tmp_path / SPILL, json.Decoder(tuple[int, bytes]), 100, retry=0.0)
     assert rows.add([(1, b"a")])
     write, cut = os.write, os.ftruncate
 
@@ -262,17 +270,13 @@ def test_a_half_written_spill_is_cut_back(tmp_path: Path, monkeypatch: pytest.Mo
         patch.setattr(os, "write", half)
         patch.setattr(os, "ftruncate", not_even_this)
         assert not rows.add([(2, b"b" * 100)])
-    monkeypatch.setattr(spill, "_RETRY", 0.0)
     assert rows.add([(3, b"c")])
     rows.close()
     assert Spill(tmp_path / SPILL, json.Decoder(tuple[int, bytes]), 100).rows() == ([(1, b"a"), (3, b"c")], 0)
 
 
-def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 10)
-    ledger = Ledger("field", tmp_path)
+def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path, most_waiting=10)
     with locked(tmp_path):
         for number in range(45):
             ledger.list_late("Hits", [late(number)])
@@ -289,11 +293,9 @@ def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(
     assert [entry.id for entry in read_ledger(copy)][-10:] == list(range(35, 45))
 
 
-def test_the_oldest_entries_go_when_there_are_too_many_and_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_KEPT", 100)
-    monkeypatch.setattr(module, "_TRIM_EVERY", 10)
+def test_the_oldest_entries_go_when_there_are_too_many_and_are_counted(tmp_path: Path) -> None:
     for first in range(0, 300, 60):  # lives, each of which lists twice what the one before had listed last
-        ledger = Ledger("field", tmp_path)
+        ledger = Ledger("field", tmp_path, most_kept=100, trim_every=10)
         for number in range(max(0, first - 7), first + 60, 5):
             ledger.list_late("Hits", [late(each) for each in range(number, min(number + 5, first + 60))])
             ledger.commit()

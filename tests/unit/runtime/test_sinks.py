@@ -18,7 +18,6 @@ import pytest
 
 from middleware.model.errors import SinkError
 from middleware.model.event import ORDER, Event
-from middleware.runtime.sinks import sink as sinks
 from middleware.runtime.sinks.http import LARGEST_BODY
 from middleware.runtime.sinks.sink import FileSink, HttpSink, SqliteSink, as_record
 
@@ -114,12 +113,11 @@ def test_a_power_cut_leaves_holes_anywhere(tmp_path: Path, hole: int) -> None:
             assert file.read_bytes() == lines
 
 
-def test_holes_are_looked_for_where_a_batch_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks, "_UNSYNCED", 300)
+def test_holes_are_looked_for_where_a_batch_can_be(tmp_path: Path) -> None:
     file = tmp_path / "goals.jsonl"
     lines = b"".join(json.dumps(as_record(goal), separators=(",", ":")).encode() + b"\n" for goal in goals(1, 100))
     file.write_bytes(lines[:-200] + b"\0" * 200)
-    sink = FileSink(file)
+    sink = FileSink(file, unsynced=300)
     assert sink.mark == ORDER(goals(97, 97)[0])
     sink.close()
 

@@ -18,9 +18,11 @@ from middleware.durability.checkpoint import Piece, bodies, whole
 from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead
 from middleware.model.errors import StateError
-from middleware.runtime.storage import checkpoints as rows
-from middleware.runtime.storage import store as stores
+from middleware.runtime.storage.checkpoints import ROW
 from middleware.runtime.storage.store import Retention, Store
+from middleware.runtime.storage.told import Told
+
+from .disks import disk_where, limited
 
 
 def record(number: int, blocks: int = 2, size: int = 10) -> Record:
@@ -34,6 +36,12 @@ def checkpoint(store: Store) -> bytes | None:
     if pieces is None:
         return None
     return b"".join(bodies(pieces))
+
+
+def refused(code: int, why: str = "database or disk is full") -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(why)
+    error.sqlite_errorcode = code
+    return error
 
 
 def poll_until(condition: Callable[[], bool]) -> None:
@@ -114,21 +122,14 @@ def test_retention_spares_the_checkpoint_and_those_who_have_not_passed(tmp_path:
 
 
 def test_a_disk_that_refuses_is_tried_again_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit, refusals = Store._commit, iter([True, True, False])
-
-    def full(self: Store, connection: sqlite3.Connection, batch: list[object]) -> None:
-        if next(refusals, False):
-            connection.execute("BEGIN")
-            connection.execute("INSERT INTO log VALUES (999, 0, 0, 0, 0, x'', 0, 0)")
-            error = sqlite3.OperationalError("database or disk is full")
-            error.sqlite_errorcode = sqlite3.SQLITE_FULL
-            raise error
-        commit(self, connection, batch)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Store, "_commit", full)
-    monkeypatch.setattr(stores, "_RETRY", 0.01)
-    store = Store(tmp_path, "a")
+    refusals = iter([True, True])
+    disk_where(
+        monkeypatch,
+        lambda sql: refused(sqlite3.SQLITE_FULL) if sql == "COMMIT" and next(refusals, False) else None,
+    )
+    store = Store(tmp_path, "a", retry=0.01)
     fill(store, 1, 3)
+    assert not any(refusals)
     assert [each.number for each in store.read(0, 10**6)] == [1, 2, 3]
     store.close()
 
@@ -136,14 +137,7 @@ def test_a_disk_that_refuses_is_tried_again_and_nothing_is_lost(tmp_path: Path, 
 def test_a_checkpoint_may_be_larger_than_what_sqlite_takes_in_one_piece(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect = Store._connect
-
-    def limited(self: Store) -> sqlite3.Connection:
-        connection = connect(self)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
-        return connection
-
-    monkeypatch.setattr(Store, "_connect", limited)
+    limited(monkeypatch, 1_000_000)
     large = os.urandom(2_100_000)
     store = Store(tmp_path, "a")
     fill(store, 1, 3, {2: large, 3: large[::-1]})
@@ -160,25 +154,17 @@ def test_a_checkpoint_may_be_larger_than_what_sqlite_takes_in_one_piece(
 
 
 def test_a_record_may_be_larger_than_what_sqlite_takes_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = Store._connect
-
-    def limited(self: Store) -> sqlite3.Connection:
-        connection = connect(self)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000)
-        return connection
-
-    monkeypatch.setattr(Store, "_connect", limited)
-    monkeypatch.setattr(rows, "ROW", 1_000)
-    sizes = [10, 5_000, 499, 500, 30_000, 10]
+    limited(monkeypatch, 2 * ROW)
+    sizes = [10, 5 * ROW, ROW // 2 - 1, ROW // 2, 30 * ROW, 10]
     records = [record(number, size=size) for number, size in enumerate(sizes, 1)]
-    store = Store(tmp_path, "a", Retention(size=50_000))
+    store = Store(tmp_path, "a", Retention(size=50 * ROW))
     for each in records:
         store.write(Write(each))
     store.close()
-    again = Store(tmp_path, "a", Retention(size=50_000))
+    again = Store(tmp_path, "a", Retention(size=50 * ROW))
     assert list(again.behind_checkpoint()) == list(again.everything()) == records
-    assert list(again.read(2, 10**6)) == records[1:]
-    assert list(again.read(2, 10_000)) == records[1:2]
+    assert list(again.read(2, 10**9)) == records[1:]
+    assert list(again.read(2, 10 * ROW)) == records[1:2]
     fill(again, 7, 7, {7: b"x"}, needed=14)
     assert [each.number for each in again.everything()] == [6, 7], "the size of a record is that of all its parts"
     again.close()
@@ -198,10 +184,8 @@ def test_the_size_of_the_log_is_known_without_reading_it(tmp_path: Path, retenti
         count, size = database.execute("SELECT count(*), sum(length(data)) FROM log").fetchone()
         known = database.execute("SELECT value FROM meta WHERE key = 'bytes'").fetchone()[0]
     database.close()
-    store = Store(tmp_path, "a", retention)
-    assert store._bytes == known == size
+    assert known == size
     assert (count < 60) == (retention.size < 10_000)
-    store.close()
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY])
@@ -209,18 +193,9 @@ def test_a_disk_that_refuses_at_the_start_is_waited_for(tmp_path: Path, monkeypa
     store = Store(tmp_path, "a")
     fill(store, 1, 3)
     store.close()
-    claim, refusals = Store._claim, iter([True, True, False])
-
-    def full(self: Store, name: str) -> None:
-        if next(refusals):
-            error = sqlite3.OperationalError("database or disk is full")
-            error.sqlite_errorcode = code
-            raise error
-        claim(self, name)
-
-    monkeypatch.setattr(Store, "_claim", full)
-    monkeypatch.setattr(stores, "_RETRY", 0.01)
-    store = Store(tmp_path, "a")
+    refusals = iter([True, True])
+    disk_where(monkeypatch, lambda sql: refused(code) if "FROM owner" in sql and next(refusals, False) else None)
+    store = Store(tmp_path, "a", retry=0.01)
     assert not any(refusals)
     assert [each.number for each in store.everything()] == [1, 2, 3]
     fill(store, 4, 4)
@@ -228,12 +203,7 @@ def test_a_disk_that_refuses_at_the_start_is_waited_for(tmp_path: Path, monkeypa
 
 
 def test_advice_fits_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(self: Store, name: str) -> None:
-        error = sqlite3.OperationalError("unable to open database file")
-        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
-        raise error
-
-    monkeypatch.setattr(Store, "_claim", refuses)
+    disk_where(monkeypatch, lambda sql: refused(sqlite3.SQLITE_CANTOPEN, "unable to open database file"))
     with pytest.raises(StateError, match=r"cannot be used: unable to open.*room, memory and a file") as held:
         Store(tmp_path, "a")
     assert "away" not in str(held.value)
@@ -259,22 +229,19 @@ def test_a_file_of_another_format_is_refused_and_left_alone(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", ["record too large", "thread dies", "cannot open"])
 def test_what_will_never_be_stored_is_an_error_of_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    connect, here = Store._connect, threading.current_thread()
+    here = threading.current_thread()
 
-    def limited(self: Store) -> sqlite3.Connection:
-        if kind == "cannot open" and threading.current_thread() is not here:
-            raise sqlite3.OperationalError("unable to open database file")
-        connection = connect(self)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
-        return connection
+    def fault(sql: str) -> Exception | None:
+        if threading.current_thread() is here:
+            return None
+        if kind == "cannot open" and sql.startswith("PRAGMA"):
+            return sqlite3.OperationalError("unable to open database file")
+        return MemoryError("no more") if kind == "thread dies" and sql.startswith("BEGIN") else None
 
-    def dies(*_: object) -> None:
-        raise MemoryError("no more")
-
-    monkeypatch.setattr(Store, "_connect", limited)
-    monkeypatch.setattr(rows, "ROW", 2_000_000)  # too large for the limit: a record has parts, and they fit
-    if kind == "thread dies":
-        monkeypatch.setattr(Store, "_commit", dies)
+    if kind == "record too large":
+        limited(monkeypatch, ROW // 2)  # so that not even its parts fit
+    else:
+        disk_where(monkeypatch, fault)
     store = Store(tmp_path, "a")
     with suppress(StateError):  # the thread that cannot even open has ended by now, or has not
         store.write(Write(record(1, 1, 1_100_000)))
@@ -298,40 +265,33 @@ def test_the_folder_of_another_node_is_refused(tmp_path: Path) -> None:
     Store(tmp_path, "a").close()  # and it has been let go of
 
 
-def test_a_node_is_not_woken_for_what_it_has_been_told(tmp_path: Path) -> None:
-    store = Store(tmp_path, "a")
+def test_a_node_is_not_woken_for_what_it_has_been_told() -> None:
+    told = Told()
     poller = select.poll()
-    poller.register(store.wakes, select.POLLIN)
-    for number in range(1, 200):
-        store.write(Write(record(number)))
-        poll_until(lambda: bool(store._done))
-        assert store.stored() == number  # maybe before the writer's thread has come to write to the pipe
-    store.write(Write(record(200)))
-    poll_until(lambda: bool(store._done) and bool(poller.poll(0)))
-    os.write(store._wake, b"!")  # the one of 199, late
-    store._done.clear()
-    assert store.stored() is None
-    assert not poller.poll(0)
-    store.close()
+    poller.register(told.wakes, select.POLLIN)
+    for number in range(1, 4):
+        told.put([number - 1, number])
+        assert told.pending and told.take() == number  # before the writer's thread has come to write to the pipe
+        told.wake()
+        assert poller.poll(0) and told.take() is None
+        assert not told.pending and not poller.poll(0)
+    told.close()
 
 
-def test_a_node_that_does_not_look_for_long_does_not_stop_the_writer(tmp_path: Path) -> None:
-    store = Store(tmp_path, "a")
-    with suppress(BlockingIOError):
-        while True:
-            os.write(store._wake, b"!" * 4096)
-    store.write(Write(record(1)))
-    poll_until(lambda: bool(store._done))
-    assert store.stored() == 1
-    fill(store, 2, 3)
-    store.close()
+def test_a_node_that_does_not_look_for_long_does_not_stop_the_writer() -> None:
+    told = Told()
+    for _ in range(100_000):  # more than a pipe holds
+        told.wake()
+    told.put([1])
+    told.wake()
+    assert told.take() == 1
+    told.close()
 
 
 def test_retention_counts_the_time_for_which_the_node_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     day, running, wall = 24 * 3600 * 10**9, 5, 10**18
-    monkeypatch.setattr(stores, "_running", lambda: running)
-    monkeypatch.setattr(stores.time, "time_ns", lambda: wall)
-    store = Store(tmp_path, "a")
+    monkeypatch.setattr(time, "time_ns", lambda: wall)
+    store = Store(tmp_path, "a", running=lambda: running)
     fill(store, 1, 5)
     wall += 50 * 365 * day  # the machine finds its time
     fill(store, 6, 6, {6: b"one"}, needed=4)
@@ -341,7 +301,7 @@ def test_retention_counts_the_time_for_which_the_node_ran(tmp_path: Path, monkey
     assert store.oldest == 0
     store.close()
     running = 3  # another boot: it counts from anew
-    store = Store(tmp_path, "a")
+    store = Store(tmp_path, "a", running=lambda: running)
     fill(store, 8, 8, {8: b"three"}, needed=4)
     assert store.oldest == 0
     running += 11
@@ -353,10 +313,9 @@ def test_retention_counts_the_time_for_which_the_node_ran(tmp_path: Path, monkey
     store.close()
 
 
-def test_a_log_knows_whether_it_reaches_back_to_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_knows_whether_it_reaches_back_to_its_beginning(tmp_path: Path) -> None:
     running = 0
-    monkeypatch.setattr(stores, "_running", lambda: running)
-    store = Store(tmp_path, "a", Retention(age=1))
+    store = Store(tmp_path, "a", Retention(age=1), running=lambda: running)
     assert store.is_whole
     store.write(Write(Record(1, 0, [], False, None, {})))  # no blocks: cut off, it leaves the oldest offset at 0
     fill(store, 2, 2, {2: b"one"})

@@ -50,7 +50,7 @@ def test_wrong_arguments_are_told_before_spark_starts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1\n")
     with_model = ("prepare", tmp_path / "new", tmp_path / "a.csv", "--reader", "debs2013")
     assert "no delay model" in failure(*with_model, "--delay", "sometimes")
-    assert "PATTERN=MODEL" in failure(*with_model, "--delay-for", "sensor-4")
+    assert "PATTERN=MODEL" in failure(*with_model, "--delay-for", "sensor-4", kind=SlacklineError)
     assert "probability" in failure(*with_model, "--duplicates", "2")
     assert "no such folder" in failure(*with_model, "--delay", f"empirical({tmp_path / 'gone'})")
     assert not (tmp_path / "new").exists()

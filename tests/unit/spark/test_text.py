@@ -52,10 +52,7 @@ def test_splits_hold_each_line_once(tmp_path_factory: pytest.TempPathFactory, li
     file = tmp_path_factory.mktemp("text") / "lines.csv"
     file.write_bytes(b"\n".join(lines) + (b"\n" if end else b""))
     content = file.read_bytes()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "SPLIT_BYTES", size)
-        patch.setattr(text, "BLOCK_BYTES", max(1, size // 2))
-        read = [list(blocks(split)) for split in splits([file], header=False)]
+    read = [list(blocks(split, max(1, size // 2))) for split in splits([file], header=False, size=size)]
     assert b"".join(block for some in read for block in some) == content
     for some in read:
         assert all(block.endswith(b"\n") for block in some[:-1])
@@ -88,13 +85,11 @@ def test_a_file_of_another_format_is_told_after_a_few_lines_of_it(tmp_path: Path
     assert parsed == [b"this is prose\n"] * text.HOPELESS
 
 
-def test_long_lines_of_another_format_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "HOPELESS", 10)
-    monkeypatch.setattr(text, "BLOCK_BYTES", 50)
+def test_long_lines_of_another_format_are_counted_over_blocks(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_bytes(b"this is prose\n" * 100)
-    with pytest.raises(TraceError, match="not one good line among its first 12: CSV parse error"):
-        list(TextReader("T", numbers)(splits([file], header=False)[0]))
+    file.write_bytes(b"this is prose\n" * 2 * text.HOPELESS)
+    with pytest.raises(TraceError, match="not one good line among its first 1002: CSV parse error"):
+        list(TextReader("T", numbers, block=80)(splits([file], header=False)[0]))
 
 
 def test_a_recording_that_begins_with_many_broken_lines_is_read(tmp_path: Path) -> None:
@@ -105,12 +100,10 @@ def test_a_recording_that_begins_with_many_broken_lines_is_read(tmp_path: Path) 
     assert sum(len(part.bad) for part in parts) == 1_500
 
 
-def test_positions_rise_over_blocks_and_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "SPLIT_BYTES", 50)
-    monkeypatch.setattr(text, "BLOCK_BYTES", 16)
+def test_positions_rise_over_blocks_and_splits(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(b"".join(b"%d,0\n" % n if n % 7 else b"bad\n" for n in range(100)))
-    parts = [part for split in splits([file], header=False) for part in TextReader("T", numbers)(split)]
+    parts = [part for split in splits([file], header=False, size=50) for part in TextReader("T", numbers, block=16)(split)]
     tables = [part.tables["T"] for part in parts if part.tables]
     positions = [p for table in tables for p in table["_position"].to_pylist()]
     assert positions == sorted(set(positions))

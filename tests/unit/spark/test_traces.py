@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER, Event, EventTypes
-from middleware.spark.feed import groups
 from middleware.spark.feed.groups import slices
 from middleware.spark.feed.rows import TypeRows, frames, identity_runs
 from middleware.spark.prepare.describe import describe
@@ -170,30 +169,27 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
     arrivals = {"Ping": sorted(pings), "Pong": sorted(pongs)}
     found: dict[str, list[int]] = {name: [] for name in trace.types}
     reached = NEVER
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "SLICE_EVENTS", rows)
-        patch.setattr("middleware.spark.feed.rows.FRAME_ROWS", max(1, rows // 2))
-        cuts = slices(folder, trace)
-        assert (cuts[0], cuts[-1]) == (NEVER, END)
-        assert cuts == sorted(set(cuts))
-        types = [TypeRows(folder, trace, name) for name in trace.types]
-        for low, high in pairwise(cuts):
-            for frame in frames(types, window, low, high):
-                times: list[int] = []
-                for head, block in frame.blocks:
-                    events = decode[head.type](block)
-                    assert head.count == len(events) > 0
-                    assert (head.oldest, head.newest) == (min(e.ts for e in events), max(e.ts for e in events))
-                    if head.runs is not None:
-                        named = {(source, number) for source, first, last in head.runs for number in range(first, last + 1)}
-                        assert named == {(event.source, event.id) for event in events}
-                    found[head.type] += [event.id for event in events]
-                    times += [arrivals[head.type][event.id] for event in events]
-                assert frame.events == len(times) <= max(1, rows // 2) * len(trace.types)
-                assert frame.last == max(times) < high
-                assert min(times) >= max(reached, low)
-                assert window is None or max(times) - min(times) <= window
-                reached = frame.last
+    cuts = slices(folder, trace, rows)
+    assert (cuts[0], cuts[-1]) == (NEVER, END)
+    assert cuts == sorted(set(cuts))
+    types = [TypeRows(folder, trace, name) for name in trace.types]
+    for low, high in pairwise(cuts):
+        for frame in frames(types, window, low, high, max(1, rows // 2)):
+            times: list[int] = []
+            for head, block in frame.blocks:
+                events = decode[head.type](block)
+                assert head.count == len(events) > 0
+                assert (head.oldest, head.newest) == (min(e.ts for e in events), max(e.ts for e in events))
+                if head.runs is not None:
+                    named = {(source, number) for source, first, last in head.runs for number in range(first, last + 1)}
+                    assert named == {(event.source, event.id) for event in events}
+                found[head.type] += [event.id for event in events]
+                times += [arrivals[head.type][event.id] for event in events]
+            assert frame.events == len(times) <= max(1, rows // 2) * len(trace.types)
+            assert frame.last == max(times) < high
+            assert min(times) >= max(reached, low)
+            assert window is None or max(times) - min(times) <= window
+            reached = frame.last
     assert found == {name: list(range(len(arrivals[name]))) for name in trace.types}
 
 

@@ -102,7 +102,7 @@ impl Fiba {
         Ok(self.window.work(py)?.into_any())
     }
 
-    fn _check(&self) -> PyResult<()> {
+    fn check(&self) -> PyResult<()> {
         self.window.check()
     }
 }

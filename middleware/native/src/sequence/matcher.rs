@@ -127,7 +127,7 @@ impl SequenceMatcher {
         PyList::new(py, held)
     }
 
-    fn _check(&self) {
+    fn check(&self) {
         self.partitions.iter().for_each(Partition::check);
         let stacks = self.partitions.iter().flat_map(|each| each.stacks()).chain(&self.common);
         assert_eq!(self.held, stacks.map(|stack| stack.items.len()).sum::<usize>(), "held is off");

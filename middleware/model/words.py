@@ -1,0 +1,29 @@
+"""Names in messages: some of many, and the one that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Names for a message, cut where they would be too many.
+
+    >>> listed("abcd", 3)
+    'a, b, c and 1 more'
+    """
+    each = list(names)
+    return ", ".join(each[:most]) + (f" and {len(each) - most} more" if len(each) > most else "")
+
+
+def meant(name: str, known: Collection[str]) -> str:
+    """The known name that ``name`` may stand for, as what is behind its namespace looks much like it in any case; or "".
+
+    >>> meant("Plian", ["soccer.Plain", "Odd"]), meant("weather.odd", ["soccer.Plain", "Odd"]), meant("x", ["Odd"])
+    ('soccer.Plain', 'Odd', '')
+    """
+    by_last: dict[str, list[str]] = {}
+    for each in known:
+        by_last.setdefault(each.rpartition(".")[2].lower(), []).append(each)
+    near = get_close_matches(name.rpartition(".")[2].lower(), by_last, 1)
+    return get_close_matches(name, by_last[near[0]], 1, 0.0)[0] if near else ""
