@@ -28,6 +28,8 @@ COMMANDS = {
     "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
     "status": CommandEntry("middleware.cli.status:status", "A whole mesh at a glance, from the address of any node."),
     "top": CommandEntry("middleware.cli.top:top", "Watch a mesh as it works: rates, corrections, lag, busy factors."),
+    "view": CommandEntry("middleware.cli.view:view", "A page that shows live what a mesh is doing."),
+    "why": CommandEntry("middleware.cli.why:why", "What a result rests on, and which late events corrected it."),
     "why-waiting": CommandEntry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
     "late": CommandEntry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
     "keys": CommandEntry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),

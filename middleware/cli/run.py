@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from middleware.cli.summary import Outcome
+    from middleware.observe.view.server import Page
     from middleware.runtime.scenario import Scenario
 
 _PATIENCE = 120.0
@@ -53,6 +54,9 @@ def run(
         ),
     ] = None,
     units: Annotated[bool, typer.Option("--units", help="Show how it was done, too: each detector's unit, and nodes.")] = False,
+    view: Annotated[
+        bool, typer.Option("--view", help="Show it live on a page, at an address that is printed; it stays until Ctrl-C.")
+    ] = False,
     json: JsonFile = None,
 ) -> None:
     """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
@@ -69,6 +73,8 @@ def run(
 
       [bold]slackline run soccer --seconds 65 --seed 3 --json result.json[/]
 
+      [bold]slackline run soccer --view[/]
+
       [bold]slackline run search --workers 3[/]
 
       [bold]slackline run bookstore --results results.jsonl[/]
@@ -78,6 +84,7 @@ def run(
     from middleware.cli.live import step
     from middleware.cli.summary import show, summary
     from middleware.cli.trace import parse_speed
+    from middleware.cli.view import opened_page, stays
     from middleware.runtime.scenario import load_scenario
     from middleware.spark.prepare.fitting import check_fit, read_types
     from middleware.spark.prepare.prepared import opened
@@ -105,7 +112,8 @@ def run(
         ended = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
         if ended:
             screen.print(f"[yellow]the recording holds nothing of {', '.join(ended)}, which detectors read[/]")
-        outcomes = {each: _run(plan, trace, ended, each, factor, screen) for each in modes}
+        page = opened_page(screen) if view else None
+        outcomes = {each: _run(plan, trace, ended, each, factor, screen, page) for each in modes}
     with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
     show(result, screen, units)
@@ -113,6 +121,8 @@ def run(
         write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:
         write_json(result, json)
+    if page is not None:
+        stays(page, screen)
     if not result.is_right or result.failed:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -138,11 +148,14 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     return folder
 
 
-def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float | None, screen: Console) -> Outcome:
+def _run(
+    plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float | None, screen: Console, page: Page | None = None
+) -> Outcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
     from middleware.cli.left_out import kept_ledgers
     from middleware.cli.live import Progress, shown, step
     from middleware.cli.summary import Outcome
+    from middleware.cli.view import following
     from middleware.spark.feed.feed import feed
     from middleware.spark.traces import load_trace
 
@@ -154,7 +167,7 @@ def _run(plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float 
         try:
             with step(screen, f"{mode}: the nodes start ({', '.join(plan.places)})"):
                 cluster.await_ready(collector.start)
-            with shown(progress, screen):
+            with shown(progress, screen), following(page, cluster, mode):
                 report = feed(
                     trace,
                     cluster.addresses[plan.entry],

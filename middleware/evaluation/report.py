@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
 
 from middleware.evaluation.corrections import Affected
 from middleware.evaluation.measures import Latency, Measured, Results
 from middleware.evaluation.modes import BUFFERING, DYNAMIC
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b2a41; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-img { max-width: 100%; border: 1px solid #ddd; }
-table { border-collapse: collapse; font-size: .85rem; margin: 1rem 0; display: block; overflow-x: auto; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-.yes { color: #2b7a4b; font-weight: 600; } .no { color: #b3261e; font-weight: 600; }
-.setting { font-size: .8rem; color: #555; }
-"""
 
 _TEXTS = {
     "Detection latency over time": "From the replayed moment of an event to the delivery of the content that stayed. "
@@ -45,141 +37,179 @@ _TEXTS = {
 }
 
 
+class Aim(NamedTuple):
+    """A measure and what it is to be. ``met``: None where it was not measured, or nothing is aimed at."""
+
+    what: str
+    measured: str
+    aim: str = ""
+    met: bool | None = None
+
+
+class Panel(NamedTuple):
+    """A detector's latencies in the modes, as a small picture: by mode, mean and 99th percentile in parts of the widest."""
+
+    name: str
+    detections: int
+    ratio: float | None
+    bars: list[tuple[str, float, float, str]]
+
+
+class Table(NamedTuple):
+    """Heads, and rows whose first cell is a head, too."""
+
+    heads: list[str]
+    rows: list[list[str]]
+
+
 def write_report(
     file: Path, results: Results, measured: Mapping[str, Measured], counted: Sequence[Affected], figures: Mapping[str, Path]
 ) -> None:
     """Write the report to ``file``."""
-    parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'>",
-        f"<title>Slackline: evaluation of {escape(results.scenario)}</title><style>{_STYLE}</style>",
-        f"<h1>Evaluation: {escape(results.scenario)}, {results.seconds:g} s, seed {results.seed}</h1>",
-        _setting(results),
-        *_summary(results),
-        "<h2>Modes</h2>",
-        _modes(measured.values()),
-    ]
-    for title, png in figures.items():
-        data = base64.b64encode(png.read_bytes()).decode()
-        parts.append(f"<h2>{escape(title)}</h2><p>{escape(_TEXTS[title])}</p>")
-        parts.append(f"<img alt='{escape(title)}' src='data:image/png;base64,{data}'>")
-    if counted:
-        parts += ["<h2>Counted runs</h2>", f"<p>{escape(_TEXTS['Events affected by retraction'])}</p>", _counted(counted)]
-    parts += ["<h2>Latency of every detector (ms: mean / p99)</h2>", _detectors(measured)]
-    if results.failed:
-        rows = ((escape(name), escape(what)) for name, what in results.failed.items())
-        parts += ["<h2>Failed</h2>", _table(("detector", "what"), rows)]
-    if results.left_out:
-        rows = ((escape(name), escape(why)) for name, why in results.left_out.items())
-        parts += ["<h2>Left out</h2>", _table(("what", "why"), rows)]
-    file.write_text("\n".join([*parts, "</html>\n"]), encoding="utf-8")
+    template = files("middleware.evaluation").joinpath("report.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page = environment.from_string(template).render(
+        results=results,
+        headline=headline(results, measured),
+        aims=aims(results),
+        modes=_modes(measured.values()),
+        counted=_counted(counted),
+        texts=_TEXTS,
+        figures={title: base64.b64encode(png.read_bytes()).decode() for title, png in figures.items()},
+        panels=_panels(measured),
+        detectors=_detectors(measured),
+    )
+    file.write_text(page, encoding="utf-8")
 
 
-def _setting(results: Results) -> str:
-    lines = "<br>".join(f"{escape(name)}: {escape(text)}" for name, text in results.setting.items())
-    return f"<p class='setting'>{lines}</p>"
+def headline(results: Results, measured: Mapping[str, Measured]) -> list[str]:
+    """What was found, in three sentences: whether it is right, how early it is, and what that costs."""
+    wrong = [one.mode.title for one in measured.values() if not one.oracle_equal]
+    plain, dynamic = measured[BUFFERING.name], measured[DYNAMIC.name]
+    right = (
+        f"The finals of {', '.join(wrong)} are not those of the in-order oracle."
+        if wrong
+        else f"All {len(measured)} modes end with exactly the results of the in-order oracle, "
+        f"{dynamic.finals:,} with dynamic alpha."
+    )
+    early = (
+        f"With dynamic alpha a detection is known after {dynamic.latency.mean:,.0f} ms on average; "
+        f"with pure buffering after {plain.latency.mean:,.0f} ms."
+    )
+    share = dynamic.corrections.corrected_at_all / max(1, dynamic.corrections.published_at_all)
+    cost = (
+        f"Of the early results {share:.1%} are corrected later, "
+        f"and the processor works {dynamic.cpu:.0%} of the time instead of {plain.cpu:.0%}."
+    )
+    return [right, early, cost]
 
 
-def _summary(results: Results) -> Iterable[str]:
-    ratio = results.latency_ratio
-    latency_of, corrections_of = (escape(name or "-") for name in (results.latency_of, results.corrections_of))
-    rows = [
-        ("finals equal the in-order oracle, in every mode", _yes(results.oracle_equal)),
-        ("mean latency, dynamic / buffering: all detections (aim 0.40)", _number(ratio["all"])),
-        (f"... those of {latency_of} (aim 0.50; the paper: 0.60)", _number(ratio["pass"])),
-        ("... the scenario's results", _number(ratio["results"])),
-        ("... mean of the detectors' means", _number(ratio["detectors"])),
-        ("mean busy factor not above the target zone", _yes(results.cpu_in_zone)),
-        (
-            f"events corrected in the cascade from {corrections_of} on, on-demand / full (aim 0.10)",
-            _number(results.retraction_ratio, 3),
+def aims(results: Results) -> list[Aim]:
+    """What the project aims at, and what came of it; then what is only measured."""
+    ratio, corrections = results.latency_ratio, results.retraction_ratios
+    latency_of, corrections_of = results.latency_of or "-", results.corrections_of or "-"
+    return [
+        Aim("finals equal the in-order oracle, in every mode", _yes(results.oracle_equal), "yes", results.oracle_equal),
+        _below("mean latency, dynamic / buffering: all detections", ratio["all"], 0.40),
+        _below(f"... those of {latency_of} (the paper: 0.60)", ratio["pass"], 0.50),
+        Aim("mean busy factor not above the target zone", _yes(results.cpu_in_zone), "yes", results.cpu_in_zone),
+        _below(
+            f"events corrected in the cascade from {corrections_of} on, on-demand / full", results.retraction_ratio, 0.10, 3
         ),
-        (f"... at {corrections_of}", _number(results.retraction_ratios["detector"], 3)),
-        ("... in the whole hierarchy", _number(results.retraction_ratios["all"], 3)),
-        ("real-time factor, one core, pure buffering", _number(results.real_time_factor)),
-        *((f"F1 {escape(name)}", _number(value)) for name, value in results.f1.items()),
-        ("detectors / levels / event types", f"{results.detectors} / {results.levels} / {results.event_types:,}"),
+        Aim("mean latency, dynamic / buffering: the scenario's results", _number(ratio["results"])),
+        Aim("... mean of the detectors' means", _number(ratio["detectors"])),
+        Aim(f"events corrected, on-demand / full: at {corrections_of}", _number(corrections["detector"], 3)),
+        Aim("... in the whole hierarchy", _number(corrections["all"], 3)),
+        Aim("real-time factor, one core, pure buffering", _number(results.real_time_factor)),
+        *(Aim(f"F1 {name}", _number(value)) for name, value in results.f1.items()),
+        Aim("detectors / levels / event types", f"{results.detectors} / {results.levels} / {results.event_types:,}"),
     ]
-    yield "<h2>In short</h2>"
-    yield _table(("what", "measured"), rows)
 
 
-def _modes(runs: Iterable[Measured]) -> str:
-    heads = [
-        "mode",
-        "mean ms",
-        "p99 ms",
-        "ratio",
-        "results ms",
-        "ratio",
-        "looked at ms",
-        "ratio",
-        "CPU",
-        "busy",
-        "alpha",
-        "buffers KB",
-        "memory MiB",
-    ]
-    heads += ["peak MiB", "published", "corrected", "feed behind ms", "late", "finals", "oracle"]
-    rows = [
-        (
-            escape(run.mode.title),
-            f"{run.latency.mean:,.0f}",
-            f"{run.latency.p99:,.0f}",
-            _number(run.ratios.get("all")),
-            f"{run.results.mean:,.0f}" if run.results else "",
-            _number(run.ratios.get("results")),
-            f"{run.focus.mean:,.0f}" if run.focus else "",
-            _number(run.ratios.get("pass")),
-            f"{run.cpu:.0%}",
-            f"{run.busy:.2f}",
-            f"{run.alpha:.2f}",
-            f"{run.buffers.whole / 1e3:,.0f}",
-            f"{run.memory / 2**20:,.1f}",
-            f"{run.peak / 2**20:,.1f}",
-            f"{run.corrections.published_at_all:,}",
-            f"{run.corrections.corrected_at_all:,}",
-            f"{run.behind:,.0f}",
-            f"{run.late:,}",
-            f"{run.finals:,}",
-            _yes(run.oracle_equal),
-        )
+def _below(what: str, value: float | None, most: float, digits: int = 2) -> Aim:
+    return Aim(what, _number(value, digits), f"at most {most:.2f}", None if value is None else value <= most)
+
+
+def _modes(runs: Iterable[Measured]) -> Table:
+    """A column for each mode: there are more measures than modes."""
+    columns = [
+        {
+            "mean latency, ms": f"{run.latency.mean:,.0f}",
+            "99th percentile, ms": f"{run.latency.p99:,.0f}",
+            "... to buffering": _number(run.ratios.get("all")),
+            "of results, ms": f"{run.results.mean:,.0f}" if run.results else "",
+            "... results to buffering": _number(run.ratios.get("results")),
+            "of the detector looked at, ms": f"{run.focus.mean:,.0f}" if run.focus else "",
+            "... detector to buffering": _number(run.ratios.get("pass")),
+            "CPU": f"{run.cpu:.0%}",
+            "busy factor": f"{run.busy:.2f}",
+            "alpha": f"{run.alpha:.2f}",
+            "buffers, KB": f"{run.buffers.whole / 1e3:,.0f}",
+            "memory, MiB": f"{run.memory / 2**20:,.1f}",
+            "peak, MiB": f"{run.peak / 2**20:,.1f}",
+            "published": f"{run.corrections.published_at_all:,}",
+            "corrected": f"{run.corrections.corrected_at_all:,}",
+            "feed behind, ms": f"{run.behind:,.0f}",
+            "late events": f"{run.late:,}",
+            "finals": f"{run.finals:,}",
+            "equal the oracle": _yes(run.oracle_equal),
+            "mode": run.mode.title,
+        }
         for run in runs
     ]
-    return _table(heads, rows)
+    heads = ["", *(column.pop("mode") for column in columns)]
+    return Table(heads, [[name, *(column[name] for column in columns)] for name in columns[0]])
 
 
-def _counted(counted: Sequence[Affected]) -> str:
-    heads = ["mode", "corrected at detector", "of published", "corrected in cascade", "of published", "corrected at all"]
-    heads += ["of published", "detector calls", "snapshots", "CPU s", "real-time factor"]
-    rows = [
-        (
-            escape(one.mode.title),
-            f"{one.corrections.corrected:,}",
-            f"{one.corrections.published:,}",
-            f"{one.corrections.corrected_in_cascade:,}",
-            f"{one.corrections.published_in_cascade:,}",
-            f"{one.corrections.corrected_at_all:,}",
-            f"{one.corrections.published_at_all:,}",
-            f"{one.executed:,}",
-            f"{one.snapshots:,}",
-            f"{one.cpu:.1f}",
-            _number(one.real_time_factor),
-        )
+def _counted(counted: Sequence[Affected]) -> Table:
+    columns = [
+        {
+            "corrected at the detector": f"{one.corrections.corrected:,} of {one.corrections.published:,}",
+            "... in the cascade": f"{one.corrections.corrected_in_cascade:,} of {one.corrections.published_in_cascade:,}",
+            "... at all": f"{one.corrections.corrected_at_all:,} of {one.corrections.published_at_all:,}",
+            "detector calls": f"{one.executed:,}",
+            "snapshots": f"{one.snapshots:,}",
+            "CPU, s": f"{one.cpu:.1f}",
+            "real-time factor": _number(one.real_time_factor),
+        }
         for one in counted
     ]
-    return _table(heads, rows)
+    heads = ["", *(one.mode.title for one in counted)]
+    return Table(heads, [[name, *(column[name] for column in columns)] for name in columns[0]] if columns else [])
 
 
-def _detectors(measured: Mapping[str, Measured]) -> str:
-    first = measured[BUFFERING.name].by_detector
-    fast = measured[DYNAMIC.name].by_detector
-    rows = []
-    for name in sorted(first):
-        ratio = fast[name].mean / first[name].mean if name in fast else None
-        cells = [_latency(one.by_detector.get(name)) for one in measured.values()]
-        rows.append((escape(name), f"{first[name].count:,}", *cells, _number(ratio)))
-    titles = [escape(one.mode.title) for one in measured.values()]
-    return _table(("detector", "detections", *titles, "dynamic / buffering"), rows)
+def _panels(measured: Mapping[str, Measured]) -> list[Panel]:
+    """Every detector that buffering has heard of, in the basic modes; all on one scale, by what dynamic alpha gains."""
+    plain = measured[BUFFERING.name]
+    alike = [one for one in measured.values() if one.mode.speed == plain.mode.speed and not one.mode.results_only]
+    alike = [one for one in alike if one.mode.name in (BUFFERING.name, DYNAMIC.name, "speculation")]
+    widest = max((one.p99 for run in alike for one in run.by_detector.values()), default=0.0) or 1.0
+    panels = []
+    for name, first in plain.by_detector.items():
+        bars = [
+            (run.mode.title, max(0.0, one.mean) / widest, max(0.0, one.p99) / widest, _latency(one))
+            for run in alike
+            if (one := run.by_detector.get(name))
+        ]
+        panels.append(Panel(name, first.count, _gained(measured, name), bars))
+    return sorted(panels, key=lambda panel: (panel.ratio is None, panel.ratio or 0.0, panel.name))
+
+
+def _gained(measured: Mapping[str, Measured], name: str) -> float | None:
+    """A detector's mean latency with dynamic alpha to that with buffering."""
+    plain, fast = measured[BUFFERING.name].by_detector[name], measured[DYNAMIC.name].by_detector.get(name)
+    return fast.mean / plain.mean if fast and plain.mean else None
+
+
+def _detectors(measured: Mapping[str, Measured]) -> Table:
+    plain = measured[BUFFERING.name].by_detector
+    rows = [
+        [name, f"{plain[name].count:,}"]
+        + [_latency(one.by_detector.get(name)) for one in measured.values()]
+        + [_number(_gained(measured, name))]
+        for name in sorted(plain)
+    ]
+    return Table(["detector", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
 
 
 def _latency(one: Latency | None) -> str:
@@ -187,15 +217,8 @@ def _latency(one: Latency | None) -> str:
 
 
 def _yes(value: bool) -> str:
-    return "<span class='yes'>yes</span>" if value else "<span class='no'>no</span>"
+    return "yes" if value else "no"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; its cells are HTML already."""
-    head = "".join(f"<th>{text}</th>" for text in heads)
-    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -10,6 +10,8 @@ from textwrap import wrap
 
 import psutil
 
+from middleware.installation import DISTRIBUTION
+
 _WIDTH = 170
 _PACKAGES = ("msgspec", "pyzmq", "numpy", "pyarrow", "pyspark")
 
@@ -21,7 +23,7 @@ def setting(seed: int, seconds: float, command: str) -> dict[str, str]:
         "seed": str(seed),
         "snippet": f"{seconds:g} s",
         "machine": f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}",
-        "versions": ", ".join([f"Python {platform.python_version()}", *map(_version, ("slackline", *_PACKAGES))]),
+        "versions": ", ".join([f"Python {platform.python_version()}", *map(_version, (DISTRIBUTION, *_PACKAGES))]),
         "command": command,
     }
 

@@ -40,7 +40,7 @@ class Derivation:
         self._publishes = detector.publishes
         self._backdate = detector.backdate
         self._timed = detector.identity == "time"
-        self._origin = stable_hash(name if key is None else f"{name}\0{canonical(key)!r}")
+        self._origin = origin_of(name, key)
 
     def __call__(self, cause: Event, result: Event | Iterable[Event]) -> list[Event]:
         """The events derived from ``cause``, in the order in which the detector gave them."""
@@ -69,6 +69,11 @@ class Derivation:
         origin = self._origin
         number = timed_id(origin, event.ts, ordinal) if self._timed else derived_id(origin, cause, ordinal)
         return stamped(event, number, self._name, self._level)  # type: ignore[no-any-return]
+
+
+def origin_of(name: str, key: Any = None) -> int:
+    """What stands for a detector and a key in the identities of what it derives. Raises DetectorError (see ``canonical``)."""
+    return stable_hash(name if key is None else f"{name}\0{canonical(key)!r}")
 
 
 def canonical(key: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -11,8 +12,11 @@ from middleware.broker.ingress.seen import SeenIds
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
-from middleware.model.errors import DetectorError
+from middleware.model.errors import DetectorError, RunError
 from middleware.model.event import END, IDENTITY, ORDER, TS, Event, Identity, type_name
+from middleware.model.identity import named
+from middleware.observe.provenance.past import Past, Step
+from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.records import Late, UnitStatistics
@@ -33,7 +37,7 @@ _NAMED = 3
 """Detectors that the ``repr`` of a run names."""
 
 
-class Run(msgspec.Struct):
+class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, which is no part of what a run came to
     """What a run came to.
 
     ``finals``
@@ -92,6 +96,21 @@ class Run(msgspec.Struct):
         """Draw the results of each detector over time; the axes. SlacklineError without matplotlib (extra ``evaluate``)."""
         return drawing(self.finals)
 
+    def why(self, event: Event) -> Why:
+        """Why a result came: what it rests on, down to raw events, and each correction with the late events that made it.
+
+        ``print(result.why(event))`` tells it in words. The run is made again for the first result of a type, so that a run
+        that is never asked costs nothing; its events and detectors must not have been changed since.
+        """
+        again: Callable[[type[Event]], Past] | None = getattr(self, "_again", None)
+        if again is None:
+            raise RunError("why: only the result of run(...) can be asked, and only in the process that ran it")
+        pasts: dict[type[Event], Past] = self.__dict__.setdefault("_pasts", {})
+        if event.__class__ not in pasts:
+            pasts.clear()  # one at a time: each may be as large as the recording
+            pasts[event.__class__] = again(event.__class__)
+        return explain(event, pasts[event.__class__], self.late_identities())
+
     def late_identities(self) -> dict[str, set[Identity]]:
         """The ledgers as the oracle wants them: by detector, which raw events are excused."""
         return {name: {IDENTITY(entry.event) for entry in ledger} for name, ledger in self.late.items()}
@@ -134,11 +153,47 @@ def run(
     >>> [rise.by for rise in run(late, [Rises()], batch=1).finals["Rises"]]
     [1.0, 1.0]
     """
+    events = taken(events)
+    by_name = named(detectors)
+    result = _run(events, by_name, policies, batch, watch, timer, failing, lambda arrived, told: None)
+    result.__dict__["_again"] = lambda wanted: recorded(wanted, events, by_name, policies=policies, batch=batch, timer=timer)[0]
+    return result
+
+
+def recorded(
+    wanted: type[Event],
+    events: list[Event],
+    detectors: Mapping[str, Detector],
+    *,
+    policies: Policies | Mapping[str, Policies] | None = None,
+    batch: int = 256,
+    timer: Timer | None = None,
+) -> tuple[Past, Run]:
+    """A run with all that ``explain`` needs to know of it about results of one type."""
+    past, steps = Past(wanted, detectors), count(1)
+
+    def note(arrived: list[Event], told: list[Batch]) -> None:
+        published = [delta for one in told for delta in one.deltas.values()]
+        past.take([Step(next(steps), [Delta(arrived)], published)])
+
+    return past, _run(events, detectors, policies, batch, None, timer, "skip", note)
+
+
+def _run(
+    events: list[Event],
+    detectors: Mapping[str, Detector],
+    policies: Policies | Mapping[str, Policies] | None,
+    batch: int,
+    watch: Callable[[Batch], None] | None,
+    timer: Timer | None,
+    failing: Literal["raise", "skip"],
+    step: Callable[[list[Event], list[Batch]], None],
+) -> Run:
+    """See ``run``; ``step`` is told what arrived in each step, and what was published then."""
     if batch < 1:
         raise ValueError(f"batch={batch}: at least 1 event arrives at once")
     if failing not in ("raise", "skip"):
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
-    events = taken(events)
     _check_policies(policies)
     hierarchy = Hierarchy(detectors, policies=policies if policies is not None else Policies(alpha=0.0), timer=timer)
     if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *(unit.name for unit in hierarchy.units)})):
@@ -151,13 +206,17 @@ def run(
         result.events += len(fresh)
         result.duplicates += len(arrived) - len(fresh)
         mark = max(fresh, key=TS).ts if fresh else None
-        _deliver(hierarchy.process(Batch(_by_type(fresh), {}, mark)), barrier, result, watch)
+        told = hierarchy.process(Batch(_by_type(fresh), {}, mark))
+        _deliver(told, barrier, result, watch)
+        step(fresh, told)
         if failing == "raise":
             _raise_failure(hierarchy)
         if number % _PRICE_EVERY == 0:
             hierarchy.price()
     ended = dict.fromkeys(hierarchy.subscriptions, END)
-    _deliver(hierarchy.process(Batch({}, ended)), barrier, result, watch)
+    told = hierarchy.process(Batch({}, ended))
+    _deliver(told, barrier, result, watch)
+    step([], told)
     if failing == "raise":
         _raise_failure(hierarchy)
     if barrier.violations:

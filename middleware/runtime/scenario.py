@@ -195,6 +195,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         ``settings`` are its arguments, or theirs by name.
     ``results``
         the event types that people wait for: shown live, their latency summarised.
+    ``view``
+        module:function that gives the scenario's own part of the live page (``middleware.observe.view.scene``).
     ``recording``
         what ``run`` feeds; a mesh that only gets live events needs none.
     """
@@ -204,6 +206,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     detectors: str | tuple[str, ...]
     settings: dict[str, Any] = {}
     results: tuple[str, ...] = ()
+    view: str | None = None
     recording: RecordingPlan = RecordingPlan()
     policies: PolicyPlan = PolicyPlan()
     policies_for: dict[str, PolicyPlan] = {}

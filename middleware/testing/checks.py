@@ -13,9 +13,9 @@ import msgspec
 
 from middleware.model.detector import Detector
 from middleware.model.event import Event
+from middleware.observe.provenance.smallest import smallest
 from middleware.testing import contract
 from middleware.testing.examples import sequences
-from middleware.testing.shrink import smallest
 from middleware.testing.trial import Trial
 
 State = Literal["pass", "fail", "skip", "warn"]

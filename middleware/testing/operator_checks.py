@@ -11,10 +11,10 @@ from middleware.model.detector import check_declaration
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.model.operator import Operator
+from middleware.observe.provenance.smallest import smallest
 from middleware.testing.checks import Sequences, Verdict
 from middleware.testing.examples import draw_events
 from middleware.testing.operators import Moment, history, in_order, play
-from middleware.testing.shrink import smallest
 
 _HISTORIES = 5
 """How many histories of each sequence are tried."""

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
+from slackline_benchmarks.observe_view import bench_view
+
 from middleware.link.codec import encode
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
@@ -77,7 +79,7 @@ TYPES = EventTypes([Reading, Peak, Peaked])
 
 def bench_observe(rounds: int) -> list[dict[str, Any]]:
     """Ratios of a node that is looked at to one that is not; ``rounds`` of each in turn."""
-    return bench_metrics(rounds)
+    return [*bench_metrics(rounds), *bench_view(rounds)]
 
 
 def bench_metrics(rounds: int) -> list[dict[str, Any]]:

@@ -23,10 +23,12 @@ pytestmark = pytest.mark.system
 
 @pytest.mark.spark
 def test_a_scenario_from_recording_to_finals(tmp_path):
-    command = [sys.executable, "-m", "middleware.cli.main", "run", "soccer", "--seconds", "2", "--json", "result.json"]
+    command = [sys.executable, "-m", "middleware.cli.main", "run", "soccer", "--seconds", "2", "--view"]
+    command += ["--json", "result.json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "finals equal the in-order oracle: yes" in done.stdout
+    assert "see it live: http://127.0.0.1:" in done.stdout
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["oracle_equal"] is True
     assert result["events"] > 60_000

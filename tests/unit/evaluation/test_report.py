@@ -10,7 +10,7 @@ from msgspec import structs
 from middleware.evaluation.corrections import affected
 from middleware.evaluation.measures import Results, measure, plain, ratios
 from middleware.evaluation.modes import BUFFERING, FAST_DYNAMIC, FAST_SPECULATION, FULL, MODES, QUICK, UNKEYED
-from middleware.evaluation.report import write_report
+from middleware.evaluation.report import aims, headline, write_report
 from middleware.evaluation.runs import Counted
 from middleware.evaluation.setting import line, setting
 
@@ -88,6 +88,29 @@ def test_figures_and_report(tmp_path, modes):
     assert "0.97" in page
 
 
+def test_the_headline_says_in_three_sentences_what_was_found():
+    runs = measured(MODES)
+    right, early, cost = headline(results(runs), runs)
+    assert right == "All 12 modes end with exactly the results of the in-order oracle, 24 with dynamic alpha."
+    assert early == "With dynamic alpha a detection is known after 20 ms on average; with pure buffering after 10 ms."
+    assert "are corrected later" in cost and "of the time instead of" in cost
+    runs[FULL.name].oracle_equal = False
+    assert headline(results(runs), runs)[0] == f"The finals of {FULL.title} are not those of the in-order oracle."
+
+
+def test_aims_that_are_missed_or_were_not_measured_are_marked(tmp_path):
+    runs = measured(QUICK)
+    told = structs.replace(
+        results(runs), oracle_equal=False, retraction_ratio=None, latency_ratio={**ratios(runs), "pass": 0.5}
+    )
+    assert [aim.met for aim in aims(told) if aim.aim] == [False, False, True, True, None]
+    write_report(tmp_path / "report.html", told, runs, [], {})
+    page = (tmp_path / "report.html").read_text()
+    assert (page.count("✗ missed"), page.count("✓ met"), page.count(">not measured<")) == (2, 2, 1)
+    assert 'class="headline wrong"' in page
+    assert list(re.findall(r'data-name="(\w+)"', page)) == ["alarms", "peaks", "rises"]
+
+
 def test_a_detector_that_never_spoke_leaves_its_figure_standing(tmp_path):
     rises = [one for one in FINALS if isinstance(one, Rise)]
     runs = {mode.name: measure(replay(mode, rises, 5.0), scenario(), rises) for mode in QUICK}
@@ -104,6 +127,7 @@ def test_modes_look_different_and_the_same_everywhere():
 
 def test_every_figure_says_where_it_comes_from():
     text = line(setting(7, 65.0, "slackline evaluate --out " + "long/" * 60))
+    assert "not installed" not in text.partition(", msgspec")[0]
     for part in ("seed 7", "snippet 65 s", "machine ", "Python ", "slackline ", "command slackline evaluate"):
         assert part in text
     assert max(map(len, text.split("\n"))) <= 170

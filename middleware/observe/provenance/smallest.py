@@ -1,4 +1,4 @@
-"""Makes failing input small: deletes what is not needed for the failure (ddmin, Zeller and Hildebrandt 2002)."""
+"""Makes lists small: deletes what a property does not need (ddmin, Zeller and Hildebrandt 2002). For causes, and failures."""
 
 from __future__ import annotations
 

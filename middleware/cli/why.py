@@ -1,0 +1,271 @@
+"""``slackline why``: what a result rests on, and what corrected it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from middleware.cli.output import JsonFile, console, write_json
+from middleware.model.errors import EventError, RunError, ScenarioError
+from middleware.model.event import END, IDENTITY, ORDER, TS, Event, EventType, Identity, type_name
+from middleware.model.quantities import UNIX_TIMES
+from middleware.model.time import SECOND
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from middleware.observe.provenance.past import Past
+    from middleware.observe.provenance.why import Cause, Why
+    from middleware.runtime.scenario import Scenario
+
+_SHOWN = 5
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
+
+
+def why(
+    result: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RESULT",
+            help="Its type, then what it is known by: id=..., FIELD=VALUE, after TIME, before TIME, [bold]corrected[/] "
+            "(revised or withdrawn). The first that fits is explained.",
+        ),
+    ],
+    *,
+    scenario: Annotated[str, typer.Option(help="Name or folder of the scenario that makes such results.")],
+    log: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER", help="State folder of a node with a log; of several nodes, give each (default: the scenario's)."
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A trace instead of a log: it is run again, out of order as it came.")
+    ] = None,
+    state: Annotated[
+        bool, typer.Option("--state", help="Show what the detector held before and after, too: it is run again up to there.")
+    ] = False,
+    json: JsonFile = None,
+) -> None:
+    """Why a result came: what it rests on, down to the raw events, and each correction with the late event that made it.
+
+    Detectors are run again over what the log or the trace has; the nodes go on undisturbed. TIME is seconds of the recording,
+    a time of day (UTC), or a date with one.
+
+    Ends with 1 if nothing fits.
+
+    Examples:
+
+      [bold]slackline why Pass player=10 after 7.5 --scenario soccer --trace out/soccer/trace-...[/]
+
+      [bold]slackline why soccer.PlayerHitsBall corrected --scenario soccer --trace out/soccer/trace-...[/]
+
+      [bold]slackline why Stop id=-812365 --scenario ./yard --log state/yard --state[/]
+    """
+    from middleware.observe.provenance.why import explain
+    from middleware.runtime.scenario import load_scenario
+
+    if log and trace is not None:
+        raise typer.BadParameter("give --log or --trace, not both")
+    plan = load_scenario(scenario)
+    wanted = _type(plan, result[0])
+    asked = _Asked(wanted, result[1:])
+    screen = console(json)
+    past, late, notes = _from_trace(plan, asked, trace, screen) if trace is not None else _from_logs(plan, asked, log, screen)
+    fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
+    if not fitting:
+        some = [_told(event) for event in sorted(past.results(), key=ORDER)[:_SHOWN]]
+        error = RunError(f"no {type_name(wanted)} fits {' '.join(result[1:]) or 'that'}")
+        for line in some or [f"no {type_name(wanted)} was ever published there"]:
+            error.add_note(line)
+        raise error
+    answer = explain(fitting[0], past, late)
+    answer.notes += notes
+    for line in answer.lines(state):
+        screen.print(line, markup=False, soft_wrap=True)
+    if len(fitting) > 1:
+        screen.print(f"{len(fitting) - 1:,} more fit, such as:")
+        for event in fitting[1:_SHOWN]:
+            screen.print(f"  {_told(event)}", markup=False, soft_wrap=True)
+    if json:
+        write_json(_plain(answer, state), json)
+
+
+class _Asked:
+    """What a result is to be like."""
+
+    def __init__(self, wanted: EventType, words: list[str]) -> None:
+        self.wanted = wanted
+        self.before: int | None = None
+        self._after: int | None = None
+        self._time_of_day = False
+        self._corrected = False
+        self._fields: dict[str, str] = {}
+        rest = iter(words)
+        for word in rest:
+            name, equals, value = word.partition("=")
+            if equals and name in wanted.__struct_fields__:
+                self._fields[name] = value
+            elif word in ("after", "before"):
+                at = _time(next(rest, ""))
+                self._after, self.before = (at, self.before) if word == "after" else (self._after, at)
+            elif word == "corrected":
+                self._corrected = True
+            else:
+                fields = ", ".join(wanted.__struct_fields__)
+                raise typer.BadParameter(
+                    f"{word!r}: write FIELD=VALUE (fields: {fields}), after TIME, before TIME, or corrected"
+                )
+
+    def fits(self, event: Event, past: Past) -> bool:
+        """Whether a result is like that."""
+        if any(_text(getattr(event, name)) != value for name, value in self._fields.items()):
+            return False
+        ts = _of_day(event.ts) if self._is_of_day(event.ts) else event.ts
+        if (self._after is not None and ts < self._after) or (self.before is not None and ts > self.before):
+            return False
+        return not self._corrected or len(past.moments(IDENTITY(event))) > 1
+
+    def _is_of_day(self, ts: int) -> bool:
+        """Whether times were given as times of day, and this is a date."""
+        given = [at for at in (self._after, self.before) if at is not None]
+        return bool(given) and ts in UNIX_TIMES and all(at not in UNIX_TIMES for at in given)
+
+
+def _from_logs(
+    plan: Scenario, asked: _Asked, folders: list[Path] | None, screen: Console
+) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
+    """What the logs know of results of that type; which events were late; and what is not kept any more."""
+    from middleware.cli.live import step
+    from middleware.observe.provenance.past import Past
+    from middleware.runtime.scenario import state_folder
+    from middleware.runtime.storage.late_ledger import FILE, Query, read_ledger
+    from middleware.runtime.storage.past import LoggedPast
+
+    usual = [state_folder(plan) / name for name in plan.places if plan.is_durable(name)]
+    logs = [LoggedPast(folder) for folder in folders or [each for each in usual if each.is_dir()]]
+    if not logs:
+        raise ScenarioError(f"no node of {plan.plan.name} has a log at {', '.join(map(str, usual))}: give --log, or --trace")
+    if stray := [each for each in logs if each.node not in plan.places]:
+        raise ScenarioError(f"{stray[0].file} is the log of node {stray[0].node!r}, which {plan.plan.name} does not have")
+    here = {name: plan.detectors[name] for each in logs for name in plan.places[each.node]}
+    past = Past(asked.wanted, here)
+    if not past.detectors:
+        raise ScenarioError(
+            f"none of the nodes {', '.join(each.node for each in logs)} makes {type_name(asked.wanted)}: give others' logs"
+        )
+    late: dict[str, set[Identity]] = {}
+    notes = []
+    for each in logs:
+        with step(screen, f"the log of {each.node} is read"):
+            past.take(each.steps(plan.types, {type_name(kind) for kind in past.kinds}))
+        if (each.file.parent / FILE).exists():
+            for entry in read_ledger(each.file.parent, Query(reason="late")):
+                late.setdefault(entry.detector, set()).add((entry.source, entry.id))
+        if each.damaged is not None:
+            notes.append(f"the log of {each.node} is damaged: what came from record {each.damaged:,} on is not known")
+        if each.first > 1:
+            notes.append(f"the log of {each.node} begins with record {each.first:,}: what came before is not kept any more")
+    away = sorted(type_name(kind) for kind in past.roots if type_name(kind) in plan.derived)
+    if away:
+        notes.append(f"{', '.join(away)} came from other nodes: give their logs, too, to go on from there")
+    return past, late, notes
+
+
+def _from_trace(
+    plan: Scenario, asked: _Asked, trace: Path, screen: Console
+) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
+    """The same of a trace: it is run, in its order of arrival, by those detectors that count."""
+    from middleware.cli.live import step
+    from middleware.observe.provenance.past import closure
+    from middleware.runtime.engine import recorded
+    from middleware.runtime.intake import taken
+    from middleware.spark.traces import load_trace, read_trace
+
+    detectors = closure(asked.wanted, plan.detectors)
+    kinds = {kind for each in detectors.values() for kind in each.subscribes}
+    latest = max(each.max_lateness for each in load_trace(trace).types.values())
+    until = asked.before + latest if asked.before is not None else END
+    with step(screen, f"{', '.join(detectors)} run again over {trace}"):
+        chunks = takewhile(lambda chunk: min(chunk, key=TS).ts <= until, read_trace(trace, plan.types))
+        events = taken(event for chunk in chunks for event in chunk if event.__class__ in kinds and event.ts <= until)
+        past, run = recorded(asked.wanted, events, detectors, policies=plan.policies(0.0))
+    return past, run.late_identities(), []
+
+
+def _type(plan: Scenario, name: str) -> EventType:
+    """The derived type of that name, with or without its namespace."""
+    fitting = [each for each in plan.derived if name in (each, each.rpartition(".")[2])]
+    if len(fitting) != 1:
+        near = ", ".join(fitting) or ", ".join(plan.derived[:12]) + (", ..." if len(plan.derived) > 12 else "")
+        raise EventError(f"{name!r} {'could be' if fitting else 'is no result; there are'} {near}")
+    return plan.types[fitting[0]]
+
+
+def _time(text: str) -> int:
+    """A moment, ns: seconds, a time of day, or a date."""
+    if clock := _CLOCK.fullmatch(text):
+        return round((int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0)) * SECOND)
+    try:
+        return round(float(text.removesuffix("s")) * SECOND)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time: write 7.5 (seconds), 12:03:10, or 2026-05-01T12:03:10") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * SECOND + moment.microsecond * 1_000
+
+
+def _of_day(ts: int) -> int:
+    return ts % (24 * 3600 * SECOND)
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _told(event: Event) -> str:
+    from middleware.observe.provenance.past import about
+
+    return f"{about(event)} (id={event.id})"
+
+
+def _plain(answer: Why, state: bool) -> dict[str, Any]:
+    from middleware.runtime.records import as_record
+
+    def cause(one: Cause) -> dict[str, Any]:
+        return {
+            "event": as_record(one.event),
+            "detector": one.detector,
+            "exact": one.exact,
+            "of": [cause(each) for each in one.of],
+            "more": one.more,
+        }
+
+    def moment(one: Any) -> dict[str, Any]:
+        kind = type(one.change).__name__.lower()
+        late = [as_record(each.event) | {"behind_ns": each.behind} for each in one.by]
+        return {
+            "change": kind,
+            "event": as_record(one.change.event),
+            "node": one.step.node,
+            "step": one.step.number,
+            "by": late,
+        }
+
+    told = {
+        "event": as_record(answer.event),
+        "stands": answer.stands,
+        "history": [moment(each) for each in answer.history],
+        "cause": cause(answer.cause) if answer.cause is not None else None,
+        "raw": [as_record(each) for each in answer.raw],
+        "notes": answer.notes,
+    }
+    return told | ({"before": answer.before, "after": answer.after} if state else {})

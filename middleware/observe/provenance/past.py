@@ -1,0 +1,167 @@
+"""What is known of the past: raw events as they stand, and what each step took in and published. Pure.
+
+It is told step by step, from a log, or from a run that is made again; what it keeps is what can have to do with one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from middleware.model.change import Delta, Insert, Retract, Revise, Watermark
+from middleware.model.detector import Detector
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, type_name
+from middleware.model.quantities import spoken_time
+
+
+class Step(msgspec.Struct):
+    """One step of a node: what it took in, and what it published.
+
+    ``number``
+        of the step, from 1. ``node``: whose it is. ``at``: running time of the node, ns; None where time does not count (a run
+        in one process).
+    ``clock``
+        the largest time of the raw events that count, before this step.
+    """
+
+    number: int
+    arrived: list[Delta]
+    published: list[Delta]
+    node: str = ""
+    at: int | None = None
+    clock: int = NEVER
+
+
+class Arrival(msgspec.Struct):
+    """A raw event that came late: by how much, ns, as its node's clock was then."""
+
+    event: Event
+    behind: int
+
+
+class Moment(msgspec.Struct):
+    """A change of a result, and the step that made it. ``by``: late arrivals of that step that it rests on, those nearest to
+    the result first.
+    """
+
+    change: Insert | Revise | Retract
+    step: Step
+    by: list[Arrival] = []
+
+
+def closure(wanted: EventType, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+    """The detectors whose results an event of this type can rest on, by name, those that publish it among them."""
+    found: dict[str, Detector] = {}
+    types = {wanted}
+    while more := {
+        name: each for name, each in detectors.items() if name not in found and not types.isdisjoint(each.publishes)
+    }:
+        found |= more
+        types.update(kind for each in more.values() for kind in each.subscribes)
+    return found
+
+
+class Past:
+    """See the module.
+
+    ``detectors``
+        those that results of the type ``wanted`` rest on, by name.
+    ``roots``
+        the types they read that none of them publishes.
+    ``raw``
+        events of these types as they stand, by identity.
+    """
+
+    def __init__(self, wanted: EventType, detectors: Mapping[str, Detector]) -> None:
+        self.wanted = wanted
+        self.detectors = closure(wanted, detectors)
+        made = {kind for each in self.detectors.values() for kind in each.publishes}
+        read = {kind for each in self.detectors.values() for kind in each.subscribes}
+        self.roots = read - made
+        self.kinds = read | made
+        self.raw: dict[Identity, Event] = {}
+        self.steps: list[Step] = []
+        self._arrived: dict[Identity, Step] = {}
+        self._clock = NEVER
+        self._moments: dict[Identity, list[Moment]] = {}
+        self._at: dict[int, dict[Identity, Event]] = {}
+
+    def take(self, steps: Iterable[Step]) -> None:
+        """Take steps in their order. O(changes of the types that count)."""
+        for step in steps:
+            kept = Step(step.number, self._kept(step.arrived), self._kept(step.published), step.node, step.at, self._clock)
+            if kept.arrived or kept.published:
+                self.steps.append(kept)
+                self._note(kept)
+
+    def moments(self, identity: Identity) -> list[Moment]:
+        """What was ever published of this result, in order."""
+        return self._moments.get(identity, [])
+
+    def arrival(self, identity: Identity) -> Step | None:
+        """The step in which a raw event first came."""
+        return self._arrived.get(identity)
+
+    def results(self) -> Iterator[Event]:
+        """The results of the wanted type that were ever published, each as it was said last."""
+        for moments in self._moments.values():
+            if moments[-1].change.event.__class__ is self.wanted:
+                yield moments[-1].change.event
+
+    def at(self, ts: int) -> Iterable[Event]:
+        """All events with this time that were ever heard of."""
+        return self._at.get(ts, {}).values()
+
+    def _kept(self, deltas: list[Delta]) -> list[Delta]:
+        return [delta for delta in map(self._relevant, deltas) if delta]
+
+    def _relevant(self, delta: Delta) -> Delta:
+        kinds = self.kinds
+        return Delta(
+            [event for event in delta.inserts if event.__class__ in kinds],
+            [pair for pair in delta.revises if pair[1].__class__ in kinds],
+            [event for event in delta.retracts if event.__class__ in kinds],
+        )
+
+    def _note(self, step: Step) -> None:
+        for change in _changes(step.arrived):
+            self._index(change.event)
+            if change.event.__class__ not in self.roots:
+                continue
+            if isinstance(change, Retract):
+                self.raw.pop(IDENTITY(change.event), None)
+            else:
+                if isinstance(change, Insert) and IDENTITY(change.event) in self.raw:
+                    continue  # a repeat
+                self.raw[IDENTITY(change.event)] = change.event
+                self._arrived.setdefault(IDENTITY(change.event), step)
+                self._clock = max(self._clock, change.event.ts)
+        for change in _changes(step.published):
+            self._index(change.event)
+            if change.event.__class__ in self.kinds:
+                self._moments.setdefault(IDENTITY(change.event), []).append(Moment(change, step))
+
+    def _index(self, event: Event) -> None:
+        self._at.setdefault(event.ts, {})[IDENTITY(event)] = event
+
+
+def changed(step: Step) -> Iterator[Event]:
+    """Every event that came, went, or changed in a step, with its content afterwards (of what went: before)."""
+    return (change.event for change in _changes([*step.arrived, *step.published]))
+
+
+def _changes(deltas: list[Delta]) -> Iterator[Insert | Revise | Retract]:
+    for delta in deltas:
+        yield from (change for change in delta.changes() if not isinstance(change, Watermark))
+
+
+def about(event: Event) -> str:
+    """An event in one line: type, time, and what it says."""
+    fields = ", ".join(f"{name} {_short(getattr(event, name))}" for name in event.__struct_fields__[:-4])
+    return f"{type_name(event.__class__)} at {spoken_time(event.ts)}" + (f": {fields}" if fields else "")
+
+
+def _short(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,162 @@
+"""Detectors run again, in order, over what is known: each result with the event that caused it, and the state before. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from middleware.model.change import Delta
+from middleware.model.detector import Detector, fresh, key_function
+from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
+from middleware.model.identity import Derivation, levels
+from middleware.model.operator import Operator
+from middleware.model.state import same_event
+
+
+class Made(msgspec.Struct):
+    """How a result was made.
+
+    ``inputs``
+        of its detector and key, in total order, up to what caused it; of an operator, all up to its own time.
+    ``trigger``
+        the event at which it was made, the last of ``inputs``; None where an operator made it.
+    """
+
+    event: Event
+    detector: str
+    inputs: Sequence[Event]
+    trigger: Event | None
+    key: Any = None
+
+
+class Rerun:
+    """All detectors over the raw events, sorted by the total order, each detector without what it listed as late.
+
+    ``made``
+        how each result was made, by identity.
+    ``stopped``
+        operators that have raised: nothing came of them.
+    ``calls``
+        how often detectors were called since, to find out what results rest on.
+    """
+
+    def __init__(
+        self, detectors: Mapping[str, Detector], raw: Collection[Event], late: Mapping[str, Collection[Identity]], until: int
+    ) -> None:
+        self.made: dict[Identity, Made] = {}
+        self.stopped: dict[str, str] = {}
+        self.calls = 0
+        self._detectors = detectors
+        self._levels = levels(detectors)
+        results: list[Event] = []
+        for name in sorted(detectors, key=lambda each: self._levels[each]):
+            kinds, excused = set(detectors[name].subscribes), late.get(name, ())
+            inputs = [
+                event for event in raw if event.__class__ in kinds and event.ts <= until and IDENTITY(event) not in excused
+            ]
+            inputs += [event for event in results if event.__class__ in kinds]
+            inputs.sort(key=ORDER)
+            results += self._operate(name, inputs) if isinstance(detectors[name], Operator) else self._detect(name, inputs)
+
+    def holds(self, made: Made, inputs: Sequence[Event]) -> bool:
+        """Whether the same result, with the same content, comes of these inputs alone. O(inputs)."""
+        self.calls += len(inputs)
+        try:
+            results = self._again(made, inputs)
+        except Exception:  # user code, over a part of what it was made for
+            return False
+        found = {IDENTITY(event): event for event in results}.get(IDENTITY(made.event))
+        return found is not None and same_event(found, made.event)
+
+    def states(self, made: Made) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The detector's attributes before and after the event that caused the result. Nothing of an operator's."""
+        if made.trigger is None:
+            return {}, {}
+        detector = fresh(self._detectors[made.detector])
+        for event in made.inputs[:-1]:
+            _called(detector, event)
+        before = _attributes(detector)
+        _called(detector, made.trigger)
+        return before, _attributes(detector)
+
+    def _again(self, made: Made, inputs: Sequence[Event]) -> list[Event]:
+        name = made.detector
+        detector, level = self._detectors[name], self._levels[name]
+        if isinstance(detector, Operator):
+            return detector.start(name, level).apply(Delta(list(inputs)), END, END).inserts
+        own, derive = fresh(detector), Derivation(name, detector, level, made.key)
+        for event in inputs[:-1]:
+            _called(own, event)
+        result = own.on_event(inputs[-1]) if inputs else None
+        return derive(inputs[-1], result) if result is not None else []
+
+    def _operate(self, name: str, inputs: list[Event]) -> list[Event]:
+        detector = self._detectors[name]
+        assert isinstance(detector, Operator)
+        try:
+            results = detector.start(name, self._levels[name]).apply(Delta(inputs), END, END).inserts
+        except Exception as error:  # user code; where it ran, it has stopped, too
+            self.stopped[name] = f"{type(error).__name__}: {error}"
+            return []
+        times = [event.ts for event in inputs]
+        for event in results:
+            self.made[IDENTITY(event)] = Made(event, name, _Prefix(inputs, bisect_right(times, event.ts)), None)
+        return results
+
+    def _detect(self, name: str, inputs: list[Event]) -> list[Event]:
+        detector = self._detectors[name]
+        key, results = key_function(detector), list[Event]()
+        lanes: dict[Any, tuple[Detector, Derivation, list[Event]]] = {}
+        for event in inputs:
+            try:
+                value = key(event) if key is not None else None
+                if value not in lanes:
+                    lanes[value] = (fresh(detector), Derivation(name, detector, self._levels[name], value), [])
+                own, derive, taken = lanes[value]
+                result = own.on_event(event)
+                derived = derive(event, result) if result is not None else []
+            except Exception:  # quarantined, and the detector goes on as it was before: made anew
+                if value in lanes:
+                    lanes[value] = (_rebuilt(detector, lanes[value][2]), *lanes[value][1:])
+                continue
+            taken.append(event)
+            for each in derived:
+                self.made[IDENTITY(each)] = Made(each, name, _Prefix(taken, len(taken)), event, value)
+            results += derived
+        return results
+
+
+class _Prefix(Sequence[Event]):
+    """The first so many of a list that grows, without a copy for each result."""
+
+    def __init__(self, events: list[Event], length: int) -> None:
+        self._events, self._length = events, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._events[: self._length][place] if isinstance(place, slice) or place < 0 else self._events[place]
+
+
+def _rebuilt(detector: Detector, taken: Sequence[Event]) -> Detector:
+    own = fresh(detector)
+    for event in taken:
+        _called(own, event)
+    return own
+
+
+def _called(detector: Detector, event: Event) -> None:
+    result = detector.on_event(event)
+    if result is not None and not isinstance(result, Event):
+        for _ in result:  # a generator does its work when it is read
+            pass
+
+
+def _attributes(detector: Detector) -> dict[str, Any]:
+    """The state, as far as it has names."""
+    state = detector.snapshot()
+    return {str(name): repr(value) for name, value in state.items()} if isinstance(state, dict) else {"state": repr(state)}

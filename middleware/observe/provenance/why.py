@@ -1,0 +1,325 @@
+"""Why a result came: the chain of causes down to raw events, and each correction with the late events that made it. Pure.
+
+What a result rests on is found by running its detector again: over ever fewer of its inputs, as long as the same result, with
+the same content, comes of them. So it needs nothing from detectors, and costs nothing before it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from middleware.model.change import Insert, Retract, Revise
+from middleware.model.detector import Detector, key_function
+from middleware.model.errors import DetectorError
+from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id, timed_id, type_name
+from middleware.model.identity import origin_of
+from middleware.model.quantities import spoken_duration, spoken_time
+from middleware.model.state import same_event
+from middleware.observe.provenance.past import Arrival, Moment, Past, Step, about, changed
+from middleware.observe.provenance.rerun import Made, Rerun
+from middleware.observe.provenance.smallest import smallest
+
+BUDGET = 200_000
+"""Calls of detectors that one question may cost, beyond running them once over all that came before the result."""
+
+MOST_LISTED = 8
+"""Causes of one result that are named one by one; of more, all but what triggered it are summed up."""
+
+_ORDINALS = 8
+"""Results of one cause that are tried to find the key of a result that stands no more."""
+
+_ANY = object()
+
+
+class Bunch(msgspec.Struct):
+    """Causes that are summed up: how many of a type, and their first and last time (ns)."""
+
+    type: str
+    count: int
+    first: int
+    last: int
+
+
+class Cause(msgspec.Struct):
+    """An event and what it rests on: ``of``, what triggered it first; ``more``, summed up.
+
+    ``detector``
+        that made it; empty for one that came from outside. ``step``: in which that came.
+    ``exact``
+        whether none of its causes could be left out; else these are enough, and some of them may not be needed.
+    """
+
+    event: Event
+    detector: str = ""
+    of: list[Cause] = []
+    more: list[Bunch] = []
+    exact: bool = True
+    step: Step | None = None
+
+
+class Why(msgspec.Struct):
+    """The answer.
+
+    ``event``
+        the result, as it was said last. ``stands``: whether it follows from all that came.
+    ``cause``
+        what it rests on; None if it does not stand.
+    ``raw``
+        the raw events that it rests on in the end, in total order, as far as they are named.
+    ``before``, ``after``
+        attributes of its detector around the event that triggered it.
+    ``notes``
+        what is not known, and why.
+    """
+
+    event: Event
+    stands: bool
+    history: list[Moment]
+    cause: Cause | None = None
+    raw: list[Event] = []
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    notes: list[str] = []
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self, state: bool = False) -> list[str]:
+        """The answer for people, line by line. ``state``: with what the detector held before and after."""
+        told = [
+            about(self.event),
+            f"  {'stands' if self.stands else 'does not stand'}; id {self.event.id} of {self.event.source}",
+        ]
+        told += ["history:", *(f"  {line}" for moment in self.history for line in _of_moment(moment))] if self.history else []
+        if self.cause is not None:
+            told += ["rests on:", *_tree(self.cause, 1, set())]
+        if state and (self.before or self.after):
+            told += ["state of its detector, before -> after:", *(f"  {line}" for line in _changes(self.before, self.after))]
+        return [*told, *self.notes]
+
+
+def explain(event: Event, past: Past, late: Mapping[str, Collection[Identity]] | None = None) -> Why:
+    """Why a result came, or went. ``late``: by detector, the raw events that it listed as late, and so did not take.
+
+    O(n log n) for n raw events of the types that count, up to the result, and at most about BUDGET calls of detectors.
+    """
+    slowest = sum(detector.backdate for detector in past.detectors.values())
+    rerun = Rerun(past.detectors, list(past.raw.values()), late or {}, event.ts + slowest)
+    return _Question(past, rerun).answer(event)
+
+
+class _Question:
+    """One question: what has been found out on the way to its answer."""
+
+    def __init__(self, past: Past, rerun: Rerun) -> None:
+        self._past, self._rerun = past, rerun
+        self._causes: dict[Identity, Cause] = {}
+        self._raw: dict[Identity, Event] = {}
+
+    def answer(self, event: Event) -> Why:
+        made = self._rerun.made.get(IDENTITY(event))
+        history = self._past.moments(IDENTITY(event))
+        stands = (
+            made is not None and same_event(made.event, event) and not (history and isinstance(history[-1].change, Retract))
+        )
+        why = Why(event, stands, [self._with_reason(moment, place) for place, moment in enumerate(history)])
+        why.notes += [f"{name} stopped when it was run again: {raised}" for name, raised in self._rerun.stopped.items()]
+        if made is not None and stands:
+            why.cause = self._cause(made.event)
+            why.raw = sorted(self._raw.values(), key=ORDER)
+            why.before, why.after = self._rerun.states(made)
+        elif not history:
+            why.notes.append("nothing like it follows from what is known, and it was never published")
+        elif not isinstance(history[-1].change, Retract):
+            why.notes.append(
+                "run again over what is known, its detector does not come to this: what came before is not kept any more, "
+                "what it rests on has not all come, or its code has changed"
+            )
+        return why
+
+    # -- what it rests on ---------------------------------------------------------------------------------------------
+
+    def _cause(self, event: Event) -> Cause:
+        identity = IDENTITY(event)
+        if identity in self._causes:
+            return self._causes[identity]
+        made = self._rerun.made.get(identity)
+        if made is None:
+            self._raw[identity] = event
+            found = self._causes[identity] = Cause(event, step=self._past.arrival(identity))
+            return found
+        found = self._causes[identity] = Cause(event, made.detector)
+        needed, found.exact = self._needed(made)
+        listed = needed if len(needed) <= MOST_LISTED else [made.trigger] if made.trigger is not None else []
+        if made.trigger is not None:
+            listed = [made.trigger, *(each for each in listed if each is not made.trigger)]
+        named = {IDENTITY(each) for each in listed}
+        found.more = _bunches([each for each in needed if IDENTITY(each) not in named])
+        found.of = [self._cause(each) for each in listed]
+        return found
+
+    def _needed(self, made: Made) -> tuple[list[Event], bool]:
+        """The inputs without which the result would not be what it is, and whether none of them could be left out."""
+        rerun, inputs = self._rerun, made.inputs
+        last = [made.trigger] if made.trigger is not None else []
+        size, whole = 1, len(inputs)
+        while size < whole and not (rerun.calls < BUDGET and rerun.holds(made, inputs[whole - size :])):
+            size *= 2
+        part = list(inputs[max(0, whole - size) :])
+        others = part[: len(part) - len(last)]
+        attempts = max(0, BUDGET - rerun.calls) // max(1, len(part))
+        tried = 0
+
+        def holds(some: list[Event]) -> bool:
+            nonlocal tried
+            tried += 1
+            return rerun.holds(made, [*some, *last])
+
+        if others and attempts and holds([]):
+            return last, True
+        kept = smallest(others, holds, attempts)
+        return [*kept, *last], tried < attempts or not others
+
+    # -- what corrected it --------------------------------------------------------------------------------------------
+
+    def _with_reason(self, moment: Moment, place: int) -> Moment:
+        """A moment with the late arrivals that made it: of the first one, only if it came of one."""
+        event, step = moment.change.event, moment.step
+        if not place and event.ts >= step.clock:  # it came as soon as it could
+            return moment
+        found = {IDENTITY(each.event): each for each in self._late(event, step, set())}
+        if not found and place:
+            found = {IDENTITY(each.event): each for each in self._behind(event, step)}
+        return Moment(moment.change, step, sorted(found.values(), key=lambda each: ORDER(each.event), reverse=True))
+
+    def _late(self, event: Event, step: Step, met: set[Identity]) -> Iterator[Arrival]:
+        """Down from a result, through what changed in a step, to arrivals that were behind."""
+        detector = self._past.detectors.get(event.source)
+        if detector is None or IDENTITY(event) in met:
+            return
+        met.add(IDENTITY(event))
+        key, wanted = key_function(detector), self._key_of(event, detector)
+        for each in changed(step):
+            if each.__class__ not in detector.subscribes or each.ts > event.ts + detector.backdate:
+                continue
+            if key is not None and wanted is not _ANY and _applied(key, each) != wanted:
+                continue
+            if each.__class__ not in self._past.roots:
+                if (made_in := self._made_in(each, step)) is not None:
+                    yield from self._late(each, made_in, met)
+            elif each.ts < step.clock:
+                yield Arrival(each, step.clock - each.ts)
+
+    def _made_in(self, event: Event, step: Step) -> Step | None:
+        """The step that made this of an event: this one, or, where it came from another node, one of that node's."""
+        moments = self._past.moments(IDENTITY(event))
+        if not moments or any(moment.step is step for moment in moments):
+            return step
+        return next((each.step for each in reversed(moments) if same_event(each.change.event, event)), None)
+
+    def _behind(self, event: Event, step: Step) -> list[Arrival]:
+        """Where a log does not have what came in between: all that came late in the step and is no later than the result."""
+        late = [each for each in changed(step) if each.__class__ in self._past.roots and each.ts < step.clock]
+        return [Arrival(each, step.clock - each.ts) for each in late if each.ts <= event.ts]
+
+    def _key_of(self, event: Event, detector: Detector) -> Any:
+        """The key of a result, also of one that stands no more; _ANY if it cannot be told."""
+        made = self._rerun.made.get(IDENTITY(event))
+        if made is not None:
+            return made.key
+        key = key_function(detector)
+        if key is None:
+            return _ANY
+        for cause in self._past.at(event.ts):
+            if cause.__class__ in detector.subscribes and (value := _applied(key, cause)) is not _ANY:
+                origin = _origin(event.source, value)
+                timed = detector.identity == "time"
+                if any(
+                    event.id == (timed_id(origin, event.ts, ordinal) if timed else derived_id(origin, cause, ordinal))
+                    for ordinal in range(_ORDINALS)
+                ):
+                    return value
+        return _ANY
+
+
+def _applied(key: Any, event: Event) -> Any:
+    try:
+        return key(event)
+    except Exception:  # user code: such an event is in no lane
+        return _ANY
+
+
+def _origin(name: str, key: Any) -> int:
+    try:
+        return origin_of(name, key)
+    except DetectorError:
+        return 0
+
+
+def _bunches(events: Sequence[Event]) -> list[Bunch]:
+    by_type: dict[str, list[int]] = {}
+    for event in events:
+        by_type.setdefault(type_name(event.__class__), []).append(event.ts)
+    return [Bunch(name, len(times), min(times), max(times)) for name, times in sorted(by_type.items())]
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def place_of(step: Step) -> str:
+    """A step in words: whose it was, its number, and when it was made."""
+    at = f", after {spoken_duration(step.at)} of running" if step.at is not None else ""
+    return f"{f'{step.node}, ' if step.node else ''}step {step.number}{at}"
+
+
+def _of_moment(moment: Moment) -> Iterator[str]:
+    change = moment.change
+    if isinstance(change, Insert):
+        yield f"{place_of(moment.step)}: published: {about(change.event)}"
+    elif isinstance(change, Revise):
+        yield f"{place_of(moment.step)}: revised: {', '.join(_changes(_said(change.old), _said(change.event)))}"
+    else:
+        yield f"{place_of(moment.step)}: withdrawn"
+    for late in moment.by[:MOST_LISTED]:
+        behind = spoken_duration(late.behind)
+        yield f"  because this came late, by {behind}: {about(late.event)} (of {late.event.source})"
+    if len(moment.by) > MOST_LISTED:
+        yield f"  and {len(moment.by) - MOST_LISTED:,} more that came late in this step"
+
+
+def _said(event: Event) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in (*event.__struct_fields__[:-4], "ts")}
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What differs, name by name; what is the same is left out."""
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return [f"{name} {_cut(before.get(name, '-'))} -> {_cut(after.get(name, '-'))}" for name in names] or [
+        "nothing has changed"
+    ]
+
+
+def _cut(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def _tree(cause: Cause, depth: int, told: set[Identity]) -> Iterator[str]:
+    """What a cause rests on, indented below it."""
+    for each in cause.of:
+        margin, by = "  " * depth, f" (by {each.detector})" if each.detector else f" (of {each.event.source}"
+        if not each.detector:
+            by += f", came in {place_of(each.step)})" if each.step is not None else ")"
+        again = IDENTITY(each.event) in told and (each.of or each.more)
+        yield f"{margin}{about(each.event)}{by}{', see above' if again else ''}"
+        if not again:
+            told.add(IDENTITY(each.event))
+            yield from _tree(each, depth + 1, told)
+    for bunch in cause.more:
+        span = spoken_time(bunch.first) + (f" to {spoken_time(bunch.last)}" if bunch.last != bunch.first else "")
+        yield f"{'  ' * depth}and {bunch.count:,} {bunch.type} of {span}"
+    if not cause.exact and (cause.of or cause.more):
+        yield f"{'  ' * depth}(these are enough; to find out whether all are needed would take too long)"

@@ -1,0 +1,271 @@
+"""The page's server: static files, and over a WebSocket, at most ten times a second, what has changed.
+
+Nothing is queued for a page: when it is ready for more, it gets what is true then. So a page that stalls costs nobody anything.
+Read-only: whatever a page sends is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import socket
+import threading
+import time
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from middleware.broker.watermarks.waiting import explain
+from middleware.model.errors import NetworkError, SlacklineError
+from middleware.observe.view.board import sections
+from middleware.observe.view.watch import Watch
+
+FRAME_EVERY = 0.1
+"""Seconds between two frames that a page is sent."""
+
+MOST_PAGES = 100
+STATIC = Path(str(files("middleware.observe.view").joinpath("static")))
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_POLICY = (
+    "default-src 'self'; connect-src 'self'; img-src 'self' data:; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = {
+    b"content-security-policy": _POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cache-control": b"no-store",
+}
+_COOKIE = "slackline-view"
+
+
+class Page:
+    """Serves the page at ``address`` (HOST:PORT; port 0 is any free one) from a thread of its own.
+
+    ``token``
+        what a visitor must know; needed beyond this machine.
+    ``url``
+        where the page is, with the token.
+
+    The page may be closed at any time, and be given something else to watch by ``show``.
+    """
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        host, port = _parsed(address)
+        if host not in _LOOPBACK and not token:
+            raise SlacklineError(f"{address} can be reached from other machines: give --token, or bind to 127.0.0.1")
+        self._token = token
+        self._watch: Watch | None = None
+        self._pages = 0
+        self._round = 0  # which watch it is, for pages that outlive one
+        self._over = threading.Event()
+        self._socket = _bound(host, port)
+        bound = self._socket.getsockname()[1]
+        self._hosts = {f"{each}:{bound}" for each in ("localhost", "127.0.0.1", "[::1]")}
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{bound}/" + (f"?token={token}" if token else "")
+        config = uvicorn.Config(
+            _Guard(self._application(), self),
+            log_level="warning",
+            access_log=False,
+            ws="websockets-sansio",
+            ws_max_size=4096,
+            ws_max_queue=4,
+            timeout_graceful_shutdown=1,
+            lifespan="off",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="page", daemon=True)
+        self._ticker = threading.Thread(target=self._tick, name="film", daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve. Visitors that come before are served a moment later."""
+        self._thread.start()
+        self._ticker.start()
+
+    def show(self, watch: Watch | None) -> None:
+        """What is shown from now on; None: what was shown last stays as it was."""
+        if watch is not None:
+            self._watch = watch
+            self._round += 1
+
+    def close(self) -> None:
+        """Say goodbye to all pages and end."""
+        self._over.set()
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(5)
+        self._socket.close()
+
+    def admits(self, connection: HTTPConnection) -> str | None:
+        """What is wrong with a visitor; None if nothing.
+
+        Without a token only this machine's names are served, so that no other site can have its own name lead here; and no
+        page of another site may open a WebSocket.
+        """
+        host, origin = connection.headers.get("host", ""), connection.headers.get("origin")
+        if self._token is None and host not in self._hosts:
+            return f"this page is served as {', '.join(sorted(self._hosts))} only"
+        if origin is not None and urlsplit(origin).netloc != host:
+            return "this page is not for other sites"
+        given = connection.query_params.get("token") or connection.cookies.get(_COOKIE, "")
+        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.encode()):
+            return "the token is missing or wrong: use the address that 'slackline view' has printed"
+        return None
+
+    def _serve(self) -> None:
+        with suppress(SystemExit):
+            asyncio.run(self._server.serve([self._socket]))
+
+    def _tick(self) -> None:
+        """Ten frames of the scene a second, whoever looks on: for the scrubber, too."""
+        while not self._over.wait(FRAME_EVERY):
+            watch = self._watch
+            if watch is not None:
+                watch.expose()
+
+    def _application(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/", self._index),
+                Route("/healthz", self._health),
+                Route("/scene-script.js", self._script),
+                Route("/film", self._film),
+                Route("/waiting", self._waiting),
+                WebSocketRoute("/live", self._live),
+                Mount("/", StaticFiles(directory=STATIC)),
+            ]
+        )
+
+    async def _index(self, request: Request) -> Response:
+        response = FileResponse(STATIC / "index.html")
+        if self._token is not None and "token" in request.query_params:
+            response.set_cookie(_COOKIE, self._token, httponly=True, samesite="strict")
+        return response
+
+    async def _health(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _script(self, request: Request) -> Response:
+        film = self._watch.film if self._watch is not None else None
+        return FileResponse(film.scene.script) if film is not None else PlainTextResponse("no scene", 404)
+
+    async def _film(self, request: Request) -> Response:
+        """All frames that are kept of the scene."""
+        watch = self._watch
+        if watch is None or watch.film is None:
+            return PlainTextResponse("no scene", 404)
+        with watch.lock:
+            frames = watch.film.all()
+        return Response(frames, media_type="application/json")
+
+    async def _waiting(self, request: Request) -> Response:
+        """Why a type is final as far as it is and no further."""
+        watch, name = self._watch, request.query_params.get("type", "")
+        statuses = watch.board.statuses if watch is not None else []
+        known = {each for status in statuses for unit in status.units for each in unit.publishes}
+        lines = explain(statuses, name) if name in known else ["no unit publishes that"]
+        return Response(msgspec.json.encode(lines), media_type="application/json")
+
+    async def _live(self, page: WebSocket) -> None:
+        await page.accept()
+        if self._pages >= MOST_PAGES:
+            await page.close(1013, f"{MOST_PAGES} pages are open already")
+            return
+        self._pages += 1
+        listener = asyncio.create_task(_until_gone(page))
+        try:
+            await self._tell(page, listener)
+        except (WebSocketDisconnect, RuntimeError):  # gone in the middle of a frame
+            pass
+        finally:
+            self._pages -= 1
+            listener.cancel()
+
+    async def _tell(self, page: WebSocket, listener: asyncio.Task[None]) -> None:
+        known: dict[str, int] = {}
+        seen = 0
+        while not listener.done() and not self._over.is_set():
+            began = time.monotonic()
+            if self._round != seen:
+                known, seen = {}, self._round
+                await page.send_bytes(msgspec.json.encode(self._hello()))
+            if self._watch is not None and (news := _news(self._watch, known)):
+                await page.send_bytes(msgspec.json.encode(news))
+            await asyncio.wait([listener], timeout=max(0.0, FRAME_EVERY - (time.monotonic() - began)))
+
+    def _hello(self) -> dict[str, Any]:
+        film = self._watch.film if self._watch is not None else None
+        return {"hello": {"scene": {"title": film.scene.title, "fixed": film.scene.fixed} if film is not None else None}}
+
+
+def _news(watch: Watch, known: dict[str, int]) -> dict[str, Any]:
+    """What a page does not know yet; ``known`` is brought up to date."""
+    with watch.lock:
+        fresh = sections(watch.board, known)
+        if watch.film is not None and watch.film.version > known.get("scene", 0) and watch.film.latest is not None:
+            fresh["scene"] = (watch.film.version, watch.film.latest)
+    known |= {name: version for name, (version, _) in fresh.items()}
+    news = {name: content for name, (_, content) in fresh.items()}
+    return news | {"now": time.time_ns() / 1e6} if news else {}
+
+
+async def _until_gone(page: WebSocket) -> None:
+    """Drop what a page sends, until it is gone."""
+    with suppress(WebSocketDisconnect, RuntimeError, KeyError):
+        while (await page.receive())["type"] != "websocket.disconnect":
+            pass
+
+
+class _Guard:
+    """Turns away whom the page does not admit, and says in every answer what browsers may do with it."""
+
+    def __init__(self, inner: ASGIApp, page: Page) -> None:
+        self._inner, self._page = inner, page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and (why := self._page.admits(HTTPConnection(scope))) is not None:
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008, "reason": why[:120]})
+            else:
+                await PlainTextResponse(why + "\n", 403)(scope, receive, send)
+            return
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_HEADERS.items()]
+            await send(message)
+
+        await self._inner(scope, receive, with_headers)
+
+
+def _parsed(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise SlacklineError(f"{address!r} is no address for the page: write HOST:PORT, such as 127.0.0.1:8780")
+    return host, int(port)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    one = socket.socket(family, socket.SOCK_STREAM)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        one.bind((host, port))
+        one.listen(128)
+    except OSError as error:
+        one.close()
+        raise NetworkError(f"the page cannot be served at {host}:{port}: {error.strerror}; give another --bind") from None
+    return one

@@ -1,0 +1,76 @@
+"""The log of a durable node as its past: step by step, read without touching it, also while the node runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from middleware.broker.log import Made, Received, Record, decode_record
+from middleware.link.codec import BlockHead, Drops, EventCodec
+from middleware.model.change import Delta
+from middleware.model.errors import StateError
+from middleware.model.event import EventTypes
+from middleware.observe.provenance.past import Step
+from middleware.runtime.storage.integrity import links
+
+FILE = "log.sqlite"
+
+
+class LoggedPast:
+    """The log in a node's state folder. Raises StateError where there is none, or where it cannot be read.
+
+    ``node``
+        whose it is. ``first``: number of the first record that is kept; what came before 1 never was.
+    ``damaged``
+        number of the record from which on it could not be read, once ``steps`` has come there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / FILE
+        self.damaged: int | None = None
+        if not self.file.is_file():
+            raise StateError(f'{folder} has no {FILE}: give the state folder of a node with durability = "disk"')
+        with self._reading() as database:
+            self.node = str((database.execute("SELECT name FROM owner").fetchone() or ("",))[0])
+            self.first, self._began = database.execute(
+                "SELECT coalesce(min(number), 0), coalesce(min(at), 0) FROM log"
+            ).fetchone()
+            self._unchained = (database.execute("SELECT value FROM meta WHERE key = 'unchained'").fetchone() or (0,))[0]
+
+    def steps(self, types: EventTypes, wanted: Collection[str]) -> Iterator[Step]:
+        """The steps, with the changes of the types that are ``wanted``. O(bytes of the log), of which one record is held."""
+        codec, drops, number = EventCodec(types), Drops(), self.first - 1
+        with self._reading() as database:
+            for link in links(database, "number > ?", 0):
+                if not link.is_intact(self._unchained) or link.place.number != number + 1:
+                    self.damaged = number + 1
+                    return
+                number = link.place.number
+                arrived, published = list[Delta](), list[Delta]()
+                for goes_to, head, block in _blocks(decode_record(link.data), arrived, published):
+                    if head.type in wanted:
+                        goes_to.append(codec.decode(head, block, drops))
+                if arrived or published:
+                    yield Step(number, arrived, published, self.node, link.place.at - self._began)
+        if drops:
+            raise StateError(f"{self.file} holds events that these types cannot read: {dict(drops)}; is it the right scenario?")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro", uri=True, timeout=10)) as database:
+                yield database
+        except sqlite3.Error as error:
+            raise StateError(f"{self.file} cannot be read: {error}") from None
+
+
+def _blocks(record: Record, arrived: list[Delta], published: list[Delta]) -> Iterator[tuple[list[Delta], BlockHead, bytes]]:
+    """Each block with the list that it belongs to."""
+    for entry in record.entries:
+        if type(entry) is Received:
+            for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+                yield arrived, head, block
+        elif type(entry) is Made:
+            yield published, entry.head, entry.block

@@ -1,0 +1,221 @@
+"""Why a result came: it follows from what is named, and from no less; and what corrected it is named, too."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from detectors.sequence import SequenceQuery
+from middleware import Detector, Event, run
+from middleware.model.change import Retract, Revise
+from middleware.model.errors import RunError
+from middleware.model.event import IDENTITY
+from middleware.observe.provenance.past import Arrival
+from middleware.observe.provenance.smallest import smallest
+from middleware.observe.provenance.why import MOST_LISTED, Cause
+from middleware.ordering.kslack import MaxSlack
+from middleware.ordering.unit import Policies
+from middleware.runtime.engine import Run
+
+
+class Tick(Event):
+    stock: str
+    price: float
+
+
+class Rise(Event):
+    stock: str
+    by: float
+
+
+class Streak(Event):
+    stock: str
+    rises: int
+
+
+class Volume(Event):
+    ticks: int
+
+
+class Rises(Detector):
+    subscribes, publishes, key = (Tick,), (Rise,), "stock"
+
+    def __init__(self) -> None:
+        self.last: float | None = None
+
+    def on_event(self, event: Tick) -> Rise | None:
+        last, self.last = self.last, event.price
+        return Rise(event.stock, event.price - last, ts=event.ts) if last is not None and event.price > last else None
+
+
+class Streaks(Detector):
+    """Three rises within ten nanoseconds."""
+
+    subscribes, publishes, key = (Rise,), (Streak,), "stock"
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+
+    def on_event(self, event: Rise) -> Iterator[Streak]:
+        self.times = [ts for ts in self.times if ts > event.ts - 10] + [event.ts]
+        if len(self.times) >= 3:
+            yield Streak(event.stock, len(self.times), ts=event.ts)
+
+
+class Volumes(Detector):
+    subscribes, publishes = (Tick,), (Volume,)
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+    def on_event(self, event: Tick) -> Volume | None:
+        self.ticks += 1
+        return Volume(self.ticks, ts=event.ts) if self.ticks % 50 == 0 else None
+
+
+def tick(ts: int, price: float, stock: str = "a") -> Tick:
+    return Tick(stock, price, ts=ts, id=ts, source=stock)
+
+
+def detectors() -> list[Detector]:
+    return [Rises(), Streaks(), Volumes()]
+
+
+def ran(events: list[Tick], **options: Any) -> Run:
+    return run(events, detectors(), policies=Policies(alpha=0.0, slack=MaxSlack), batch=options.pop("batch", 4), **options)
+
+
+def walk(cause: Cause) -> Iterator[Cause]:
+    yield cause
+    for each in cause.of:
+        yield from walk(each)
+
+
+def test_a_result_rests_on_these_raw_events_and_no_others() -> None:
+    events = [tick(ts, price) for ts, price in enumerate([9, 9, 1, 2, 3, 3, 4, 0, 0], 1)]
+    result = ran(events)
+    (streak,) = result.finals["Streaks"]
+    why = result.why(streak)
+    assert why.stands
+    assert [event.ts for event in why.raw] == [3, 4, 5, 6, 7]
+    assert why.cause is not None and all(each.exact for each in walk(why.cause))
+    assert [each.event.ts for each in why.cause.of] == [7, 4, 5], "what triggered it stands first"
+    assert why.after == {"times": "[4, 5, 7]"} and why.before == {"times": "[4, 5]"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_raw_events_that_are_named_give_the_result_again(seed: int) -> None:
+    chance = random.Random(seed)
+    events = [tick(ts, float(chance.randrange(9)), chance.choice("ab")) for ts in range(1, 120)]
+    events.sort(key=lambda event: event.ts + chance.randrange(12))
+    result = ran(events)
+    everything = [*result.finals["Rises"], *result.finals["Streaks"]]
+    assert result.finals["Streaks"]
+    for event in everything:
+        why = result.why(event)
+        assert why.stands and why.cause is not None
+        again = ran(sorted(why.raw, key=lambda each: each.ts)).finals[event.source]
+        assert event in again
+        for left_out in why.raw if event.source == "Rises" else ():
+            fewer = [each for each in why.raw if each is not left_out]
+            assert event not in ran(fewer).finals["Rises"]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_each_correction_names_the_late_event_that_made_it(batch: int) -> None:
+    events = [tick(1, 1), tick(10, 1, "b"), tick(3, 3), tick(20, 1, "b"), tick(2, 2.5), tick(30, 1, "b"), tick(4, 9)]
+    result = ran(events, batch=batch)
+    rise = next(each for each in result.finals["Rises"] if each.ts == 3)
+    history = result.why(rise).history
+    revised = [moment for moment in history if isinstance(moment.change, Revise)]
+    assert [[late.event.ts for late in moment.by] for moment in revised] == [[2]]
+    assert "because this came late" in str(result.why(rise))
+
+
+def test_a_withdrawn_result_is_explained_though_it_does_not_stand() -> None:
+    withdrawn: list[Event] = []
+    events = [tick(1, 1), tick(3, 3), tick(10, 1, "b"), tick(2, 5), tick(20, 1, "b")]
+
+    def watch(batch: Any) -> None:
+        withdrawn.extend(event for delta in batch.deltas.values() for event in delta.retracts)
+
+    result = ran(events, batch=1, watch=watch)
+    (gone,) = withdrawn
+    why = result.why(gone)
+    assert not why.stands and why.cause is None
+    assert isinstance(why.history[-1].change, Retract)
+    assert why.history[-1].by == [Arrival(tick(2, 5), 8)]
+    assert "withdrawn" in str(why) and "late, by 8ns" in str(why)
+
+
+def test_many_causes_are_summed_up() -> None:
+    result = ran([tick(ts, 1.0) for ts in range(1, 101)])
+    why = result.why(result.finals["Volumes"][1])
+    assert why.cause is not None
+    assert [each.event.ts for each in why.cause.of] == [100]
+    assert [(bunch.type, bunch.count, bunch.first, bunch.last) for bunch in why.cause.more] == [("Tick", 99, 1, 99)]
+    assert len(why.raw) <= MOST_LISTED
+
+
+def test_a_late_event_that_was_left_out_is_no_cause() -> None:
+    events = [*(tick(ts, float(ts % 3)) for ts in range(1, 40)), tick(5, 99.0), tick(5_000_000_000, 1)]
+    events[39] = Tick("a", 99.0, ts=1, id=999, source="z")
+    result = run(events, detectors(), batch=1)
+    for rise in result.finals["Rises"]:
+        assert result.why(rise).stands
+
+
+def test_asking_changes_nothing_and_nothing_is_kept_that_is_not_asked_for() -> None:
+    events = [tick(ts, float(ts % 5)) for ts in range(1, 60)]
+    one, other = ran(events), ran(events)
+    one.why(one.finals["Rises"][0])
+    assert one == other
+    with pytest.raises(RunError, match="only the result of run"):
+        Run({}, {}, []).why(one.finals["Rises"][0])
+
+
+def test_what_never_was_is_said_to_be_so() -> None:
+    result = ran([tick(1, 1), tick(2, 2)])
+    why = result.why(Rise("a", 7.0, ts=2, id=1, source="Rises"))
+    assert not why.stands
+    assert "never published" in str(why)
+
+
+class Shelf(Event):
+    tag: int
+
+
+class Checkout(Event):
+    tag: int
+
+
+class Exit(Event):
+    tag: int
+
+
+def test_a_sequence_names_its_events_and_a_withdrawn_one_what_stands_in_between() -> None:
+    theft = SequenceQuery(
+        "EVENT SEQ(Shelf s, !(Checkout c), Exit e) WHERE s.tag = c.tag AND c.tag = e.tag WITHIN 1 hour "
+        "RETURN Theft(s.tag AS tag)",
+        [Shelf, Checkout, Exit],
+    )
+    gone: list[Event] = []
+    seen = [
+        Shelf(7, ts=1, id=1, source="shelf"),
+        Shelf(8, ts=2, id=2, source="shelf"),
+        Exit(8, ts=5, id=1, source="gate"),
+        Exit(7, ts=6, id=2, source="gate"),
+        Checkout(8, ts=4, id=1, source="counter"),
+    ]
+    result = run(seen, [theft], batch=1, watch=lambda batch: gone.extend(e for d in batch.deltas.values() for e in d.retracts))
+    why = result.why(result.finals["Theft"][0])
+    assert why.stands and why.raw == [seen[0], seen[3]]
+    assert [moment.by for moment in result.why(gone[0]).history] == [[], [Arrival(seen[4], 2)]]
+
+
+def test_smallest_keeps_what_is_needed() -> None:
+    assert smallest(range(20), lambda part: 7 in part and 13 in part, attempts=200) == [7, 13]
+    assert IDENTITY(tick(1, 1)) == ("a", 1)
