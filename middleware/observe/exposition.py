@@ -71,10 +71,12 @@ class Observed(Protocol):
 class Exposition(Collector):
     """Serves at ``address`` (HOST:PORT; port ``*``: a free one) until it is closed. Raises ScenarioError if it cannot be had.
 
-    Until ``watch`` says which node it is about, that is starting: alive, and not ready.
+    Until ``watch`` says which node it is about, that is starting: alive, and not ready. ``still``: see STANDS_STILL;
+    ``patience``: seconds to wait for the node's answer; ``limit``: see TIME.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, still: float = STANDS_STILL, patience: float = _PATIENCE, limit: float = TIME) -> None:
+        self._still, self._patience, self._limit = still, patience, limit
         self._listener = _bound(address)
         self.address = _spoken(self._listener)
         self._node: Observed | None = None
@@ -115,7 +117,7 @@ class Exposition(Collector):
 
     def _metrics(self) -> Answer:
         """Rendered anew only if there is a newer status."""
-        status = self._node.status(_PATIENCE) if self._node is not None else None
+        status = self._node.status(self._patience) if self._node is not None else None
         if status is None or status is not self._rendered[0]:
             self._rendered = status, b""
             self._rendered = status, generate_latest(self._registry)
@@ -126,17 +128,17 @@ class Exposition(Collector):
         if self._node is None:
             return _said(200, "starting")
         still = time.monotonic() - self._node.turned_at
-        return _said(200, "ok") if still < STANDS_STILL else _said(503, f"its loop has been in one step for {still:.0f} s")
+        return _said(200, "ok") if still < self._still else _said(503, f"its loop has been in one step for {still:.0f} s")
 
     def _readiness(self) -> Answer:
         """Whether it takes events: it has recovered, knows all nodes of its configuration, and its loop answers."""
         node = self._node
         if node is None:
             return _said(503, "starting: it recovers from its log")
-        status = node.status(_PATIENCE)
+        status = node.status(self._patience)
         if node.is_stopping:
             return _said(503, "it ends")
-        if status is None or (status.vitals is not None and time.time_ns() - status.vitals.at > STANDS_STILL * SECOND):
+        if status is None or (status.vitals is not None and time.time_ns() - status.vitals.at > self._still * SECOND):
             return _said(503, "its loop does not answer")
         if status.missing:
             return _said(503, f"it waits for nodes: {', '.join(status.missing)}")
@@ -162,14 +164,14 @@ class Exposition(Collector):
         await asyncio.gather(*open_ones, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One exchange, however it ends; nothing of it outlasts TIME."""
+        """One exchange, however it ends; nothing of it outlasts the limit."""
         task = asyncio.current_task()
         assert task is not None
         if len(self._open) >= MOST_OPEN:
             next(iter(self._open)).cancel()
         self._open[task] = None
         try:
-            async with asyncio.timeout(TIME):
+            async with asyncio.timeout(self._limit):
                 writer.write(await self._answered(await reader.readuntil(b"\r\n\r\n")))
                 writer.close()
                 await writer.wait_closed()

@@ -25,7 +25,7 @@ _BOUNDS = tuple(round(bound * SECOND) for bound in BOUNDS)
 _PARTS = 8
 """What a step does to results of a type is looked at in so many places: each has those next to it count like it."""
 
-_MOST_OPEN = 4_096
+MOST_OPEN = 4_096
 """Parts of a type that are remembered until they are final; beyond, neighbours become one."""
 
 
@@ -97,6 +97,10 @@ class Latencies:
             if self._open.get(name) and watermark != NEVER:
                 self._settle(name, watermark, clock)
 
+    def held(self, name: str) -> int:
+        """How many parts of a type are remembered until they are final."""
+        return len(self._open.get(name, ()))
+
     def _count(self, name: str, delta: Delta, clock: int) -> None:
         latency = self.by_type.setdefault(name, Latency())
         versions = self._open.setdefault(name, [])
@@ -108,7 +112,7 @@ class Latencies:
             _publish(versions, latency, pairs[len(pairs) // 2][1].ts, pairs[-1][1].ts, len(pairs), clock)
         for part in _parts(delta.inserts):
             _publish(versions, latency, part[len(part) // 2].ts, part[-1].ts, len(part), clock)
-        if len(versions) > _MOST_OPEN:
+        if len(versions) > MOST_OPEN:
             versions[:] = [_merged(*versions[at : at + 2]) for at in range(0, len(versions), 2)]
 
     def _settle(self, name: str, watermark: int, clock: int) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.runtime.latencies import _MOST_OPEN, BOUNDS, Histogram, Latencies, Latency
+from middleware.runtime.latencies import BOUNDS, MOST_OPEN, Histogram, Latencies, Latency
 
 
 class Hit(Event, frozen=True):
@@ -127,9 +127,9 @@ def test_of_many_results_a_step_all_are_counted_and_the_mean_of_what_stayed_is_c
 
 def test_a_type_without_watermarks_holds_a_bounded_number_of_batches_and_loses_no_result() -> None:
     latencies = Latencies()
-    for ts in range(3 * _MOST_OPEN):
+    for ts in range(3 * MOST_OPEN):
         latencies.publish(batch(ts, inserts=[hit(ts, 1), hit(ts, 2)]))
-    assert len(latencies._open["Hit"]) <= _MOST_OPEN
-    latencies.publish(batch(3 * _MOST_OPEN, watermark=END))
-    assert sum(latencies.by_type["Hit"].final.counts) == 6 * _MOST_OPEN
-    assert not latencies._open["Hit"]
+    assert latencies.held("Hit") <= MOST_OPEN
+    latencies.publish(batch(3 * MOST_OPEN, watermark=END))
+    assert sum(latencies.by_type["Hit"].final.counts) == 6 * MOST_OPEN
+    assert not latencies.held("Hit")
