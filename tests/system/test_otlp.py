@@ -158,7 +158,7 @@ def test_a_collector_that_is_away_or_slow_is_told_of_once_and_costs_the_node_not
         capture_logs() as told,
         node_thread("a", "tcp://127.0.0.1:*", None, None, TYPES) as node,
         Publisher(node.address, name="p", types=[Hit]) as publisher,
-        Pusher(f"http://127.0.0.1:{port}", node, period=0.02, limit=0.2),
+        Pusher(f"http://127.0.0.1:{port}", node, period=0.02, limit=2.0),
     ):
 
         def said() -> list[tuple[str, str]]:
@@ -191,7 +191,7 @@ def test_a_collector_that_is_away_or_slow_is_told_of_once_and_costs_the_node_not
             assert "timed out" in why()
             collector.stalls.set()
             poll_until(lambda: collector.received() == 100, "and what came meanwhile is not lost")
-        assert len(said()) == 6
+            poll_until(lambda: said() == [away, back] * 3, "it is fast again")
 
 
 def test_a_nodes_command_pushes_and_ends_with_a_last_push(tmp_path: Path) -> None:
@@ -217,13 +217,24 @@ def test_a_nodes_command_pushes_and_ends_with_a_last_push(tmp_path: Path) -> Non
         finally:
             node.kill()
     with started("127.0.0.1:4318") as node:
-        assert node.wait(DEADLINE) == 2
         assert "otlp '127.0.0.1:4318': write http://HOST:PORT, such as http://127.0.0.1:4318" in node.communicate()[1]
+        assert node.wait() == 2
+
+
+def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "nodes.toml").write_text(SCENARIO + '\n[metrics]\notlp = "http://127.0.0.1:4318"\n')
+    (tmp_path / "watch.py").write_text(CODE)
+    lacking = "import sys; sys.modules['opentelemetry'] = None; from middleware.cli.main import main; main()"
+    command = [sys.executable, "-c", lacking, "node", ".", "edge"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: this needs opentelemetry")
+    assert "[otlp]" in done.stderr
 
 
 SCENARIO = """
 name = "small"
-detectors = "watch:Peaks"
+detectors = ["watch:Peaks"]
 
 [[nodes]]
 name = "edge"
