@@ -57,8 +57,10 @@ _TRANSIENT = frozenset(
 )
 """What a machine may get over (no room, memory or file descriptors): tried again. Anything else would come back for ever."""
 
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})
-"""The same, for files that are not SQLite's."""
+_PASSING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR}
+)
+"""The same, for files that are not SQLite's. None of these grows, so that one is too large is a limit of the process."""
 
 _TRIMMED = 32
 """Records that are forgotten in one transaction at the most."""
