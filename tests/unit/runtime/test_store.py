@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sqlite3
@@ -21,6 +22,7 @@ from middleware.model.errors import StateError
 from middleware.runtime.storage.checkpoints import ROW
 from middleware.runtime.storage.store import Retention, Store
 from middleware.runtime.storage.told import Told
+from middleware.runtime.storage.witness import Seen, Witness
 
 from .disks import disk_where, limited
 
@@ -127,6 +129,25 @@ def test_a_disk_that_refuses_is_tried_again_and_nothing_is_lost(tmp_path: Path, 
         monkeypatch,
         lambda sql: refused(sqlite3.SQLITE_FULL) if sql == "COMMIT" and next(refusals, False) else None,
     )
+    store = Store(tmp_path, "a", retry=0.01)
+    fill(store, 1, 3)
+    assert not any(refusals)
+    assert [each.number for each in store.read(0, 10**6)] == [1, 2, 3]
+    store.close()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG])
+def test_a_witness_that_is_refused_after_the_commit_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    refusals, write = iter([True, True]), Witness.write
+
+    def refusing(self: Witness, seen: Seen) -> None:
+        if next(refusals, False):
+            raise OSError(code, os.strerror(code))
+        write(self, seen)
+
+    monkeypatch.setattr(Witness, "write", refusing)
     store = Store(tmp_path, "a", retry=0.01)
     fill(store, 1, 3)
     assert not any(refusals)
