@@ -269,7 +269,7 @@ class Lane:
         self.snapshots.append(Snapshot(position, state))
 
     def _state(self) -> Any:
-        """A snapshot of the detector. If its state cannot be copied, it can never go back: it stops, and a failure is listed."""
+        """A snapshot of the detector. If its state cannot be copied, it can never go back: it stops, with a failure listed."""
         if self.on_event is _stopped:
             return _STOPPED
         try:

@@ -351,9 +351,7 @@ class Unit:
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
-        if (
-            self._prompt and self.alpha == 0 and self.halted is None
-        ):  # emit all that has come, without waiting for the clock
+        if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and self._top <= self.emitted:
