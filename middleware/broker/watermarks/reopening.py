@@ -19,7 +19,7 @@ class Reopening:
     def __init__(self, tracker: WatermarkTracker, log: Log | None) -> None:
         self._has_news = False
         self._next: dict[str, set[PeerKey]] = {}
-        """By type that had ended, who offers it now. If all others have ended it, an era begins, once the last one is settled."""
+        """By type that had ended, who offers it now. If all others have ended it, an era begins once the last is settled."""
         self._tracker, self._log = tracker, log
 
     @property
