@@ -400,9 +400,8 @@ class Broker:
         """A publisher or a node may send these types; what of them had ended goes on, if all agree from where on."""
         ended = self._reopening.ended(peer.key, peer.offered) if peer.role == "publisher" else []
         self._offered(peer.key, interest)
-        if ended:
-            self._reopening.offered(ended, peer.key)
-        elif peer.role == "node":
+        self._reopening.offered(ended, peer.key)
+        if peer.role == "node":
             self._reopening.received(peer.key, interest)
         self._look()
 
@@ -446,6 +445,7 @@ class Broker:
         ``watermarks`` holds what others promise of every type they read, but open ones; ``clock`` the largest raw time known.
         """
         self._now = now
+        self._look()
         if self.log is not None and self.log.gathers and not self._missing:
             self.log.all_attached()
         batch = self._inbox.take(self._tracker.elsewhere, self._tracker.clock, self._missing, self._reopening.due())
@@ -490,8 +490,7 @@ class Broker:
             self._was_away(now - self._settled_at, now)
         self._settled_at, self._excused = now, is_away
         if not self._missing:
-            publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
-            promised = self._admission.promise_on_behalf(self._tracker.clock, publishers, self.subscriptions, now)
+            promised = self._admission.promise_on_behalf(self._tracker.clock, self._peers.values(), self.subscriptions, now)
             if self.log is not None:
                 self.log.kept_word([*promised, *self._admission.clock_behind()])
         if self._missing and now - self._born >= GATHER and self.log is None:
@@ -506,7 +505,8 @@ class Broker:
             del self._awaited[key]
             self._leave(key)
         self._dial_due()
-        self._look()
+        if not self.subscriptions:  # who takes has looked before: what detectors are to hear of comes with what they are given
+            self._look()
         interest = self._current_interest()
         for peer in list(self._peers.values()):
             self._post(peer, interest, now)

@@ -79,6 +79,8 @@ class DurableBroker(Broker):
             if type(entry) is Received:
                 self._take_again(entry)
             elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
+                if entry.peer[0] == "publisher":
+                    self._tracker.hold(self._reopening.ended(entry.peer, entry.interest.raw), anew=False)
                 self._offered(entry.peer, entry.interest)
             elif type(entry) is Detached:
                 self._tracker.left(entry.peer)

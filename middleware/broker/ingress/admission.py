@@ -115,14 +115,12 @@ class Admission:
         """The types of publishers of this node, while all of them are silent or gone."""
         return self.sources.types if self.sources.is_quiet else ()
 
-    def promise_on_behalf(
-        self, clock: int | None, publishers: Collection[Peer], reads: Collection[str], now: int
-    ) -> list[OnBehalf]:
+    def promise_on_behalf(self, clock: int | None, peers: Collection[Peer], reads: Collection[str], now: int) -> list[OnBehalf]:
         """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers).
 
         ``reads``: what the local detectors read. If all are silent, those that nobody ever sent hold nothing back either.
         """
-        held = [peer.key for peer in publishers if peer.link.held or peer.link.shut]
+        held = [peer.key for peer in peers if peer.link.held or peer.link.shut]
         if self.sources.is_astir(clock, now) and not held:
             return []
         promised: list[OnBehalf] = []
@@ -134,7 +132,7 @@ class Admission:
             for each in promised:
                 self.again(each)
             return promised
-        offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in publishers}
+        offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in peers}
         for key in silent:
             source = self.sources[key]
             if source.on_behalf != clock or is_quiet != self.sources.is_quiet:

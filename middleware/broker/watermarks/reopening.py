@@ -69,20 +69,25 @@ class Reopening:
 
         Whoever is attached is awaited, and who will be back; while ``gathering``, so are others.
         """
-        tracker = self._tracker
-        if not gathering and not self._awaited(peer.key for peer in peers):
-            if tracker.eras.ground is None:
-                self._go_on(tracker.eras.common())
-            names, self._next = [name for name, keys in self._next.items() if self._has_ended_but(name, keys)], {}
-            if names:
-                self._begin(tracker.eras.number + 1, sorted(names))
-            else:
-                tracker.settle_era()
+        while not gathering and not self._awaited(peer.key for peer in peers) and self._move():
+            pass
         for peer in peers:
             if peer.role == "publisher":
                 peer.link.shuts(self._is_shut(peer), now)
         has_news, self._has_news = self._has_news, False
         return has_news
+
+    def _move(self) -> bool:
+        """All have said what has ended in this era: go on in it, then begin the next, or settle. Whether there may be more to do."""
+        tracker = self._tracker
+        if tracker.eras.ground is None:
+            self._go_on(tracker.eras.common())
+        names, self._next = [name for name, keys in self._next.items() if self._has_ended_but(name, keys)], {}
+        if names:
+            self._begin(tracker.eras.number + 1, sorted(names))
+        else:
+            tracker.settle_era()
+        return bool(names)
 
     def _has_ended_but(self, name: str, keys: set[PeerKey]) -> bool:
         """Whether some of these still offer a type, and all others have ended it."""
