@@ -78,7 +78,7 @@ class Reopening:
         return has_news
 
     def _move(self) -> bool:
-        """All have said what has ended in this era: go on in it, then begin the next, or settle. Whether there may be more to do."""
+        """All have said what has ended: go on, then begin the next era, or settle. Whether there may be more to do."""
         tracker = self._tracker
         if tracker.eras.ground is None:
             self._go_on(tracker.eras.common())
