@@ -1,4 +1,4 @@
-"""How a broker begins an era, adopts that of another node, and comes to know from where on all go on (see ``eras``)."""
+"""How a broker begins an era, adopts that of another node, and learns the ground from which all go on (see ``eras``)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Reopening:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an era has begun, and it is not known yet from where on all go on, or what has ended in it."""
+        """Whether an era has begun, and it is not known yet from which ground all go on, or what has ended in it."""
         return self._tracker.eras.ground is None or bool(self._tracker.everywhere.fallen) or self._has_news
 
     def ended(self, key: PeerKey, names: Iterable[str]) -> list[str]:
-        """Of the types that a publisher offers: those that have ended, but not by its own word, and go on by nobody's here."""
+        """The types offered by a publisher that have ended, but not by its own word, and that no publisher here still sends."""
         here, everywhere = self._tracker.here, self._tracker.everywhere
         return [
             name
@@ -39,15 +39,15 @@ class Reopening:
         ]
 
     def begin(self, names: Iterable[str]) -> None:
-        """Somebody has offered what had ended. No node leaves out an era: detectors elsewhere may have gone on in it."""
+        """A peer has offered types that had ended. No node skips an era: detectors elsewhere may have gone on in it."""
         self._next.update(names)
         if self._tracker.eras.ground is not None:
             self._begin(self._tracker.eras.number + 1)
 
     def received(self, key: PeerKey, interest: Interest) -> None:
-        """What a node offers has been noted; it may be in a newer era, or know from where on all go on.
+        """A node's offer has been noted; the node may be in a newer era, or know the ground.
 
-        One that may send what has ended here, and has not said in this era that it has, was not known of: then it goes on, too.
+        If it may send a type that has ended here, and has not ended it in this era, it was unknown: the type goes on, too.
         """
         eras, everywhere = self._tracker.eras, self._tracker.everywhere
         if interest.era > eras.number:
@@ -62,9 +62,9 @@ class Reopening:
             self._go_on(interest.ground)
 
     def look(self, peers: Collection[Peer], gathering: bool, now: int) -> bool:
-        """Nodes may have said more: go on if that was all, and let publishers send. Whether there is news for other nodes.
+        """Nodes may have said more: if that was all, go on and let publishers send. Returns whether there is news for nodes.
 
-        Whoever is attached is awaited, and who will be back; while ``gathering``, so are others.
+        Attached nodes are awaited, and those that will be back; while ``gathering``, so are others.
         """
         tracker = self._tracker
         if not gathering and not self._awaited(peer.key for peer in peers):
@@ -84,13 +84,13 @@ class Reopening:
         return self._tracker.eras.awaited(self._tracker.durable.union(up))
 
     def awaited(self, up: Iterable[PeerKey]) -> list[str]:
-        """The nodes for which publishers wait here."""
+        """The nodes that publishers here wait for."""
         if not self._tracker.everywhere.fallen:
             return []
         return sorted(name for _, name in self._awaited(up))
 
     def _is_shut(self, peer: Peer) -> bool:
-        """Whether a publisher may not send yet, as it is not known from where on it may."""
+        """Whether a publisher may not send yet, because the time from which on it may is not known."""
         fallen = self._tracker.everywhere.fallen
         return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.here.ended_by(peer.key)))
 
@@ -107,20 +107,20 @@ class Reopening:
         return self.ended(peer.key, sorted(names))
 
     def due(self) -> int | None:
-        """From where on the detectors are to go on, if they have not been told yet; they are, now."""
+        """The ground from which the detectors are to go on, if they have not been told it; now they are."""
         eras = self._tracker.eras
         ground, eras.due = eras.due, None
         return ground
 
     def again(self, entry: Began | WentOn) -> None:
-        """Take a step of a former life again."""
+        """Replay a step of a former life."""
         if isinstance(entry, Began):
             self._tracker.begin_era(entry.era, entry.names, entry.reached)
         else:
             self._tracker.go_on(entry.ground)
 
     def _catch_up(self, number: int, ground: int) -> None:
-        """Others have gone on in an era from there."""
+        """Others have gone on from ``ground`` in this era."""
         if number > self._tracker.eras.number:
             self._begin(number)
         if self._tracker.eras.ground is None:
