@@ -137,7 +137,9 @@ class TreePlan:
                 return Part((source(Ranks),), _median)
             case "quantile":
                 return Part((source(Ranks, "{0}"), source(LAST.of(object), "{1}")), _quantile)
-        return Part((source(Counts),), lambda window, counts: len(counts))
+            case "count_distinct":
+                return Part((source(Counts),), lambda window, counts: len(counts))
+        raise AssertionError(f"no tree serves {name}: give it one, or have tree_plan fold it")
 
 
 def tree_plan(plan: Windowed) -> TreePlan | None:

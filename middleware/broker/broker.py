@@ -401,7 +401,7 @@ class Broker:
         ended = self._reopening.ended(peer.key, peer.offered) if peer.role == "publisher" else []
         self._offered(peer.key, interest)
         if ended:
-            self._reopening.begin(ended)
+            self._reopening.offered(ended, peer.key)
         elif peer.role == "node":
             self._reopening.received(peer.key, interest)
         self._look()

@@ -136,10 +136,11 @@ class CombinedWatermarks:
                     watermark.promises[origin] = NEVER
         self._combine(self._types)
 
-    def hold(self, names: Collection[str]) -> None:
-        """These had ended: it is not known yet from which time on they go on, even if it was in the era before."""
+    def hold(self, names: Collection[str], anew: bool) -> None:
+        """These had ended: it is not known yet from which time on they go on; ``anew``: even if it was in the era before."""
         self.fallen.update(names)
-        self.resumed.difference_update(names)
+        if anew:
+            self.resumed.difference_update(names)
 
     def go_on(self, floors: Mapping[str, int]) -> None:
         """Nothing as old as its floor will come of these types: it was final when they had ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from middleware.broker.log import Began, Log, PeerKey, WentOn
 from middleware.broker.peers import Peer
@@ -18,8 +18,8 @@ class Reopening:
 
     def __init__(self, tracker: WatermarkTracker, log: Log | None) -> None:
         self._has_news = False
-        self._next: set[str] = set()
-        """Types that had ended, offered while an era was under way: for them another begins, once all go on in this one."""
+        self._next: dict[str, set[PeerKey]] = {}
+        """By type that had ended, its new offerers. If all others have ended it, an era begins once the last one is settled."""
         self._tracker, self._log = tracker, log
 
     @property
@@ -38,11 +38,14 @@ class Reopening:
             and not (name in here.known and _goes_on(here.origins(name)[1], key))
         ]
 
-    def begin(self, names: Iterable[str]) -> None:
-        """A peer has offered types that had ended. No node skips an era: detectors elsewhere may have gone on in it."""
-        self._next.update(names)
-        if self._tracker.eras.ground is not None:
-            self._begin(self._tracker.eras.number + 1)
+    def offered(self, names: Iterable[str], key: PeerKey) -> None:
+        """A peer offers types that had ended; it may not send yet: ``look`` begins an era, or finds that they go on anyway.
+
+        No node skips an era: detectors elsewhere may have gone on in it.
+        """
+        for name in names:
+            self._tracker.hold([name], anew=False)
+            self._next.setdefault(name, set()).add(key)
 
     def received(self, key: PeerKey, interest: Interest) -> None:
         """A node's offer has been noted; the node may be in a newer era, or know the ground.
@@ -57,7 +60,7 @@ class Reopening:
         elif interest.era == eras.number and (
             names := [n for n in interest.raw if everywhere.lasts_ended(n) and everywhere.origins(n)[1].get(key) != END]
         ):
-            self.begin(names)
+            self.offered(names, key)
         if interest.era == eras.number and interest.ground is not None and eras.ground is None:
             self._go_on(interest.ground)
 
@@ -70,15 +73,21 @@ class Reopening:
         if not gathering and not self._awaited(peer.key for peer in peers):
             if tracker.eras.ground is None:
                 self._go_on(tracker.eras.common())
-            if not self._next:
+            names, self._next = [name for name, keys in self._next.items() if self._has_ended_but(name, keys)], {}
+            if names:
+                self._begin(tracker.eras.number + 1, sorted(names))
+            else:
                 tracker.settle_era()
-        if self._next and tracker.eras.ground is not None:
-            self._begin(tracker.eras.number + 1)
         for peer in peers:
             if peer.role == "publisher":
                 peer.link.shuts(self._is_shut(peer), now)
         has_news, self._has_news = self._has_news, False
         return has_news
+
+    def _has_ended_but(self, name: str, keys: set[PeerKey]) -> bool:
+        """Whether some of these peers still offer a type, and all others have ended it."""
+        origins = self._tracker.everywhere.origins(name)[1]
+        return not keys.isdisjoint(origins) and all(until == END for origin, until in origins.items() if origin not in keys)
 
     def _awaited(self, up: Iterable[PeerKey]) -> list[PeerKey]:
         return self._tracker.eras.awaited(self._tracker.durable.union(up))
@@ -120,17 +129,16 @@ class Reopening:
             self._tracker.go_on(entry.ground)
 
     def _catch_up(self, number: int, ground: int) -> None:
-        """Others have gone on from ``ground`` in this era."""
+        """Others have gone on from ``ground`` in era ``number``."""
         if number > self._tracker.eras.number:
             self._begin(number)
         if self._tracker.eras.ground is None:
             self._go_on(ground)
 
-    def _begin(self, number: int) -> None:
-        names, self._next = sorted(self._next), set()
+    def _begin(self, number: int, names: Sequence[str] = ()) -> None:
         self._tracker.begin_era(number, names)
         if self._log is not None:
-            self._log.noted(Began(number, self._tracker.eras.reached, names))
+            self._log.noted(Began(number, self._tracker.eras.reached, list(names)))
         self._has_news = True
 
     def _go_on(self, ground: int) -> None:

@@ -156,13 +156,18 @@ class WatermarkTracker:
             reached = max(self.reached, self.clock_here, *(promises.finite for promises in everything))
             reached = max(reached, self.clock) if self.clock is not None else reached
         self.eras.begin(number, reached)
+        self.hold(names)
         self._watermarks = {name: until if until != END else NEVER for name, until in self._watermarks.items()}
         for promises in (self.everywhere, self.elsewhere):
             promises.doubt(True)
-            promises.hold(names)
             promises.fall(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
         self.here.fall(lambda origin: origin == LOCAL)
         self._believe()
+
+    def hold(self, names: Collection[str], anew: bool = True) -> None:
+        """Nothing of these types may come in until it is known from which time they go on; ``anew``: even if it was known."""
+        for promises in (self.everywhere, self.elsewhere):
+            promises.hold(names, anew)
 
     def go_on(self, ground: int) -> None:
         """Streams that had ended go on from ``ground``, and nothing as old comes any more."""
