@@ -1,4 +1,4 @@
-"""How a broker begins an era, adopts that of another node, and comes to know from where on all go on (see ``eras``)."""
+"""How a broker begins an era, adopts that of another node, and learns the ground from which all go on (see ``eras``)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Reopening:
     def __init__(self, tracker: WatermarkTracker, log: Log | None) -> None:
         self._has_news = False
         self._next: dict[str, set[PeerKey]] = {}
-        """By type that had ended, who offers it now. If all others have ended it, an era begins once the last is settled."""
+        """By type that had ended, its new offerers. If all others have ended it, an era begins once the last one is settled."""
         self._tracker, self._log = tracker, log
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an era has begun, and it is not known yet from where on all go on, or what has ended in it."""
+        """Whether an era has begun, and it is not known yet from which ground all go on, or what has ended in it."""
         return self._tracker.eras.ground is None or bool(self._tracker.everywhere.fallen) or self._has_news
 
     def ended(self, key: PeerKey, names: Iterable[str]) -> list[str]:
-        """Of the types that a publisher offers: those that have ended, but not by its own word, and go on by nobody's here."""
+        """The types offered by a publisher that have ended, but not by its own word, and that no publisher here still sends."""
         here, everywhere = self._tracker.here, self._tracker.everywhere
         return [
             name
@@ -39,18 +39,18 @@ class Reopening:
         ]
 
     def offered(self, names: Iterable[str], key: PeerKey) -> None:
-        """Somebody has offered what had ended, and may not send it yet: ``look`` begins an era, or sees that it goes on anyway.
+        """A peer offers types that had ended; it may not send yet: ``look`` begins an era, or finds that they go on anyway.
 
-        No node leaves out an era: detectors elsewhere may have gone on in it.
+        No node skips an era: detectors elsewhere may have gone on in it.
         """
         for name in names:
             self._tracker.hold([name], anew=False)
             self._next.setdefault(name, set()).add(key)
 
     def received(self, key: PeerKey, interest: Interest) -> None:
-        """What a node offers has been noted; it may be in a newer era, or know from where on all go on.
+        """A node's offer has been noted; the node may be in a newer era, or know the ground.
 
-        One that may send what has ended here, and has not said in this era that it has, was not known of: then it goes on, too.
+        If it may send a type that has ended here, and has not ended it in this era, it was unknown: the type goes on, too.
         """
         eras, everywhere = self._tracker.eras, self._tracker.everywhere
         if interest.era > eras.number:
@@ -65,9 +65,9 @@ class Reopening:
             self._go_on(interest.ground)
 
     def look(self, peers: Collection[Peer], gathering: bool, now: int) -> bool:
-        """Nodes may have said more: go on if that was all, and let publishers send. Whether there is news for other nodes.
+        """Nodes may have said more: if that was all, go on and let publishers send. Returns whether there is news for nodes.
 
-        Whoever is attached is awaited, and who will be back; while ``gathering``, so are others.
+        Attached nodes are awaited, and those that will be back; while ``gathering``, so are others.
         """
         while not gathering and not self._awaited(peer.key for peer in peers) and self._move():
             pass
@@ -90,7 +90,7 @@ class Reopening:
         return bool(names)
 
     def _has_ended_but(self, name: str, keys: set[PeerKey]) -> bool:
-        """Whether some of these still offer a type, and all others have ended it."""
+        """Whether some of these peers still offer a type, and all others have ended it."""
         origins = self._tracker.everywhere.origins(name)[1]
         return not keys.isdisjoint(origins) and all(until == END for origin, until in origins.items() if origin not in keys)
 
@@ -98,13 +98,13 @@ class Reopening:
         return self._tracker.eras.awaited(self._tracker.durable.union(up))
 
     def awaited(self, up: Iterable[PeerKey]) -> list[str]:
-        """The nodes for which publishers wait here."""
+        """The nodes that publishers here wait for."""
         if not self._tracker.everywhere.fallen:
             return []
         return sorted(name for _, name in self._awaited(up))
 
     def _is_shut(self, peer: Peer) -> bool:
-        """Whether a publisher may not send yet, as it is not known from where on it may."""
+        """Whether a publisher may not send yet, because the time from which on it may is not known."""
         fallen = self._tracker.everywhere.fallen
         return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.here.ended_by(peer.key)))
 
@@ -121,20 +121,20 @@ class Reopening:
         return self.ended(peer.key, sorted(names))
 
     def due(self) -> int | None:
-        """From where on the detectors are to go on, if they have not been told yet; they are, now."""
+        """The ground from which the detectors are to go on, if they have not been told it; now they are."""
         eras = self._tracker.eras
         ground, eras.due = eras.due, None
         return ground
 
     def again(self, entry: Began | WentOn) -> None:
-        """Take a step of a former life again."""
+        """Replay a step of a former life."""
         if isinstance(entry, Began):
             self._tracker.begin_era(entry.era, entry.names, entry.reached)
         else:
             self._tracker.go_on(entry.ground)
 
     def _catch_up(self, number: int, ground: int) -> None:
-        """Others have gone on in an era from there."""
+        """Others have gone on from ``ground`` in era ``number``."""
         if number > self._tracker.eras.number:
             self._begin(number)
         if self._tracker.eras.ground is None:
