@@ -66,7 +66,7 @@ def _aggregation(plan: Windowed, more: dict[str, object]) -> Made:
 
 
 def key_code(codes: Sequence[Code]) -> str:
-    """Code for a key of the event ``e`` as a tuple; what is no number (NaN) is NULL, since it equals nothing."""
+    """Code for a key of the event ``e`` as a tuple; NaN becomes NULL, since it equals nothing."""
     parts = []
     for code in codes:
         if code.type in (Type.DOUBLE, Type.FLOAT):

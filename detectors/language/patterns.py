@@ -26,7 +26,7 @@ _PARTS = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL)
 
 
 class PatternError(ValueError):
-    """A regular expression is wrong, and how."""
+    """A regular expression is malformed; the message says how."""
 
 
 def like(pattern: str) -> Matches:

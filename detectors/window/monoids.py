@@ -1,6 +1,6 @@
 """The built-in monoids. Results of floats do not depend on the order of arrival, to the last bit: sums are kept exact.
 
-Each is written here in plain Python, which says what it means; the native core has its own version of most.
+Each is defined here in plain Python; the native core has its own version of most.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ BUILT_IN = {
 
 
 def built_in(name: str, kind: type | None = None) -> Monoid:
-    """The monoid of this module by its name here, or its variant over values of a type."""
+    """A monoid of this module by its name, or its variant over values of a type."""
     monoid: Monoid = globals()[name]
     return monoid if kind is None else monoid.of(kind)
 
