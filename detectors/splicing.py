@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FEW = 128
-"""Up to so many, one by one is faster, however long the list: each moves what lies behind it. More cost as much together."""
+"""Up to this many items, one by one is faster for any length of the list, although each moves the list behind it."""
 
 
 def put_in(column: list[T], places: list[int], items: list[T]) -> None:

@@ -16,7 +16,7 @@ from middleware.model.event import MAX_TS, Event, EventType, type_name
 from middleware.model.words import listed
 
 TS = "ts"
-"""The attribute that every stream has: when it happened, in nanoseconds."""
+"""The attribute that every stream has: the event time, in nanoseconds."""
 
 _TAKEN = frozenset(dir(Event)) | {"namespace"}
 

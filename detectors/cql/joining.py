@@ -26,10 +26,10 @@ from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 LEAST_PURGE = 1024
-"""Changes between two purges, at least."""
+"""The least number of changes between two purges."""
 
 PURGE_SHARE = 0.5
-"""And as a share of what is held: so purging costs each change O(1)."""
+"""The same as a share of the tuples held, so that purging costs O(1) per change."""
 
 
 class JoinOperator(Operator):
@@ -200,11 +200,11 @@ class MomentJoin(_Join):
 
 
 FACTORS = (0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB, 0x165667B19E3779F9)
-"""What left ids, right ids and moments are multiplied by in the identity of a pair.
+"""The factors of left ids, right ids and moments in the identity of a pair.
 
-The rest of it is a hash of each source. For two pairs of the same sources to have one identity, their differences would have
-to be a vector of the lattice of these constants, and its shortest is longer than 2^31 (a test reduces it): so ids that are
-sequence numbers never do, and hashes do as hashes do.
+The rest of it is a hash of each source. For two pairs of the same sources to have one identity, their differences would have to
+be a vector of the lattice of these constants, whose shortest vector is longer than 2^31 (a test reduces it). So ids that are
+sequence numbers never collide, and hashes collide as hashes do.
 """
 
 

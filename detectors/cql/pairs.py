@@ -13,16 +13,16 @@ from middleware import native
 from middleware.model.event import IDENTITY, Event, Key
 
 Met = tuple[list[Event], list[Event], list[int]]
-"""Pairs as three columns: the left tuples, the right ones, and identities: the sums of the marks of both."""
+"""Pairs as three columns: the left tuples, the right ones, and identities, each the sum of both tuples' marks."""
 
 Marking = tuple[int, Mapping[str, int]]
-"""What gives tuples of a side their marks, modulo 2^64: their id times a factor, and a hash of their source."""
+"""How tuples of a side get their marks, modulo 2^64: their id times the factor, plus a hash of their source."""
 
 Held = tuple[Event, int]
 """A tuple and its mark."""
 
 _SCANNED = 24
-"""Up to so many tuples of a key are looked at one by one, which is faster than to search."""
+"""Up to this many tuples of a key are scanned one by one, which is faster than a search."""
 
 
 def _ts(held: Held) -> int:

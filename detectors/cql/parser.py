@@ -36,7 +36,7 @@ def parse_statements(text: str) -> list[s.Statement]:
 
 
 _Schema = Token | s.AnonymousSchema
-"""A schema by its name, or written out."""
+"""A schema, by name or written out."""
 
 
 _GRAMMAR = files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8") + grammar()

@@ -12,7 +12,7 @@ from middleware.model.event import Event, Value
 from middleware.model.operator import Origin
 
 Bounds = tuple[int | None, int]
-"""Lower and upper bound of a window, for whoever asks for them."""
+"""Lower and upper bound of a window, for queries that ask for them."""
 
 Evaluate = Callable[[Sequence[Event], Bounds, int, tuple[Value, ...]], list[Event]]
 """Results of (content, bounds, time of the results, identity of the window)."""

@@ -17,7 +17,7 @@ from middleware.model.words import listed
 
 NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
 BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}
-"""Functions that give the bounds of the window that a result stands for."""
+"""Functions that give the bounds of the window that a result is about."""
 
 
 class Source:

@@ -27,7 +27,7 @@ _KEYS = frozenset({Type.STRING, Type.CHAR, Type.BOOLEAN, Type.DATETIME, Type.BYT
 _NAMES = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "range": "range"}
 
 Made = Callable[[list[Row]], list[Event]]
-"""What makes results of rows."""
+"""Makes results from rows."""
 
 
 def can_run(plan: Windowed) -> bool:

@@ -15,7 +15,7 @@ from middleware.model.event import ORDER, Event, Key, Order
 from middleware.model.operator import Snapshot
 
 WindowKey = Any
-"""What orders the windows of a partition: a boundary, or the place of a tuple."""
+"""The key that orders the windows of a partition: a boundary, or the place of a tuple."""
 
 
 PrefixState = tuple[int, tuple[Event, Event], list[Partial]]

@@ -25,13 +25,13 @@ from detectors.window.moving import Counts, Moving, Ranks
 from middleware.model.event import ORDER, Event, Key, Order, Value
 
 SMALL = 128
-"""Windows of up to so many tuples are folded."""
+"""Windows of up to this many tuples are folded."""
 
 STEPS = 32
-"""And so are those of which each tuple is in so few."""
+"""Windows are folded, too, if each tuple is in at most this many."""
 
 COSTLY = 16
-"""Where squares are summed, which costs more to fold: windows of up to so many tuples."""
+"""The same limit as SMALL for sums of squares, which cost more to fold."""
 
 
 class Refold(Exception):

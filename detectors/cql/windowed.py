@@ -22,10 +22,10 @@ from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 LEAST_PURGE = 256
-"""Changes between two purges, at least."""
+"""The least number of changes between two purges."""
 
 PURGE_SHARE = 0.5
-"""And as a share of what is held: so purging costs each change O(1)."""
+"""The same as a share of the tuples held, so that purging costs O(1) per change."""
 
 _Key = tuple[Value, ...]
 

@@ -16,7 +16,7 @@ from middleware.model.time import SECOND
 from middleware.model.words import listed
 
 MOST_WINDOWS = 100_000
-"""How many windows one tuple may be in, at most."""
+"""The most windows that one tuple may be in."""
 
 
 class Measure(StrEnum):

@@ -15,7 +15,7 @@ from detectors.flow.items import ABSENT, Change, Position, same
 from middleware.model.event import Value
 
 _TRIM = 32
-"""How many items at least a fold forgets at once."""
+"""The least number of items that a fold forgets at once."""
 
 
 class FoldBucket:

@@ -10,10 +10,10 @@ from middleware.model.errors import SlacklineError
 from middleware.model.event import EventType, Key, Value
 
 Annotation = Any
-"""The type of values, as an annotation gives it; None where nothing is said."""
+"""The type of values, as annotated; None without an annotation."""
 
 Fold = Callable[[Value, Value], tuple[Value, Iterable[Value] | None]]
-"""A state and a value to the next state and the outputs; the first state is None, and None is no state."""
+"""From a state and a value to the next state and the outputs. The first state is None, and None means no state."""
 
 
 class FlowError(SlacklineError):
@@ -41,7 +41,7 @@ class FlowNode:
     ``fused``
         for the group of a stateful transformation: the whole transformation, to be run as one operation.
     ``inputs``, ``outputs``
-        the operations before and behind it, in the order in which they were joined.
+        the operations before and after it, in the order in which they were joined.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from middleware.model.state import exactly
 Position = tuple[Any, ...]
 
 ROOT = 4
-"""How many places of a position stand for the event that caused the item: ts, level, source, id."""
+"""How many elements of a position identify the event that caused the item: ts, level, source, id."""
 
 
 class Absent(Enum):
@@ -33,9 +33,9 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 
 Change = tuple[Position, Value, Value]
-"""(position, old value or ABSENT, new value or ABSENT), of which one is no ABSENT and both differ.
+"""(position, old value or ABSENT, new value or ABSENT), of which at least one is not ABSENT; the two differ.
 
-An insertion has no old value; a tombstone has no new one; both at once stand for a tombstone and the item in its place.
+An insertion has no old value, a tombstone no new one; a change with both is a tombstone and the item in its place.
 """
 
 

@@ -20,7 +20,7 @@ from detectors.flow.plan import Outlet, Stage
 from middleware.model.event import Key, Value
 
 DEEPEST = 200
-"""How many operations an item may have come through. A cycle that feeds back more than state would go on for ever."""
+"""The most operations that an item may have passed. A cycle that feeds back more than state would go on for ever."""
 
 _Place = tuple[Position, int]
 """A position at one of the operations of the loop (by rank)."""
@@ -38,7 +38,7 @@ class Loop:
         self._causes: dict[_Place, Key] = {}
         """The key of the group that led to a pending item."""
         self._dirty: dict[Position, Key] = {}
-        """Positions of groups to look at again, with the key of their bucket."""
+        """Positions of groups to check again, with the key of their bucket."""
         self._out: dict[FlowNode | Outlet, list[Change]] = {}
 
     def bucket(self) -> Bucket:

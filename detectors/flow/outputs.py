@@ -18,7 +18,7 @@ from middleware.model.event import Event, EventType, Key, Value, type_name
 from middleware.model.operator import Origin, result_fields
 
 _REMEMBERED = 65_536
-"""How many texts a stage remembers the parts of."""
+"""For how many texts a stage caches the part."""
 
 
 class Output:

@@ -18,7 +18,7 @@ from middleware.model.operator import Snapshot
 AnyBucket = Bucket | FoldBucket
 
 _SWEEP = 4_096
-"""How many changes at least pass between two looks at all buckets."""
+"""The least number of changes between two visits to all buckets."""
 
 
 class Program:

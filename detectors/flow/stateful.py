@@ -21,7 +21,7 @@ from middleware.model.event import Key, Value
 from middleware.model.state import copy_state, restored_state
 
 OUTPUTS = ".outputs"
-"""How the operation is called, behind the name of the transformation, that gives its outputs."""
+"""The suffix, after the transformation's name, of the operation that gives its outputs."""
 
 
 class State(NamedTuple):

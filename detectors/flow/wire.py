@@ -15,8 +15,8 @@ from detectors.flow.stateful import OUTPUTS
 from middleware.model.event import Event, EventType
 
 Cause = tuple[int | str, ...]
-"""Where an item stands among those of its time: level, source and id of the raw event behind it, then which output of each
-operation on the way it is. With ts before it, it is the item's position."""
+"""The place of an item among those of its time: level, source and id of its raw event, then which output of each operation
+on the way it is. With ts in front, it is the item's position."""
 
 
 def edge_types(flow: str, outlet: Outlet, parts: int) -> list[EventType]:

@@ -233,7 +233,7 @@ _OF_REALS: dict[str, Fold] = {
     "argmax": _real_arg(max),
     "quantile": _real_quantile,
 }
-"""As ``_FOLDS``, where the argument that decides may be NaN."""
+"""As ``_FOLDS``, for a deciding argument that may be NaN."""
 SYNONYMS = {
     "ave": "avg",
     "mean": "avg",

@@ -16,7 +16,7 @@ from detectors.language.types import NAMES, Type
 from middleware.model.words import listed
 
 DEEPEST = 50
-"""How deep an expression may be nested. Python's own compiler is the limit behind this one."""
+"""How deep an expression may be nested. Python's own compiler sets this limit."""
 
 _LONGEST_NUMBER = 40
 

@@ -19,7 +19,7 @@ class Span(NamedTuple):
 NOWHERE = Span(0, 0)
 
 _WIDEST = 120
-"""Columns of a line of text that are shown."""
+"""How many columns of a line of text are shown."""
 
 
 class QueryError(SlacklineError):

@@ -15,7 +15,7 @@ NUMBER = "number"
 SAME = "same"
 
 Parameter = Type | str
-"""A type, ``NUMBER`` (any number, left as it is), or ``SAME`` (any type, but one for all parameters marked so)."""
+"""A type, ``NUMBER`` (any number, left as it is), or ``SAME`` (any type, but the same for all parameters with this mark)."""
 
 
 class Function(NamedTuple):
@@ -183,7 +183,7 @@ FUNCTIONS: dict[str, Function] = {
     "epoch": Function((_T,), _L, lambda seconds: seconds),
     "from_epoch": Function((_L,), _T, values.in_calendar, is_partial=True),
 }
-"""By name in lower case. Conversions (``to_int`` and so on) are CAST by another name, and stand in ``conversions``."""
+"""By name in lower case. Conversions (``to_int`` and so on) are CAST by another name; see ``conversions``."""
 
 SYNONYMS = {
     "ceiling": "ceil",

@@ -14,13 +14,13 @@ Matches = Callable[[str], bool]
 """Whether a text matches."""
 
 LONGEST = 4_096
-"""Characters of a pattern that comes with the data."""
+"""The most characters of a pattern that comes with the data."""
 
 _KEPT = 64
-"""Patterns that come with the data and are kept ready, of each kind."""
+"""How many patterns that come with the data are cached, of each kind."""
 
 _MEMORY, _MEMORY_OF_DATA = 8 << 20, 1 << 20
-"""Bytes that RE2 may use for a pattern: of a query, and of those that come with the data."""
+"""Bytes that RE2 may use for a pattern: one in a query, and one that comes with the data."""
 
 _PARTS = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL)
 

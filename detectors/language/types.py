@@ -48,7 +48,7 @@ CONVERTIBLE: dict[Type, frozenset[Type]] = {
     **{kind: frozenset(_WIDENING[place + 1 :]) for place, kind in enumerate(_WIDENING)},
     Type.NULL: frozenset(Type),
 }
-"""Table 4.1: what a type is converted to where it is needed. All else needs CAST."""
+"""Table 4.1: implicit conversions of each type. All others need CAST."""
 
 INTEGERS = frozenset(_WIDENING[:4])
 REALS = frozenset(_WIDENING[4:])
@@ -65,7 +65,7 @@ PYTHON: dict[Type, type] = {
     Type.DOUBLE: float,
     **dict.fromkeys(INTEGERS, int),
 }
-"""What a value is in Python; a Datetime is whole seconds since 1970 (UTC)."""
+"""The Python type of values; a Datetime is whole seconds since 1970 (UTC)."""
 
 NAMES = {**{str(kind).lower(): kind for kind in Type if kind not in (Type.NULL, Type.ANY)}, "integer": Type.INT}
 """Types by their name in lower case."""

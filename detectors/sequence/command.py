@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
 
 _SOURCES_TOLD = 8
-"""Sources that a message names."""
+"""How many sources a message names."""
 
 _ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
 

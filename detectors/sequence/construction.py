@@ -18,7 +18,7 @@ from detectors.sequence.stacks import Partition, Stack
 from middleware.model.event import MAX_TS, MIN_TS, Event
 
 Test = tuple[Made, tuple[int, ...]]
-"""A condition and the places of what it reads."""
+"""A condition and the places of the events it reads."""
 
 
 class Schedule(NamedTuple):

@@ -9,7 +9,7 @@ from detectors.sequence.plan import Plan, Step
 from middleware.model.event import Event, Key, Value
 
 Part = Event | tuple[Event, ...]
-"""What a match has of a step: its event, or all of a Kleene step, oldest first."""
+"""The part of a match for one step: its event, or all events of a Kleene step, oldest first."""
 
 Match = tuple[Part, ...]
 """The parts of the positive steps in order."""

@@ -26,7 +26,7 @@ from detectors.sequence.syntax import Field
 from middleware.model.event import stable_hash
 
 Written = tuple[Any, ...]
-"""A condition as nested tuples: an operator, and what it is applied to."""
+"""A condition as nested tuples: an operator and its operands."""
 
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 

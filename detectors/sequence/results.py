@@ -20,7 +20,7 @@ Values = Callable[..., tuple[Value, ...]]
 
 
 Valued = tuple[str, Compiled, Item]
-"""The name of a value of RETURN, the value, and where it stands."""
+"""The name of a value of RETURN, the value, and its item."""
 
 
 class Returned(NamedTuple):

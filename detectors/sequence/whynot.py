@@ -14,7 +14,7 @@ from middleware.model.event import Event, Key, Value, type_name
 from middleware.model.quantities import format_duration
 
 _TRIED = 20_000
-"""How many combinations are looked at."""
+"""How many combinations are tried."""
 
 _SHOWN = 3
 

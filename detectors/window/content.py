@@ -12,7 +12,7 @@ from detectors.window.monoid import Monoid, Place
 from middleware.model.event import Order, Value
 
 Values = tuple[Value, ...]
-"""What an event adds to each aggregate; None: nothing."""
+"""The value that an event adds to each aggregate; None adds nothing."""
 
 
 class Forest:

@@ -10,10 +10,10 @@ from middleware.model.errors import WindowError
 from middleware.model.event import Value
 
 Place = Any
-"""Where an entry of a window stands: a time (int), or a place in the total order; bare times bound places, too."""
+"""The place of an entry: a time (int), or a place in the total order; bare times can bound places, too."""
 
 Partial = Any
-"""What a monoid makes of values and combines, before it is lowered to a result."""
+"""A partial aggregate: made from values and combined, before it is lowered to a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Monoid:
 
 
 _NAMED: dict[int, tuple[object, ...]] = {}
-"""How to find monoids that last as long as the process, by their id."""
+"""How to find monoids that live as long as the process, by their id."""
 
 
 def named(monoid: Monoid, find: Callable[..., Monoid], *arguments: object) -> None:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 Note = tuple[Any, ...]
-"""A node, and all that is in it."""
+"""A node, and its whole state."""
 
 
 class TreeNode:

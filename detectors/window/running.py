@@ -49,12 +49,12 @@ class WindowsOperation(Operation):
         self._layout = plan.layout()
         self._contents: dict[Key, Content] = {}
         self._shown: dict[Key, tuple[Value, ...]] = {}
-        """Keys as results show them, by the one form of all that are equal."""
+        """Keys as results show them, by their canonical form."""
         self._upto = END if plan.emit == "change" else NEVER
         self._due = Agenda()
         """When the next window of a key ends."""
         self._old = Agenda()
-        """When something that a key holds may no longer be needed."""
+        """When some entries of a key may no longer be needed."""
         self._held = 0
 
     @property

@@ -82,7 +82,7 @@ BLOOM = Sketch(
     native=("bloom", "any"),
     lower_native=Filter,
 )
-"""Which values there were: a ``Filter``."""
+"""The set of values, as a ``Filter``."""
 
 _PRECISION = 12
 
@@ -113,7 +113,7 @@ DISTINCT = Sketch(
     native=("distinct", "any"),
     lower_native=_estimate,
 )
-"""How many different values there were, within 1.6 % (one standard error). 0 of none."""
+"""How many different values there were, within 1.6 % (one standard error). 0 for no values."""
 
 
 def quantile(q: float, accuracy: float = 0.01) -> Monoid:

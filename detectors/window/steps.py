@@ -15,7 +15,7 @@ from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stabl
 from middleware.model.operator import Operation, Snapshot
 
 _MOST_STEPS = 32
-"""A result is calculated from all a window holds: each event counts in so many of them. Beyond, a tree serves better."""
+"""Results are computed from a window's whole content, so an event counts in this many at most. Beyond, a tree is better."""
 
 _LONGEST = 2**60
 """Durations below 36 years: sums of times then stay in 64 bits."""

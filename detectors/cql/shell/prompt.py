@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
 
 HISTORY = "SLACKLINE_SQL_HISTORY"
-"""Environment variable: the file that keeps what was typed."""
+"""Environment variable: the file that keeps the input history."""
 
 
 def candidates(script: Script, before: str) -> list[str]:
