@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -218,9 +219,12 @@ def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
         raise WireError("malformed payload: empty") from None
     except _BAD as error:
         raise WireError(f"malformed payload: {error}") from None
-    blocks = len(payload.blocks) if isinstance(payload, Changes) else 0
-    if blocks != len(parts) - 1:
-        raise WireError(f"malformed payload: its header names {blocks} blocks, {len(parts) - 1} follow")
+    heads = payload.blocks if isinstance(payload, Changes) else []
+    if len(heads) != len(parts) - 1:
+        raise WireError(f"malformed payload: its header names {len(heads)} blocks, {len(parts) - 1} follow")
+    for head, block in zip(heads, islice(parts, 1, None), strict=True):
+        if head.inserts + head.revises + head.retracts > len(block):  # else what is counted could be any number
+            raise WireError(f"malformed payload: a block of {len(block)} bytes cannot hold {head.count} changes")
     return payload
 
 
