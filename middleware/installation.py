@@ -44,9 +44,9 @@ def declared() -> dict[str, list[Requirement]]:
 
 
 def extra_with(package: str) -> str | None:
-    """The first extra that has a package; None if it is in none."""
+    """The first extra that has a package, or one in its namespace (opentelemetry: opentelemetry-sdk); None if none has."""
     name = canonicalize_name(package)
     for extra, requirements in declared().items():
-        if extra and name in {canonicalize_name(requirement.name) for requirement in requirements}:
+        if extra and any(f"{canonicalize_name(each.name)}-".startswith(f"{name}-") for each in requirements):
             return extra
     return None

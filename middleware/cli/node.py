@@ -6,14 +6,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from middleware.cli.options import pairs
 from middleware.model.errors import NetworkError, ScenarioError
+
+if TYPE_CHECKING:
+    from middleware.runtime.node import Node
+    from middleware.runtime.scenario import MetricsPlan
 
 
 def node(
@@ -38,6 +43,12 @@ def node(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there, instead of where the file says."),
     ] = None,
+    otlp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Push metrics to this OpenTelemetry collector, instead of the file's: http://HOST:4318."
+        ),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
     plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
     tethered: Annotated[
@@ -61,7 +72,7 @@ def node(
     from middleware.runtime.calm import calm
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
-    from middleware.runtime.scenario import changed_plan, check_addresses, load_scenario, state_folder
+    from middleware.runtime.scenario import MetricsPlan, changed_plan, check_addresses, load_scenario, state_folder
     from middleware.runtime.storage.late_ledger import FILE, Ledger
     from middleware.runtime.storage.store import Store
     from middleware.runtime.transport.keys import Keys
@@ -84,6 +95,7 @@ def node(
     durable = chosen.is_durable(name)
     folder = state if state is not None or not durable else state_folder(chosen) / name
     was_there = folder is not None and (folder / FILE).exists()
+    pushing = _pusher(MetricsPlan(otlp=otlp) if otlp is not None else chosen.plan.metrics)
     serving = metrics if metrics is not None else chosen.metrics_address(name)
     with Exposition(serving) if serving is not None else nullcontext() as exposition:  # it answers while the node recovers, too
         ledger = Ledger(name, folder)
@@ -111,10 +123,20 @@ def node(
             threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
         if exposition is not None:
             exposition.watch(running)
-        with calm():
+        with pushing(running), calm():
             running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
+
+
+def _pusher(metrics: MetricsPlan) -> Callable[[Node], AbstractContextManager[object]]:
+    """What pushes a node's metrics while it runs. That it lacks its extra shows here, before the node recovers."""
+    collector = metrics.collector()
+    if collector is None:
+        return nullcontext
+    from middleware.observe.otlp import Pusher
+
+    return partial(Pusher, collector)
 
 
 def _tell_of(folder: Path, name: str, is_new: bool) -> None:

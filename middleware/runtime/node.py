@@ -189,6 +189,7 @@ class Node:
             while not self._stop.is_set():
                 self._step(_IDLE_POLL / SECOND)
             self._drain()
+            self._desk.answer(self._status)  # for those who tell of its end
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)

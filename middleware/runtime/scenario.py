@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -127,14 +128,17 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class MetricsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where nodes serve metrics and health; see ``middleware.observe.exposition``.
+    """Where nodes serve metrics and health, and where they push metrics; see ``middleware.observe``.
 
     ``address``
         HOST:PORT of the first node in the file; the second one has the next port, and so on, so that one file works for one
         machine and for many. None: nothing is served.
+    ``otlp``
+        URL of the collector that all nodes push to. None: nothing is pushed.
     """
 
     address: str | None = None
+    otlp: str | None = None
 
     def of(self, number: int) -> str | None:
         """The address of the node with this number, from 0. Raises ScenarioError."""
@@ -144,6 +148,12 @@ class MetricsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if not host or not port.isdecimal() or not 0 < int(port) + number < 65_536:
             raise ScenarioError(f"address {self.address!r}: write HOST:PORT, such as 127.0.0.1:9464")
         return f"{host}:{int(port) + number}"
+
+    def collector(self) -> str | None:
+        """``otlp``, if it is one. Raises ScenarioError."""
+        if self.otlp is not None and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", self.otlp):
+            raise ScenarioError(f"otlp {self.otlp!r}: write http://HOST:PORT, such as http://127.0.0.1:4318")
+        return self.otlp
 
 
 class LogPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -351,7 +361,7 @@ class Scenario:
         if recording.delay_like is not None and recording.delay is not None:
             raise ScenarioError("recording: give either delay (a model) or delay_like (another scenario)")
         behaviour: dict[str, Callable[[], object]] = {"policies": plan.policies.policies, "sources": plan.sources.policy}
-        behaviour["metrics"] = lambda: plan.metrics.of(len(plan.nodes) - 1)
+        behaviour["metrics"] = lambda: (plan.metrics.of(len(plan.nodes) - 1), plan.metrics.collector())
         behaviour |= {f"policies_for.{name}": own.policies for name, own in plan.policies_for.items()}
         for key, make in behaviour.items():
             try:

@@ -101,6 +101,8 @@ def test_any_bytes_are_a_frame_or_a_wire_error(data: bytes) -> None:
         ([b"\x93"], "malformed payload"),
         ([encode(Changes(None, None, [BlockHead("Hit", 1)]))], "names 1 blocks, 0 follow"),
         ([encode(Ready(1)), b"x"], "names 0 blocks, 1 follow"),
+        ([encode(Changes(None, None, [BlockHead("Hit", 1, 2**62)])), b"\x91\x00"], "2 bytes cannot hold 4611686018427387905"),
+        ([encode(Changes(None, None, [BlockHead("Hit", 0), BlockHead("Hit", 2)])), b"\x90", b"x"], "1 bytes cannot hold 2"),
         ([encode(Ready(1)), b"x" * MAX_FRAME], "oversized frame"),
         ([encode([0, MAX_TS, None, []])], "malformed payload"),
         ([encode([0, None, {"Hit": MAX_TS + 1}, []])], "malformed payload"),

@@ -244,7 +244,7 @@ def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once
         for parts in other.outbox:
             broker.receive("a", parts, now)
         other.outbox.clear()
-    assert broker.joined == ["a"]
+    assert broker.joined == [("node", "a")]
     for second in range(1, 60):  # it was awaited for less
         other.tick(second * SECOND)
         other.settle(second * SECOND)

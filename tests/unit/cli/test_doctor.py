@@ -114,6 +114,14 @@ def test_this_environment_is_examined_in_full(tmp_path: Path) -> None:
     assert found["Python"].state == found["packages"].state == "ok"
 
 
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("pyarrow", "spark"), ("opentelemetry", "otlp"), ("opentelemetry.exporter", "otlp"), ("open", None), ("no_such", None)],
+)
+def test_a_package_that_is_missing_is_found_in_its_extra(package: str, extra: str | None) -> None:
+    assert installation.extra_with(package) == extra
+
+
 def test_advice_is_for_a_checkout_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "make env" in installation.install("spark")
     monkeypatch.setattr(installation, "ROOT", tmp_path)

@@ -215,6 +215,6 @@ def test_alpha_may_change_at_any_time_without_losing_anything():
     assert unit.statistics().revised == 1
 
 
-@pytest.mark.parametrize("loop", [Lane._execute, KeyedLanes._run_in_order, buffer._split], ids=lambda loop: loop.__name__)
+@pytest.mark.parametrize("loop", [Lane._execute, KeyedLanes._run_in_order, buffer.plain_split], ids=lambda loop: loop.__name__)
 def test_the_loops_over_events_hold_no_closure(loop):
     assert not loop.__code__.co_cellvars, "what a closure shares costs every event, even where it is never called"

@@ -252,6 +252,16 @@ def test_a_metrics_address_that_not_all_nodes_can_have_is_refused(tmp_path: Path
         load_scenario(tmp_path)
 
 
+@pytest.mark.parametrize("url", ["127.0.0.1:4318", "grpc://collector:4317", "http://", "http://user:secret@collector:4318"])
+def test_a_collector_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
+    (tmp_path / "watch.py").write_text(CODE)
+    (tmp_path / "nodes.toml").write_text(GOOD.replace("[recording]", f'metrics.otlp = "{url}"\n\n[recording]'))
+    with pytest.raises(ScenarioError, match=r"metrics: otlp .*: write http://HOST:PORT, such as"):
+        load_scenario(tmp_path)
+    (tmp_path / "nodes.toml").write_text(GOOD.replace("[recording]", 'metrics.otlp = "https://c.example/otlp"\n\n[recording]'))
+    assert load_scenario(tmp_path).plan.metrics.collector() == "https://c.example/otlp"
+
+
 def test_nodes_serve_metrics_at_ports_that_count_up(tmp_path: Path) -> None:
     (tmp_path / "watch.py").write_text(CODE)
     (tmp_path / "nodes.toml").write_text(GOOD.replace("[recording]", 'metrics.address = "[::1]:9464"\n\n[recording]'))
