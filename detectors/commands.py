@@ -1,4 +1,4 @@
-"""The commands of the query languages, as ``slackline`` lists them; what they run is imported when they are called."""
+"""The commands of the query languages, as ``slackline`` lists them; their code is imported when they are called."""
 
 from middleware.cli.command import CommandEntry
 

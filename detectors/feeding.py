@@ -1,4 +1,4 @@
-"""What the commands that run queries have in common: what a query rests on, and its input in batches."""
+"""Shared by the commands that run queries: the detectors a query rests on, and its input in batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from middleware.model.event import TS, Event, EventType, type_name
 
 
 def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The detectors without which nobody would derive events of these types, by name."""
+    """The detectors needed to derive events of these types, by name."""
     found: dict[str, Detector] = {}
     wanted = set(types)
     while more := {n: d for n, d in publishers.items() if n not in found and wanted & set(d.publishes)}:
@@ -21,7 +21,7 @@ def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> di
 
 
 def fresh(arrivals: Iterable[list[Event]], size: int) -> Iterator[tuple[list[Event], int]]:
-    """Recorded events in their order of arrival, so many at once: those that had not come before, and how many had."""
+    """Recorded events in order of arrival, ``size`` at a time: the new ones, and how many were repeats."""
     seen = SeenIds()
     for arrived in arrivals:
         for at in range(0, len(arrived), size):
@@ -31,7 +31,7 @@ def fresh(arrivals: Iterable[list[Event]], size: int) -> Iterator[tuple[list[Eve
 
 
 def batch_of(events: list[Event]) -> Batch:
-    """Raw events that arrive at once."""
+    """Raw events that arrive together, as a batch."""
     by_type: dict[str, list[Event]] = {}
     for event in events:
         by_type.setdefault(type_name(event.__class__), []).append(event)
@@ -39,7 +39,7 @@ def batch_of(events: list[Event]) -> Batch:
 
 
 def only(name: str, batch: Batch) -> Batch:
-    """What a batch says of one type."""
+    """The part of a batch about one type."""
     return Batch(
         {each: delta for each, delta in batch.deltas.items() if each == name},
         {each: watermark for each, watermark in batch.watermarks.items() if each == name},

@@ -1,4 +1,4 @@
-"""Results of operators: whether two are the same to everyone, what changes, and what becomes of numbers that cannot go out."""
+"""Results of operators: whether two are indistinguishable, what changes, and the handling of numbers beyond 64 bits."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _PLAIN = frozenset({int, float, str, bytes, bool})
 
 
 def same(one: Event, other: Event) -> bool:
-    """Whether nobody could tell two results apart: zeros by their sign, NaNs and members of enums not at all."""
+    """Whether two results are indistinguishable: zeros differ by their sign, NaNs and enum members do not differ."""
     if one == other:
         return exactly(one, other) or repr(one) == repr(other)
     for a, b in zip(astuple(one), astuple(other), strict=False):
         if a != b and a == a and a.__class__ in _PLAIN:  # noqa: PLR0124 (NaN is not)
-            return False  # mostly: sooner than by their texts
+            return False  # mostly, and faster than by their texts
     return repr(one) == repr(other)
 
 
 def difference(before: list[Event], after: list[Event]) -> Delta:
-    """What changes when results ``before`` become results ``after``, each by its id; all are of one operator. O(results)."""
+    """The change from results ``before`` to results ``after``, each by its id; all are of one operator. O(results)."""
     if not before:
         return Delta(after)
     was = {event.id: event for event in before}
@@ -49,7 +49,7 @@ def does_not_fit(value: object) -> bool:
 
 
 def beyond(event: Event, fields: Iterable[str]) -> str | None:
-    """What is wrong with a result of which one of these fields is a whole number beyond 64 bits: no event can carry it away."""
+    """The error of a result if one of these fields is a whole number beyond 64 bits, which no event can carry; else None."""
     for name in fields:
         value = getattr(event, name)
         if does_not_fit(value):
@@ -61,9 +61,9 @@ def beyond(event: Event, fields: Iterable[str]) -> str | None:
 
 
 def withheld(operation: Operation, delta: Delta, wrong: Callable[[Event], str | None]) -> Delta:
-    """A change of results without those that are ``wrong`` (why, in one line): they are quarantined as long as they stand.
+    """A change of results without those that are ``wrong`` (the reason, in a line): these are quarantined while they stand.
 
-    To all others they count as never published. Whether a result is wrong must follow from it alone. O(results).
+    For readers they were never published. Whether a result is wrong must depend on it alone. O(results).
     """
 
     def was_published(event: Event) -> bool:
@@ -92,7 +92,7 @@ def withheld(operation: Operation, delta: Delta, wrong: Callable[[Event], str | 
 
 
 def unchecked(event_type: EventType, values: Iterable[Value]) -> Event:
-    """An event from the values of all its fields, whatever they are."""
+    """An event from the values of all its fields, without checks."""
     return event_type(**dict(zip(event_type.__struct_fields__, values, strict=True)))
 
 
@@ -100,11 +100,11 @@ Failures = Mapping[Identity, tuple[Event, str]]
 
 
 def packed(failures: Failures, result: EventType) -> list[tuple[Kept, str]]:
-    """Failures with results of this type as plain tuples: types that are made have no module that they could be pickled by."""
+    """Failures with results of this type as plain tuples: types made at run time have no module to be pickled by."""
     return [(astuple(event) if event.__class__ is result else event, text) for event, text in failures.values()]
 
 
 def unpacked(kept: Iterable[tuple[Kept, str]], result: EventType) -> dict[Identity, tuple[Event, str]]:
-    """What ``packed`` was given."""
+    """The failures that ``packed`` was given."""
     events = [(each if isinstance(each, Event) else unchecked(result, each), text) for each, text in kept]
     return {IDENTITY(event): (event, text) for event, text in events}

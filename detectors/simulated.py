@@ -1,4 +1,4 @@
-"""Applications for simulated worlds, made of the real operators: windows, sequences, FlinkCQL, flows; and these on detectors.
+"""Applications for simulated worlds: real windows, sequences, FlinkCQL and flows, also on top of detectors.
 
 They read the streams of ``middleware.testing.simulation.applications``, whose times are small whole numbers: nanoseconds.
 """
@@ -108,12 +108,12 @@ def total(one: float, other: float) -> float:
 
 
 def fragile_total(one: float, other: float) -> float:
-    """Raises where windows are large: of a monoid nothing can be kept to an event, so the operator stops."""
+    """Raises if windows are large. A monoid's failure cannot be blamed on one event, so the operator stops."""
     return one + other if one + other < 25 else 1 / 0
 
 
 def of_windows(rng: Random) -> Deployed:
-    """Windows over raw events, some of which cannot be aggregated, and a detector on top. Some have a monoid that raises."""
+    """Windows over raw events, some of which cannot be aggregated, and a detector on top. Some monoids raise."""
     share = rng.choice([*SHARES, None])
     reads, kind, emit = rng.choice(READS), rng.choice(KINDS), rng.choice(["close", "change", "final"])
 

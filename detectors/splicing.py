@@ -1,4 +1,4 @@
-"""Many items into a long sorted list, or out of it, at once: late events, and what is taken back."""
+"""Insert or delete many items of a long sorted list at once, for late and withdrawn events."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FEW = 128
-"""Up to so many, one by one is faster, however long the list: each moves what lies behind it. More cost as much together."""
+"""Up to this many items, one by one is faster for any length of the list, although each moves the list behind it."""
 
 
 def put_in(column: list[T], places: list[int], items: list[T]) -> None:
-    """Insert items, each before what is at its place now. Places ascend. O(items + what lies behind the first).
+    """Insert items, each before the item now at its place. Places ascend. O(items + list behind the first place).
 
     >>> column = list("bdf")
     >>> put_in(column, [0, 1, 1, 3], list("acCg"))
@@ -31,7 +31,7 @@ def put_in(column: list[T], places: list[int], items: list[T]) -> None:
 
 
 def take_out(column: list[T], places: list[int]) -> None:
-    """Delete what is at these places, which ascend. O(places + what lies behind the first).
+    """Delete the items at these places, which ascend. O(places + list behind the first place).
 
     >>> column = list("abcd")
     >>> take_out(column, [0, 2])

@@ -1,4 +1,4 @@
-"""What is known by name while statements are planned: schemas and streams. A stream is an event type, and an event type one."""
+"""The names known while statements are planned: schemas and streams. Streams and event types correspond one to one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from middleware.model.event import MAX_TS, Event, EventType, type_name
 from middleware.model.words import listed
 
 TS = "ts"
-"""The attribute that every stream has: when it happened, in nanoseconds."""
+"""The attribute that every stream has: the event time, in nanoseconds."""
 
 _TAKEN = frozenset(dir(Event)) | {"namespace"}
 
@@ -29,7 +29,7 @@ class Attribute(NamedTuple):
     field: str
 
     def code(self, variable: str = "e") -> Code:
-        """The code that reads it from an event."""
+        """The code that reads the attribute from an event."""
         return Code(f"{variable}.{self.field}", self.kind, most=MAX_TS - 1 if self.name == TS else 0)
 
 
@@ -40,9 +40,9 @@ class Stream:
     """A stream: its name, attributes, event type, and where it comes from.
 
     ``timestamp``
-        the attribute that is its application time: ``ts`` of an event is that many seconds.
+        the attribute that is its application time, in seconds; it gives the ``ts`` of an event.
     ``source``
-        the raw source that it is read from, if it has one.
+        the file or host that it is read from, if any.
     ``is_derived``
         whether a query writes to it.
     """
@@ -56,25 +56,25 @@ class Stream:
         self.is_derived = False
 
     def attribute(self, name: str) -> Attribute | None:
-        """The attribute of a name in any case, if there is one."""
+        """The attribute of a case-insensitive name, if there is one."""
         return find(self.schema, name)
 
 
 def find(schema: Iterable[Attribute], name: str) -> Attribute | None:
-    """An attribute by its name: as written if there is one, else in any case."""
+    """An attribute by its name: exactly as written if possible, else case-insensitively."""
     lower = name.lower()
     same = [each for each in schema if each.name.lower() == lower]
     return next((each for each in same if each.name == name), same[0] if same else None)
 
 
 def attribute(name: str, kind: ValueKind) -> Attribute:
-    """An attribute, with a field whose name an event type can have."""
+    """An attribute, with a valid field name for an event type."""
     taken = name in _TAKEN or keyword.iskeyword(name) or name.startswith("__")
     return Attribute(name, kind, name if name == TS else f"{name.strip('_') or 'field'}_" if taken else name)
 
 
 def checked_schema(attributes: Iterable[tuple[str, ValueKind, Span]]) -> Schema:
-    """A schema of these attributes. Raises QueryError where two have one name, or ``ts`` is no Long."""
+    """A schema of these attributes. Raises QueryError if two have the same name, or ``ts`` is no Long."""
     schema: list[Attribute] = []
     for name, kind, span in attributes:
         if find(schema, name) is not None:
@@ -92,7 +92,7 @@ def checked_schema(attributes: Iterable[tuple[str, ValueKind, Span]]) -> Schema:
 
 
 def make_event_type(name: str, schema: Schema) -> EventType:
-    """The event type of a stream: one field an attribute, in a namespace if the name has one."""
+    """The event type of a stream: one field per attribute, in a namespace if the name has one."""
     namespace, _, own = name.rpartition(".")
     fields = [
         (each.field, PYTHON[each.kind.type] | None if each.kind.nullable else PYTHON[each.kind.type])
@@ -106,7 +106,7 @@ def make_event_type(name: str, schema: Schema) -> EventType:
 
 
 def schema_of(event_type: EventType, span: Span) -> Schema:
-    """The schema of a Python event type; fields that the language has no type for cannot be read and are left out."""
+    """The schema of a Python event type; fields that the language has no type for are left out."""
     hints = get_type_hints(event_type, include_extras=True)
     found = []
     for name in event_type.__struct_fields__[:-4]:
@@ -121,7 +121,7 @@ def schema_of(event_type: EventType, span: Span) -> Schema:
 
 
 class Catalog:
-    """Schemas and streams by name, in any case.
+    """Schemas and streams by case-insensitive name.
 
     ``types``
         the event types of the broker that statements may name without creating them.
@@ -136,13 +136,13 @@ class Catalog:
         return iter(self._streams.values())
 
     def copied(self) -> Catalog:
-        """The names as they are now."""
+        """A copy of the catalog as it is now."""
         copy = Catalog()
         copy.become(self)
         return copy
 
     def become(self, other: Catalog) -> None:
-        """Know what ``other`` knows."""
+        """Take over the content of ``other``."""
         self._types, self._schemas, self._streams = dict(other._types), dict(other._schemas), dict(other._streams)
 
     @property
@@ -156,7 +156,7 @@ class Catalog:
         return sorted({**{key: type_name(each) for key, each in self._types.items()}, **known}.values())
 
     def schema(self, ident: s.Ident) -> Schema:
-        """A schema by name: one that was created, or that of a stream."""
+        """A schema by name: a created one, or the schema of a stream."""
         found = self._schemas.get(ident.name.lower())
         if found is not None:
             return found[1]
@@ -169,7 +169,7 @@ class Catalog:
         )
 
     def resolve(self, schema: s.Schema) -> Schema:
-        """What stands where a schema is needed: a name, or attributes in brackets."""
+        """The schema that a statement gives: by name, or as attributes in brackets."""
         if isinstance(schema, s.Ident):
             return self.schema(schema)
         return checked_schema([(each.name, ValueKind(each.type, each.nullable), each.span) for each in schema.attributes])
@@ -185,7 +185,7 @@ class Catalog:
         self._schemas[statement.name.name.lower()] = statement.name.name, own
 
     def find(self, name: str) -> Stream | None:
-        """A stream by name, or None; an event type of the broker becomes a stream when it is first asked for."""
+        """A stream by name, or None; an event type of the broker becomes a stream when it is first requested."""
         found = self._streams.get(name.lower())
         if found is None and name.lower() in self._types:
             event_type = self._types[name.lower()]
@@ -207,7 +207,7 @@ class Catalog:
         return name.lower() not in self._streams and name.lower() not in self._types
 
     def add(self, name: str, schema: Schema, span: Span, timestamp: str | None = None) -> Stream:
-        """A new stream. One that has the name of an event type of the broker is that type, and must fit it."""
+        """Add a stream. With the name of an event type of the broker, it uses that type, which its schema must fit."""
         if name.lower() in self._streams:
             raise QueryError(f"there is a stream {name!r} already: choose another name", span)
         event_type = self._types.get(name.lower())
@@ -234,7 +234,7 @@ def _timestamp(stream: Stream, name: str | None, span: Span) -> Attribute | None
 
 
 def _fitting(event_type: EventType, schema: Schema, span: Span) -> Schema:
-    """The declared attributes in the fields of an event type that is there already."""
+    """The declared attributes, with the fields of an existing event type."""
     there = schema_of(event_type, span)
     fitted = []
     for each in schema:

@@ -1,4 +1,4 @@
-"""Tuples as plain values, and what makes ids of results: what all operators of queries share."""
+"""Tuples as plain values, and ids of results: shared by all operators of queries."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Rows = Iterable[tuple[Value, ...]]
 
 
 def packed(events: Iterable[Event]) -> list[tuple[Value, ...]]:
-    """Events as plain tuples: the types of streams have no module that they could be pickled by."""
+    """Events as plain tuples: the types of streams have no module to be pickled by."""
     return list(map(astuple, events))
 
 
 def unpacker(event_type: EventType) -> Callable[[Iterable[tuple[Value, ...]]], list[Event]]:
-    """What makes events of this type of what ``packed`` made of them."""
+    """A function that turns what ``packed`` gave back into events of this type."""
     return lambda rows: [unchecked(event_type, row) for row in rows]
 
 
 class SourceHashes(dict[str, int]):
-    """By source, the number that makes ids of results from ids of causes: they differ where the causes differ."""
+    """For each source, the number that turns ids of causes into ids of results, so that different causes give different ids."""
 
     def __init__(self, origin: Origin, role: str = "") -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Where windows end, and which of them a change touches. Nothing here looks at more of a partition than it must.
+"""Finds where windows end and which of them a change touches, looking at no more of a partition than necessary.
 
-``TimedCuts`` are due when time passes a boundary; ``TupleCuts`` are made by tuples: by their number, by an application time of
-their own, or by how far they are from the first of their window.
+``TimedCuts`` are due when time passes a boundary. Other cuts are made by tuples: by their number (``TupleCuts``), by an
+application time of their own (``ClockCuts``), or by their distance from the first of their window (``DeltaCuts``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from middleware.model.event import Event, Order, Value
 
 
 class Cut(NamedTuple):
-    """A window: its key, the time of its results, the tuples [low, high) that it holds, its bounds, what identifies it."""
+    """A window: its key, the time of its results, the tuples [low, high) that it holds, its bounds and its identity."""
 
     key: WindowKey
     ts: int
@@ -30,7 +30,7 @@ class Cut(NamedTuple):
 
 
 class _Cuts:
-    """What windows have in common that end at a boundary, or with a tuple: what they hold."""
+    """The base of windows that end at a boundary or with a tuple: finds their content."""
 
     def __init__(self, plan: WindowPlan) -> None:
         self.plan = plan
@@ -41,7 +41,7 @@ class _Cuts:
             self._least = plan.lower + self.slide
 
     def boundary(self, time: int, least: int | None) -> int:
-        """The first boundary at or after a time; the first of all is ``least``, if it is given."""
+        """The first boundary at or after a time; ``least``, if given, is the first of all."""
         if least is None:
             return end_at(time, self.slide, self.plan.phase)
         return max(least, end_at(time, self.slide, least))
@@ -49,7 +49,7 @@ class _Cuts:
     def low(self, timeline: Timeline, count: int, ts: int, clock: int | None) -> tuple[int, int | None]:
         """The first tuple of a window that ends with the first ``count``, and its lower bound.
 
-        ``ts``, ``clock``: where it ends, for windows whose size is measured in the one or the other.
+        ``ts``, ``clock``: its end, for windows whose size is measured in event time or by that clock.
         """
         size = self._size
         if size is None:
@@ -72,14 +72,14 @@ class _Cuts:
         return min(count, timeline.after(lower))
 
     def kept(self, timeline: Timeline, settled: int, ts: int) -> int:
-        """How many of the first ``settled`` tuples windows do not reach back to that end behind them, at ``ts`` or later."""
+        """How many of the first ``settled`` tuples are not in any window that ends after these tuples, at ``ts`` or later."""
         if self._size is None or not settled:
             return 0
         return self.low(timeline, settled, ts, timeline.clock_before(settled))[0]
 
 
 class TimedCuts(_Cuts):
-    """Boundaries ``phase`` + k * slide on the time of the events."""
+    """Boundaries ``phase`` + k * slide in event time."""
 
     def __init__(self, plan: WindowPlan) -> None:
         super().__init__(plan)
@@ -92,15 +92,15 @@ class TimedCuts(_Cuts):
         return self.boundary(ts, self._first(timeline))
 
     def _first(self, timeline: Timeline) -> int | None:
-        """The first boundary of all, if there is one. The first window that is anchored starts with the first tuple."""
+        """The first boundary of all, if there is one. The first of anchored windows starts with the first tuple."""
         if self.plan.is_anchored and timeline.first is not None:
             return timeline.first + self.slide - max(self.plan.slide.tick, 1)
         return self._least
 
     def touched(self, timeline: Timeline, places: list[Order], emitted: int) -> set[int]:
-        """The boundaries to look at, now that tuples at these places came or went.
+        """The boundaries to check after tuples at these places came or went.
 
-        Those up to ``emitted`` whose windows may be others, and the first after it: others follow (``following``).
+        Those up to ``emitted`` whose windows may have changed, and the first after it; ``following`` gives the others.
         """
         plan = self.plan
         if plan.shape is Shape.FIXED:
@@ -122,7 +122,7 @@ class TimedCuts(_Cuts):
         return touched
 
     def following(self, timeline: Timeline, boundary: int) -> int | None:
-        """The boundary after one at which there is a tuple in the window, if windows are measured in time."""
+        """The next boundary with a tuple in its window, if windows are measured in time."""
         if self._length is None:
             return None
         coming = self.end(boundary + 1, timeline)
@@ -139,10 +139,10 @@ class TimedCuts(_Cuts):
         return Cut(boundary, boundary, low, high, bounds, bounds) if high > low else None
 
     def _is_news(self, timeline: Timeline, boundary: int, high: int) -> bool:
-        """Whether the window is to be reported: always, only if it is not as the one before, or if something has come since."""
+        """Whether to report the window: always, only if it differs from the one before, or if tuples have come since."""
         before, first = boundary - self.slide, timeline.first
         if self._length is None:
-            is_first = not timeline.dropped and boundary == self._first(timeline)  # all that came before is new to it
+            is_first = not timeline.dropped and boundary == self._first(timeline)  # all earlier tuples are new to it
             return high > (0 if is_first else timeline.after(before))
         if not self.plan.on_change or (first is not None and before < self.end(first, timeline)):
             return True  # there was no window before
@@ -150,7 +150,7 @@ class TimedCuts(_Cuts):
         return low != low_before or high != timeline.after(before)
 
     def needed(self, timeline: Timeline, final: int) -> int:
-        """How many of the first tuples no window will need that is not final."""
+        """How many of the first tuples only final windows need."""
         if self.plan.shape is Shape.FIXED:
             assert self.plan.upper is not None
             return len(timeline) if self.plan.upper <= final else timeline.after(self.plan.lower or 0)
@@ -160,7 +160,7 @@ class TimedCuts(_Cuts):
 
 
 class TupleCuts(_Cuts):
-    """Windows that end with a tuple: every so many tuples, and for each moment or batch if the model reacts to those."""
+    """Windows that end with a tuple: every so many tuples, or with the moment or batch that reaches that number."""
 
     def __init__(self, plan: WindowPlan, batch_of: Callable[[Event], object] | None) -> None:
         super().__init__(plan)
@@ -168,7 +168,7 @@ class TupleCuts(_Cuts):
         self._is_grouped = plan.model is s.Model.TIME or batch_of is not None
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
-        """Ranges [start, end) of the tuples whose windows may be others now, in order."""
+        """Ranges [start, end) of the tuples whose windows may have changed, in order."""
         ranges: list[list[int]] = []
         for order in sorted(places):
             start = self._group_edge(timeline, timeline.before(order[0]) if self._is_grouped else timeline.place(order), -1)
@@ -190,14 +190,14 @@ class TupleCuts(_Cuts):
         return self._group_edge(timeline, end, 1)
 
     def _group_edge(self, timeline: Timeline, at: int, step: int) -> int:
-        """From a place on (``step`` 1) or back (-1) to where tuples of another moment or batch begin."""
+        """The first place from ``at`` forward (``step`` 1) or backward (-1) where another moment or batch begins."""
         if self._is_grouped:
             while 0 < at < len(timeline) and self._same(timeline, at - 1, at):
                 at += step
         return at
 
     def _same(self, timeline: Timeline, one: int, other: int) -> bool:
-        """Whether two neighbours are of one moment, or of one batch."""
+        """Whether two neighbours belong to the same moment or batch."""
         a, b = timeline.events[one], timeline.events[other]
         return a.ts == b.ts and (self._batch_of is None or self._batch_of(a) == self._batch_of(b))
 
@@ -217,19 +217,19 @@ class TupleCuts(_Cuts):
         return Cut(timeline.orders[at], event.ts, low, at + 1, (lower, event.ts), (event.source, event.id))
 
     def needed(self, timeline: Timeline, final: int) -> int:
-        """How many of the first tuples no window will need that is not final."""
+        """How many of the first tuples only final windows need."""
         return self.kept(timeline, timeline.after(final), final)
 
 
 class ClockCuts(_Cuts):
-    """Boundaries on an application time of its own: the tuple beyond one tells that it is passed (Vu 2015, Algorithm 2)."""
+    """Boundaries on a separate application time: a tuple beyond a boundary shows that it has passed (Vu 2015, Algorithm 2)."""
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
-        """One range, to the end: a tuple may move the clock for all that follow."""
+        """One range, to the end: a tuple may move the clock for all tuples that follow."""
         return [(timeline.place(min(places)), len(timeline))]
 
     def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
-        """The windows that are closed by one of the tuples [start, end)."""
+        """The windows that one of the tuples [start, end) closes."""
         for at in range(start, end):
             shown = timeline.clock_before(at)
             if shown is not None and timeline.clocks[at] > shown:
@@ -254,11 +254,11 @@ class ClockCuts(_Cuts):
         closing, size = timeline.events[at], self._size
         low, lower = self.low(timeline, at, timeline.events[at - 1].ts, boundary)
         if size is not None and size.measure is Measure.COUNT:
-            lower = None  # it is no time of that clock
+            lower = None  # it is not a time of that clock
         return Cut((timeline.orders[at], boundary), closing.ts, low, at, (lower, boundary), (boundary,)) if at > low else None
 
     def needed(self, timeline: Timeline, final: int) -> int:
-        """How many of the first tuples no window will need that is not final."""
+        """How many of the first tuples only final windows need."""
         settled = timeline.after(final)
         return self.kept(timeline, settled, timeline.events[settled - 1].ts) if settled else 0
 
@@ -271,9 +271,9 @@ class DeltaCuts:
         self.measure = measure
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
-        """From the window that is disturbed to where windows begin again as they did: each begins where the last one ended.
+        """From the disturbed window to where windows again begin as before: each begins where the last one ended.
 
-        Of changes that lie behind the first tuple of the open window, only those count that end it. O(log n) each.
+        Of the changes after the first tuple of the open window, only those that end it count. O(log n) each.
         """
         opened = timeline.opened
         inside = [order for order in places if opened is not None and order > opened]
@@ -292,12 +292,12 @@ class DeltaCuts:
         return ranges
 
     def _disturbed(self, timeline: Timeline, first: Order) -> int:
-        """Where the window begins that a change at ``first`` may lie in, or end."""
+        """The start of the window that a change at ``first`` may be in, or may end."""
         at = bisect_left(timeline.keys, first)
         return timeline.place(timeline.keys[at - 1]) if at else 0
 
     def _undisturbed(self, timeline: Timeline, start: int, last: Order) -> int:
-        """Where, behind all changes, a window begins that began there before; or the end."""
+        """The first place after all changes where a window begins that began there before; else the end."""
         for at in self._starts(timeline, start, len(timeline)):
             order = timeline.orders[at]
             if order > last and (order in timeline.published or order == timeline.opened):
@@ -305,7 +305,7 @@ class DeltaCuts:
         return len(timeline)
 
     def _is_ended(self, timeline: Timeline, low: int, places: list[Order]) -> bool:
-        """Whether the window that begins at ``low`` holds one of these tuples no more."""
+        """Whether one of these tuples ends the window that begins at ``low``."""
         origin = self.measure(timeline.events[low])
         for order in places:
             at = timeline.place(order)
@@ -324,7 +324,7 @@ class DeltaCuts:
                 yield at
 
     def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
-        """The windows that begin with one of the tuples [start, end), and are closed; one begins at each of both bounds."""
+        """The closed windows that begin with one of the tuples [start, end); windows begin at both bounds."""
         starts = list(self._starts(timeline, start, end))
         if end < len(timeline):
             starts.append(end)
@@ -345,5 +345,5 @@ class DeltaCuts:
         return Cut(timeline.orders[low], closing.ts, low, high, bounds, (first.source, first.id))
 
     def needed(self, timeline: Timeline, final: int) -> int:
-        """How many of the first tuples no window will need that is not final: all windows closed by a final tuple."""
+        """How many of the first tuples only final windows need: those in all windows closed by a final tuple."""
         return max(self._starts(timeline, 0, timeline.after(final)), default=0)

@@ -1,4 +1,4 @@
-"""EXPLAIN: what a statement comes to, operator by operator, in the order in which tuples pass them."""
+"""EXPLAIN: shows a statement's plan, operator by operator, in the order in which tuples pass them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL that FlinkCQL does not have: found before it is misread (``LEFT`` as an alias), with what to write instead."""
+"""Finds SQL that FlinkCQL does not have before it is misread (``LEFT`` as an alias), and says what to write instead."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PATTERNS = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in
 
 
 def check_foreign(text: str) -> None:
-    """Raise QueryError at the first thing that is SQL and not FlinkCQL. O(text)."""
+    """Raise QueryError at the first SQL construct that FlinkCQL does not have. O(text)."""
     bare = _QUOTED.sub(lambda quoted: " " * len(quoted[0]), text)
     found = [(match, advice) for pattern, advice in _PATTERNS if (match := pattern.search(bare)) is not None]
     if found:

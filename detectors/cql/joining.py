@@ -1,10 +1,10 @@
-"""The operator of joins over windows of time: each side indexed by key and time, so that a change costs what it matches.
+"""The operator of joins over windows of time: each side is indexed by key and time, so a change costs O(its matches).
 
 Windows of one moment (both sides EVERY the same time): a pair is a result of each boundary that lies in the windows of both.
 EVERY 1: a pair is one result, made when the later of the two comes, if the earlier is in its window then.
 
-A pair's results are a function of the pair alone. So nothing that was published need be kept: a tuple that is withdrawn
-withdraws what it matches.
+A pair's results are a function of the pair alone. So published results need not be kept: withdrawing a tuple withdraws the
+results of its pairs.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 LEAST_PURGE = 1024
-"""Changes between two purges, at least."""
+"""The least number of changes between two purges."""
 
 PURGE_SHARE = 0.5
-"""And as a share of what is held: so purging costs each change O(1)."""
+"""The same as a share of the tuples held, so that purging costs O(1) per change."""
 
 
 class JoinOperator(Operator):
@@ -48,7 +48,7 @@ class JoinOperator(Operator):
 
 
 class _Join(Operation):
-    """What both kinds of joins share."""
+    """The base of both kinds of joins."""
 
     def __init__(self, plan: Joined, name: str, level: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Join(Operation):
         return pairs
 
     def _code(self) -> str:
-        """Code of a function of both columns of pairs that gives their results."""
+        """Code of a function that gives the results of pairs, passed as two columns."""
         raise NotImplementedError
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
@@ -88,7 +88,7 @@ class _Join(Operation):
         return difference(before, after)
 
     def _changes(self, events: list[Event], change: Callable[[bool, list[Key], list[Event]], Met]) -> list[Event]:
-        """All results of pairs of which one is among ``events``, which are put in or taken out side by side."""
+        """All results of pairs that contain one of ``events``, which are inserted or removed one side after the other."""
         results: list[Event] = []
         for is_left, event_type, entering in self._sides:
             own = events if self._is_one_type else [event for event in events if event.__class__ is event_type]
@@ -130,7 +130,7 @@ class _Join(Operation):
 
 
 class PairJoin(_Join):
-    """EVERY 1: each pair once, as the later of the two comes."""
+    """EVERY 1: each pair once, when the later of the two comes."""
 
     def _code(self) -> str:
         plan = self.plan
@@ -161,7 +161,7 @@ class MomentJoin(_Join):
         return f"def made(left, right, pairs):\n    return [{plan.constructor('ts', identity, *self._stamp)} {each}]\n"
 
     def _take_back(self, results: list[Event]) -> list[Event]:
-        """Those that were published; the others are waiting, and are dropped."""
+        """The results that were published; the others are still waiting, and are dropped."""
         published = []
         for result in results:
             if result.ts <= self._emitted:
@@ -171,7 +171,7 @@ class MomentJoin(_Join):
         return published
 
     def _hold_back(self, results: list[Event]) -> list[Event]:
-        """Those whose time has passed; the others wait."""
+        """The results whose time has passed; the others wait."""
         emitted = self._emitted
         for result in results:
             if result.ts > emitted:
@@ -200,11 +200,11 @@ class MomentJoin(_Join):
 
 
 FACTORS = (0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB, 0x165667B19E3779F9)
-"""What left ids, right ids and moments are multiplied by in the identity of a pair.
+"""The factors of left ids, right ids and moments in the identity of a pair.
 
-The rest of it is a hash of each source. For two pairs of the same sources to have one identity, their differences would have
-to be a vector of the lattice of these constants, and its shortest is longer than 2^31 (a test reduces it): so ids that are
-sequence numbers never do, and hashes do as hashes do.
+The rest of it is a hash of each source. For two pairs of the same sources to have one identity, their differences would have to
+be a vector of the lattice of these constants, whose shortest vector is longer than 2^31 (a test reduces it). So ids that are
+sequence numbers never collide, and hashes collide as hashes do.
 """
 
 

@@ -1,4 +1,4 @@
-"""Planning joins: both sides need windows over time; what must be equal is found in ON and USING, the rest tested on pairs."""
+"""Plans joins: both sides need windows over time; equalities come from ON and USING, other conditions are tested on pairs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Keys = list[tuple[Code, Code]]
 def plan_join(
     select: s.Select, left: Source, right: Source, frame: Frame
 ) -> tuple[StreamScope, tuple[Side, Side], Code | None]:
-    """The scope of the joined tuples, both sides, and what pairs must satisfy besides equal keys."""
+    """The scope of the joined tuples, both sides, and the condition on pairs besides equal keys."""
     assert select.join is not None
     if select.group_by:
         raise QueryError("GROUP BY over a join: write SELECT ... FROM (SELECT ... JOIN ...) [window] GROUP BY ...", select.span)
@@ -40,7 +40,7 @@ def plan_join(
             keys.append(pair)
             continue
         read = {scope.resolve(name)[0].variable for name in names(part)}
-        if len(read) == 1:  # decided before the tuple is joined at all
+        if len(read) == 1:  # checked before the tuple is joined
             before["ef".index(read.pop())].append(code)
         else:
             rest.append(code)

@@ -1,6 +1,6 @@
 """The operator of queries that look at one tuple at a time: projection, selection, copies, merges. It keeps no state.
 
-A tuple leads to the same result whenever it comes, so a tuple that is withdrawn withdraws what it led to, made anew.
+A tuple gives the same result whenever it comes, so a withdrawn tuple withdraws its result, which is computed again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MappingOperation(Operation):
     def __init__(self, plan: Mapping, name: str, level: int) -> None:
         super().__init__()
         self._hashes = SourceHashes(Origin(name, level))
-        self._known: dict[str, int] = {}  # the same as a plain dict, which compiled code reads faster
+        self._known: dict[str, int] = {}  # the same content as a plain dict, which compiled code reads faster
         self._of: dict[EventType, Callable[[list[Event]], list[Event]]] = {}
         for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
             one = Mapping(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
@@ -61,7 +61,7 @@ class MappingOperation(Operation):
     def _run(self, compiled: Callable[[list[Event]], list[Event]], events: list[Event]) -> list[Event]:
         try:
             return compiled(events)
-        except KeyError:  # a source that was not met before
+        except KeyError:  # a source not seen before
             self._known.update((source, self._hashes[source]) for source in {event.source for event in events})
             return compiled(events)
 

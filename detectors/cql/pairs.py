@@ -1,6 +1,6 @@
-"""Two sides of tuples by key and time: what comes or goes on one side meets what is near it in time on the other.
+"""Two sides of tuples by key and time: tuples that come or go on one side meet those near in time on the other.
 
-``Pairs`` is in the native core where that is built, else ``PlainPairs``, which says what it does.
+``Pairs`` is in the native core where that is built, else it is ``PlainPairs``, which defines what it does.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from middleware import native
 from middleware.model.event import IDENTITY, Event, Key
 
 Met = tuple[list[Event], list[Event], list[int]]
-"""Pairs as three columns: the left tuples, the right ones, and identities: the sums of the marks of both."""
+"""Pairs as three columns: the left tuples, the right ones, and identities, each the sum of both tuples' marks."""
 
 Marking = tuple[int, Mapping[str, int]]
-"""What gives tuples of a side their marks, modulo 2^64: their id times a factor, and a hash of their source."""
+"""How tuples of a side get their marks, modulo 2^64: their id times the factor, plus a hash of their source."""
 
 Held = tuple[Event, int]
 """A tuple and its mark."""
 
 _SCANNED = 24
-"""Up to so many tuples of a key are looked at one by one, which is faster than to search."""
+"""Up to this many tuples of a key are scanned one by one, which is faster than a search."""
 
 
 def _ts(held: Held) -> int:
@@ -33,7 +33,7 @@ class PlainPairs:
     """A left tuple l and a right one r of one key meet if ``l.ts - right < r.ts < l.ts + left``.
 
     ``left``, ``right``
-        how long a tuple of that side stays in its window (ns).
+        how long (ns) a tuple of that side stays in its window.
     ``of_left``, ``of_right``
         how tuples of that side are marked.
     """
@@ -46,11 +46,11 @@ class PlainPairs:
 
     @property
     def keys(self) -> int:
-        """How many keys there are, each side counted by itself."""
+        """How many keys there are, counting each side separately."""
         return len(self._sides[0]) + len(self._sides[1])
 
     def insert(self, is_left: bool, keys: list[Key], events: list[Event]) -> Met:
-        """Put tuples of one side in; returns the pairs they make. O(log n) each, and what they meet."""
+        """Insert tuples of one side; returns the pairs they make. O(log n + pairs) each."""
         met: Met = ([], [], [])
         own = self._sides[not is_left]
         for key, event in zip(keys, events, strict=True):
@@ -67,7 +67,7 @@ class PlainPairs:
         return met
 
     def remove(self, is_left: bool, keys: list[Key], events: list[Event]) -> Met:
-        """Take tuples of one side out; returns the pairs they made. O(log n) each, and what they meet."""
+        """Remove tuples of one side; returns the pairs they made. O(log n + pairs) each."""
         met: Met = ([], [], [])
         own = self._sides[not is_left]
         for key, event in zip(keys, events, strict=True):
@@ -102,7 +102,7 @@ class PlainPairs:
         identities.extend(((mark + theirs) & 2**64 - 1) - 2**63 for _, theirs in near)
 
     def forget(self, until: int) -> None:
-        """Forget the tuples that can meet none later than ``until``. O(keys + what is forgotten)."""
+        """Forget the tuples that can meet no tuple later than ``until``. O(keys + forgotten tuples)."""
         self.held = 0
         for side, size in zip(self._sides, self._sizes, strict=True):
             for key, events in list(side.items()):

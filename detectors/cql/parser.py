@@ -36,7 +36,7 @@ def parse_statements(text: str) -> list[s.Statement]:
 
 
 _Schema = Token | s.AnonymousSchema
-"""A schema by its name, or written out."""
+"""A schema, by name or written out."""
 
 
 _GRAMMAR = files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8") + grammar()
@@ -73,14 +73,14 @@ def _check_nesting(statement: object) -> None:
 
 
 def _span(*parts: Token | SyntaxNode | s.Part | None) -> Span:
-    """From the first to the last of tokens, expressions and parts of statements."""
+    """The span from the first to the last of tokens, expressions and parts of statements."""
     spans = [each.span if isinstance(each, s.Part | SyntaxNode) else span_of(each) for each in parts if each is not None]
     return Span(spans[0].start, spans[-1].end) if spans else Span(0, 0)
 
 
 @v_args(inline=True)
 class StatementBuilder(ExpressionBuilder):
-    """One method a rule of ``cql.lark``."""
+    """One method per rule of ``cql.lark``."""
 
     def start(self, *statements: s.Statement | None) -> list[s.Statement]:
         return [each for each in statements if each is not None]

@@ -1,4 +1,4 @@
-"""Plans of queries: what is left of a statement once names and types are resolved. Code fragments read the event ``e``."""
+"""Plans of queries: statements with names and types resolved. Code fragments read the event ``e``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from middleware.model.operator import described, result_fields
 
 @dataclass(frozen=True)
 class Query:
-    """What all plans have.
+    """The base of all plans.
 
     ``name``
-        the name of the operator: the source of its results.
+        the name of the operator, which is the source of its results.
     ``target``
         the stream that it writes.
     ``columns``
@@ -30,7 +30,7 @@ class Query:
 
     @property
     def definition(self) -> str:
-        """All of it as text; of streams the names, of constants the values that code refers to."""
+        """The whole plan as text: streams by name, constants by the values that code refers to."""
         parts = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("frame", "target")}
         constants = {name: value for name, value in self.frame.globals.items() if name != "__builtins__"}
         return described(type(self), self.target.name, parts, constants)
@@ -43,7 +43,7 @@ class Query:
         return tuple(by_field[field] for field in result_fields(self.target.event_type))
 
     def constructor(self, ts: str, identity: str, source: str = "source_", level: str = "level_") -> str:
-        """Code that makes a result with that time, identity, source and level."""
+        """Code that makes a result with this time, identity, source and level."""
         make = self.frame.constant(self.target.event_type)
         values = ", ".join(column.value for column in self.ordered)
         return f"{make}({values}, ts={ts}, id={identity}, source={source}, level={level})"
@@ -54,7 +54,7 @@ class Mapping(Query):
     """Projection and selection, tuple by tuple: SELECT without windows, copies, the branches of a split, MERGE.
 
     ``sources``
-        the streams it reads; more than one (MERGE) have their columns per stream in ``others``.
+        the streams it reads; if there are several (MERGE), ``others`` has the columns of each.
     """
 
     sources: tuple[Stream, ...]
@@ -67,16 +67,17 @@ class Windowed(Query):
     """A query over the windows of one stream.
 
     ``before``
-        what a tuple must satisfy to enter a window at all (WHERE inside the window).
+        the condition for a tuple to enter a window at all (WHERE inside the window).
     ``partition``
-        each value has windows of its own.
+        each value has its own windows.
     ``after``
-        what tuples of a window must satisfy to count (WHERE), where that is not the same as ``before``.
+        the condition for a window's tuples to count (WHERE), if it differs from ``before``.
     ``group``
-        the groups inside each window, each of which gives a result.
+        the groups inside each window; each gives a result.
     ``aggregates``
-        with the code of their arguments; none: each tuple of the window gives a result. Columns read the first tuple of the
-        group as ``e``, the values of the aggregates as ``a``, and the bounds of the window as ``w``.
+        the aggregates, with the code of their arguments; if there are none, each tuple of the window gives a result. Columns
+        read the first tuple of the group as ``e``, the values of the aggregates as ``a``, and the bounds of the window as
+        ``w``.
     """
 
     source: Stream
@@ -95,7 +96,7 @@ class Windowed(Query):
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a join. ``keys`` are what must be equal on both; a tuple with a NULL or NaN among them joins nothing."""
+    """One side of a join. ``keys`` must be equal on both sides; a tuple with a NULL or NaN key joins nothing."""
 
     source: Stream
     window: WindowPlan
@@ -109,7 +110,7 @@ class Joined(Query):
     """A join of the current windows of two streams. Code reads the left tuple as ``e``, the right one as ``f``.
 
     ``condition``
-        what the pairs must satisfy besides equal keys.
+        the condition on pairs besides equal keys.
     """
 
     left: Side
@@ -118,7 +119,7 @@ class Joined(Query):
 
     @property
     def sources(self) -> tuple[Stream, ...]:
-        """The streams it reads, the left one first; twice the same where a stream is joined with itself."""
+        """The streams it reads, the left one first; the same one twice if a stream is joined with itself."""
         return self.left.source, self.right.source
 
 

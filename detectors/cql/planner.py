@@ -1,4 +1,4 @@
-"""From statements to plans: names, types and windows resolved against the catalog, sub-selects given streams of their own."""
+"""From statements to plans: resolves names, types and windows against the catalog, and gives sub-selects their own streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Columns = list[tuple[str, Code, Span]]
 
 
 class Planner:
-    """Plans statements one after another; what they create stays known."""
+    """Plans statements one after another; later ones see what earlier ones created."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -37,7 +37,7 @@ class Planner:
         self._queries = 0
 
     def statement(self, statement: s.Statement) -> list[Stream]:
-        """Plan one statement; returns the streams that it writes for whoever asked. Raises QueryError."""
+        """Plan one statement; returns the streams that it writes for the caller. Raises QueryError."""
         match statement:
             case s.CreateSchema():
                 self.catalog.create_schema(statement)
@@ -57,12 +57,12 @@ class Planner:
                 return self.statement(inner)
 
     def state(self) -> tuple[Catalog, int, int, list[Stream]]:
-        """What ``reset`` needs to undo what comes."""
+        """The state that ``reset`` needs to undo later statements."""
         derived = [stream for stream in self.catalog if stream.is_derived]
         return self.catalog.copied(), len(self.plans), self._queries, derived
 
     def reset(self, state: tuple[Catalog, int, int, list[Stream]]) -> None:
-        """Forget what was planned since ``state``."""
+        """Forget everything planned since ``state``."""
         catalog, count, queries, derived = state
         self.catalog.become(catalog)
         del self.plans[count:]
@@ -112,7 +112,7 @@ class Planner:
     # queries
 
     def _derive(self, source: s.Ident | s.Select | s.Merge, name: str, target: Stream | None) -> Stream:
-        """Plan what a derived stream consists of; ``target`` None: a new stream ``name`` with the schema that results."""
+        """Plan the content of a derived stream; if ``target`` is None, a new stream ``name`` with the resulting schema."""
         if isinstance(source, s.Merge):
             return self._merge(source, s.Ident(name, span=source.span), target)
         if isinstance(source, s.Select):
@@ -185,7 +185,7 @@ class Planner:
         return self._mapping(source, columns, where, frame, name, target, select.span)
 
     def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
-        """The stream that is read; a sub-select gets one of its own."""
+        """The stream that is read; a sub-select gets its own."""
         if isinstance(reference.base, s.Ident):
             return Source(self.catalog.stream(reference.base), reference.alias, variable)
         if reference.base.into is not None:
@@ -273,7 +273,7 @@ class Planner:
         self._add(Joined(self._operator_name(target.name), target, codes, frame, *sides, rest), target, select.span)
         return target
 
-    # what a query writes
+    # the stream that a query writes
 
     def _columns(
         self, targets: Sequence[s.Target], scope: StreamScope | AggregateScope, sources: Sequence[Source], frame: Frame
@@ -309,13 +309,13 @@ class Planner:
         return columns
 
     def _into(self, ident: s.Ident) -> Stream | None:
-        """The stream that INTO names, if it is there already."""
+        """The stream that INTO names, if it exists already."""
         return self._writable(ident) if not self.catalog.is_free(ident.name) else None
 
     def _target(
         self, name: str, target: Stream | None, columns: Columns, span: Span, frame: Frame
     ) -> tuple[Stream, tuple[Code, ...]]:
-        """The stream that is written, and the columns as it has them. Raises QueryError where they do not fit."""
+        """The stream that is written, and the columns in its form. Raises QueryError if they do not fit."""
         if target is None:
             kept = _without_ts(columns)
             schema = checked_schema([(each, code.kind, at) for each, code, at in kept])
@@ -353,7 +353,7 @@ def _condition(node: SyntaxNode | None, sources: Sequence[Source], frame: Frame)
 
 
 def _without_ts(columns: Columns) -> Columns:
-    """The columns but ``ts``, which every result has: the time of its tuple, or the end of its window."""
+    """The columns without ``ts``, which every result has anyway: the time of its tuple, or the end of its window."""
     for name, code, span in columns:
         if name.lower() == TS and code.value not in ("e.ts", "f.ts"):
             raise QueryError("ts is the time of the result, which cannot be set: choose another name", span)
@@ -389,7 +389,7 @@ def _free(name: str, used: set[str]) -> str:
 
 
 def conjunction(codes: Sequence[Code]) -> Code | None:
-    """All of these conditions as one."""
+    """These conditions joined by AND."""
     if len(codes) < 2:
         return codes[0] if codes else None
     true = " and ".join(f"({code.holds})" for code in codes)
@@ -397,13 +397,13 @@ def conjunction(codes: Sequence[Code]) -> Code | None:
 
 
 def is_pushed_down(plan: WindowPlan) -> bool:
-    """Whether WHERE may be decided before tuples enter the window: where it changes neither bounds nor what is reported."""
+    """Whether WHERE may be checked before tuples enter the window, because that changes neither bounds nor reports."""
     timed = plan.is_timed and (plan.size is None or plan.size.measure is Measure.TS)
     return timed and plan.model is s.Model.TUPLE and plan.shape in (Shape.SIZE, Shape.FIXED)
 
 
 def _check_grouped(select: s.Select) -> None:
-    """Where nothing is aggregated, refuse what is not grouped by: of a group it has many values."""
+    """Outside aggregates, refuse attributes that the query is not grouped by: a group has many values of them."""
     if not select.group_by:
         return
     partition = select.source.window.partition if select.source.window is not None else ()

@@ -12,7 +12,7 @@ from middleware.model.event import Event, Value
 from middleware.model.operator import Origin
 
 Bounds = tuple[int | None, int]
-"""Lower and upper bound of a window, for whoever asks for them."""
+"""Lower and upper bound of a window, for queries that ask for them."""
 
 Evaluate = Callable[[Sequence[Event], Bounds, int, tuple[Value, ...]], list[Event]]
 """Results of (content, bounds, time of the results, identity of the window)."""
@@ -66,7 +66,7 @@ def _aggregation(plan: Windowed, more: dict[str, object]) -> Made:
 
 
 def key_code(codes: Sequence[Code]) -> str:
-    """Code for a key of the event ``e`` as a tuple; what is no number (NaN) is NULL, since it equals nothing."""
+    """Code for a key of the event ``e`` as a tuple; NaN becomes NULL, since it equals nothing."""
     parts = []
     for code in codes:
         if code.type in (Type.DOUBLE, Type.FLOAT):

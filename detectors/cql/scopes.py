@@ -1,4 +1,4 @@
-"""What names mean in a query: attributes of its streams, aggregates, and the bounds of windows."""
+"""The meaning of names in a query: attributes of its streams, aggregates, and the bounds of windows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from middleware.model.words import listed
 
 NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
 BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}
-"""Functions that give the bounds of the window that a result stands for."""
+"""Functions that give the bounds of the window that a result is about."""
 
 
 class Source:
-    """A stream as a query names it; its tuples are ``variable`` in code."""
+    """A stream under its name in a query; code calls its tuples ``variable``."""
 
     def __init__(self, stream: Stream, alias: str | None, variable: str = "e") -> None:
         self.stream = stream
@@ -40,7 +40,7 @@ class Source:
 
 
 class StreamScope:
-    """Attributes of one stream or of two that are joined. Aggregates are refused: ``refusal`` says why."""
+    """Attributes of one stream or of two joined ones. Aggregates are refused; ``refusal`` says why."""
 
     def __init__(self, sources: Sequence[Source], refusal: str, using: Sequence[str] = ()) -> None:
         self.sources = sources
@@ -48,7 +48,7 @@ class StreamScope:
         self.using = {name.lower() for name in using}
 
     def resolve(self, name: Name) -> tuple[Source, Attribute]:
-        """The stream and the attribute that a name means. Raises QueryError if that is none, or either of two."""
+        """The stream and the attribute that a name means. Raises QueryError if it is unknown or ambiguous."""
         asked = self.sources
         if name.qualifier is not None:
             asked = [source for source in self.sources if source.answers(name.qualifier or "")]

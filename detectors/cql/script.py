@@ -1,4 +1,4 @@
-"""Statements as a running application: ``compile_cql`` gives the operators and event types that they stand for."""
+"""Statements as a running application: ``compile_cql`` gives their operators and event types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from middleware.model.operator import Operator
 
 
 class Streams(Mapping[str, EventType]):
-    """The event types of streams by name, in any case."""
+    """The event types of streams by case-insensitive name."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -39,7 +39,7 @@ class Streams(Mapping[str, EventType]):
 
 
 class Script:
-    """What statements come to. More can be added; a statement that is refused leaves everything as it was before it.
+    """The result of compiling statements. More can be added; a refused statement leaves everything as it was before it.
 
     ``types``
         event types of the broker that statements may read and write without creating them.
@@ -79,7 +79,7 @@ class Script:
         return written
 
     def take(self, statement: s.Statement, text: str) -> list[Stream]:
-        """Add one statement of a text. If it is refused (QueryError), everything is as it was before it."""
+        """Add one statement of a text. If it is refused (QueryError), everything stays as it was before it."""
         before = self._planner.state()
         try:
             written = self._planner.statement(statement)
@@ -105,7 +105,7 @@ class Script:
 
 
 def _check_start(operator: Operator, statement: s.Statement) -> None:
-    """What is accepted runs: a query that cannot be started is refused where it stands, not where it is deployed."""
+    """Accepted queries can run: one that cannot be started is refused here, not at deployment."""
     try:
         operator.start(operator.name, 1)
     except Exception as error:
@@ -127,7 +127,7 @@ def operator_of(plan: Plan) -> Operator:
 def compile_cql(text: str, types: Iterable[EventType] = ()) -> Script:
     """The script of a text of statements, separated by semicolons. Raises QueryError.
 
-    ``types`` are event types that are there already: a stream that has the name of one is that type.
+    ``types`` are existing event types: a stream with the name of one is that type.
     """
     script = Script(types)
     script.add(text)

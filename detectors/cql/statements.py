@@ -1,4 +1,4 @@
-"""Statements of FlinkCQL as trees (Vu 2015, section 4.2). Spans do not count when two are compared."""
+"""Statements of FlinkCQL as trees (Vu 2015, section 4.2). Comparisons ignore spans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detectors.language.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What all parts of statements have: where they stand in the text."""
+    """The base of all parts of statements: their place in the text."""
 
     span: Span = field(default=NOWHERE, compare=False, kw_only=True)
 
@@ -69,7 +69,7 @@ class File(Part):
 
 
 class Axis(StrEnum):
-    """What a window is measured by."""
+    """The axis that a window is measured on."""
 
     COUNT = "count"
     SYSTEM = "system time"
@@ -120,7 +120,7 @@ class Fixed(Part):
 
 @dataclass(frozen=True, slots=True)
 class Delta(Part):
-    """``DELTA threshold ON expression``: a window ends before the tuple that is farther than that from its first."""
+    """``DELTA threshold ON expression``: a window ends before the first tuple farther than that from its first."""
 
     threshold: float
     measure: SyntaxNode
@@ -131,7 +131,7 @@ Kind = Size | Landmark | Fixed | Delta
 
 @dataclass(frozen=True, slots=True)
 class Window(Part):
-    """What stands in square brackets behind a stream."""
+    """The specification in square brackets after a stream."""
 
     kind: Kind
     partition: tuple[Name, ...] = ()
@@ -158,7 +158,7 @@ class Join(Part):
 
 @dataclass(frozen=True, slots=True)
 class Target(Part):
-    """One entry behind SELECT; ``expression`` None stands for ``*``, of the stream ``qualifier`` if there is one."""
+    """One entry after SELECT; ``expression`` None stands for ``*``, of the stream ``qualifier`` if given."""
 
     expression: SyntaxNode | None
     alias: str | None = None
@@ -175,7 +175,7 @@ class Model(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Execution(Part):
-    """``EXECUTE model DRIVEN [BY attribute]``: what the query reacts to."""
+    """``EXECUTE model DRIVEN [BY attribute]``: the events the query reacts to."""
 
     model: Model
     by: str | None = None
@@ -237,7 +237,7 @@ class InsertClause(Part):
 
 @dataclass(frozen=True, slots=True)
 class Split(Part):
-    """``ON stream INSERT INTO ... SELECT ... WHERE ...``, once and more."""
+    """``ON stream INSERT INTO ... SELECT ... WHERE ...``, with one or more branches."""
 
     source: Ident
     clauses: tuple[InsertClause, ...]

@@ -1,6 +1,6 @@
 """Queries over aligned windows of time whose aggregates the native core keeps, for all keys at once (``detectors.window``).
 
-The same results, to the last bit and to the identity, as ``windowed`` gives; it decides at the start which of the two runs.
+It gives the same results as ``windowed``, to the last bit and the identity. ``windowed`` chooses between the two at the start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEYS = frozenset({Type.STRING, Type.CHAR, Type.BOOLEAN, Type.DATETIME, Type.BYT
 _NAMES = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "range": "range"}
 
 Made = Callable[[list[Row]], list[Event]]
-"""What makes results of rows."""
+"""Makes results from rows."""
 
 
 def can_run(plan: Windowed) -> bool:
@@ -49,13 +49,13 @@ def _hopping(window: WindowPlan) -> Hopping:
 
 
 def _field(code: Code) -> str | None:
-    """The field of an attribute that is read as it is."""
+    """The field of an attribute that is read unchanged."""
     name = code.value.removeprefix("e.")
     return name if code.value.startswith("e.") and name.isidentifier() else None
 
 
 def _column(aggregate: Aggregate, arguments: tuple[Code, ...]) -> tuple[str, Column | None] | None:
-    """What the native core calls an aggregate, and the column it reads; None if it cannot."""
+    """The native core's name of an aggregate, and the column it reads; None if it has no such aggregate."""
     if aggregate.name == "count" and all(not code.nullable for code in arguments):
         return "count", None
     name = _NAMES.get(aggregate.name)
@@ -69,12 +69,12 @@ def _column(aggregate: Aggregate, arguments: tuple[Code, ...]) -> tuple[str, Col
 
 
 def _shown(key: Key, known: Key) -> Row:
-    """The columns of a key in results: as they are, zeros without a sign, so that it never shows which of two came first."""
+    """The columns of a key in results: unchanged, but zeros lose their sign, so that results never show which came first."""
     return tuple([part + 0.0 if part.__class__ is float else part for part in (key if isinstance(key, tuple) else (key,))])
 
 
 def _plain(plan: Windowed, names: list[str]) -> tuple[list[int], Made] | None:
-    """The layout of rows that are results as they are, if each column is one of the things that rows are made of."""
+    """The layout of rows that are results already, if each column is one of the parts of rows; else None."""
     columns = [column.value for column in plan.ordered]
     if any(column not in names for column in columns):
         return None
@@ -83,7 +83,7 @@ def _plain(plan: Windowed, names: list[str]) -> tuple[list[int], Made] | None:
 
 
 def _computed(plan: Windowed, names: list[str], parameters: dict[str, object]) -> tuple[list[int], Made]:
-    """The layout of rows with all there is, and code of results from these where columns are computed."""
+    """The layout of rows with all parts, and code that makes results from them, for computed columns."""
     keys, values = len(plan.partition), len(plan.aggregates)
     fields = [code.value.removeprefix("e.") for code in plan.partition]
     key = msgspec.defstruct("Key", [(field, Any) for field in fields], gc=False)
@@ -105,7 +105,7 @@ class SteppedQuery(SteppedOperation):
             code = f"def made(events):\n    return [e for e in events if {plan.before.holds}]\n"
             self._enter = plan.frame.define(code, parameters)
         values = [f"a[{place}]" for place in range(len(plan.aggregates))]
-        names = [*(code.value for code in plan.partition), "w[0]", "w[1]", *values]  # of what rows are made, in this order
+        names = [*(code.value for code in plan.partition), "w[0]", "w[1]", *values]  # the parts of rows, in this order
         layout, self._made = _plain(plan, names) or _computed(plan, names, parameters)
         keys = [code.value.removeprefix("e.") for code in plan.partition]
         aggregates = [found for each in plan.aggregates if (found := _column(*each)) is not None]

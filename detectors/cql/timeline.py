@@ -1,4 +1,4 @@
-"""The tuples of one partition in total order, as far as windows may still look back, and what its windows have published."""
+"""The tuples of one partition in total order, as far as windows may still reach back, and its windows' published results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from middleware.model.event import ORDER, Event, Key, Order
 from middleware.model.operator import Snapshot
 
 WindowKey = Any
-"""What orders the windows of a partition: a boundary, or the place of a tuple."""
+"""The key that orders the windows of a partition: a boundary, or the place of a tuple."""
 
 
 PrefixState = tuple[int, tuple[Event, Event], list[Partial]]
@@ -31,15 +31,15 @@ class Timeline(Places):
     ``events``
         the tuples, in the total order.
     ``clocks``
-        what the application clock shows at each tuple, if windows are measured by one of their own.
+        the application clock at each tuple, if windows are measured by a separate one.
     ``anchor``
-        the time of the first tuple of all, once it is forgotten.
+        the time of the very first tuple, once it is forgotten.
     ``opened``
-        the place of the first tuple of a window that ends by what its tuples are (DELTA), while it is open and known.
+        the place of the first tuple of a DELTA window, while the window is open and known.
     ``trees``
-        aggregates of all tuples, kept once a window was large.
+        aggregates of all tuples, kept once there was a large window.
     ``prefix``
-        what landmark windows hold of the tuples that are forgotten.
+        the partial aggregates of forgotten tuples, for landmark windows.
     ``published``
         the results of each window that may still change, by its key; ``keys`` are these in order.
     """
@@ -72,16 +72,16 @@ class Timeline(Places):
 
     @property
     def first(self) -> int | None:
-        """The time of the first tuple there ever was (net)."""
+        """The time of the first tuple ever, not counting withdrawn ones."""
         return self.anchor if self.anchor is not None else self.events[0].ts if self.events else None
 
     def change(self, retracts: list[Event], inserts: list[Event]) -> list[Order]:
-        """Take tuples out and in; returns the places that are disturbed. O(changes log n), and moving what lies behind."""
+        """Remove and insert tuples; returns the disturbed places. O(changes log n), and moving later tuples."""
         places: list[Order] = []
         if self.trees is not None:
             try:
                 self.trees.change(retracts, inserts)
-            except OverflowError:  # they are made anew when they are asked for next, if they can be
+            except OverflowError:  # they are rebuilt when next needed, if possible
                 self.trees = None
         if retracts:
             places = sorted(map(ORDER, retracts))
@@ -104,7 +104,7 @@ class Timeline(Places):
         return places
 
     def _set_clocks(self, start: int) -> None:
-        """Set the application clock anew from a place on."""
+        """Recompute the application clock from a place on."""
         assert self._clock_of is not None
         del self.clocks[start:]
         shown = self.clocks[-1] if self.clocks else self._clock_before
@@ -114,19 +114,19 @@ class Timeline(Places):
             self.clocks.append(shown)
 
     def clock_before(self, at: int) -> int | None:
-        """What the application clock showed before the tuple at a place; None before the first of all, and without one."""
+        """The application clock before the tuple at a place; None before the first of all, or if there is no such clock."""
         return self.clocks[at - 1] if at and self.clocks else self._clock_before
 
     def clock_after(self, time: int, count: int) -> int:
-        """How many of the first ``count`` tuples come while the application clock shows at most ``time``. O(log n)."""
+        """How many of the first ``count`` tuples come while the application clock is at most ``time``. O(log n)."""
         return bisect_right(self.clocks, time, 0, count)
 
     def place(self, order: Order) -> int:
-        """Where a tuple of that order is, or would be. O(log n)."""
+        """The place where a tuple of this order is, or would be. O(log n)."""
         return bisect_left(self.orders, order)
 
     def publish(self, key: WindowKey, results: list[Event]) -> list[Event]:
-        """Set the results of a window; returns those it had. O(log windows)."""
+        """Set the results of a window; returns its former ones. O(log windows)."""
         before = self.published.get(key)
         if results:
             if before is None:
@@ -143,7 +143,7 @@ class Timeline(Places):
         return self.keys[start : len(self.keys) if below is None else bisect_left(self.keys, below)]
 
     def forget(self, count: int, final: int) -> None:
-        """Forget the first ``count`` tuples, and windows whose results are final. O(what is forgotten, and what moves up)."""
+        """Forget the first ``count`` tuples, and windows whose results are final. O(forgotten and moved tuples)."""
         if count:
             if self.anchor is None:
                 self.anchor = self.events[0].ts
@@ -163,7 +163,7 @@ class Timeline(Places):
             self.keys = sorted(self.published)
 
     def state(self) -> TimelineState:
-        """All of it as it is now."""
+        """A copy of the whole state."""
         held, prefix = None, self.prefix
         if prefix is not None and prefix.window is not None:
             held = prefix.window.size, (prefix.window.first, prefix.window.last), prefix.partials
@@ -172,7 +172,7 @@ class Timeline(Places):
     def restore(
         self, state: Snapshot, unpack: Callable[[Rows], list[Event]], unpack_results: Callable[[Rows], list[Event]]
     ) -> None:
-        """Become what gave ``state``, of which ``plain`` made plain values; but for the prefix."""
+        """Restore a state that ``plain`` has made plain values of, except for the prefix."""
         rows, self.dropped, self.anchor, self._clock_before, published = state
         self.events = unpack(rows)
         self.orders = list(map(ORDER, self.events))

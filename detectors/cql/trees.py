@@ -1,7 +1,7 @@
 """Large windows: their aggregates come from trees (``detectors.window.Fiba``) that all windows of a partition share.
 
-A window of few tuples is folded faster than it is looked up, and so is one that has few of them in common with the next. Which
-way is taken depends on that, and both give the same bits: nothing shows of it but the time, O(log n) instead of O(n) a window.
+Folding is faster for a window of few tuples, and for one that shares few with the next; all others are looked up. Both ways
+give the same bits; only the time differs, O(log n) instead of O(n) per window.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from detectors.window.moving import Counts, Moving, Ranks
 from middleware.model.event import ORDER, Event, Key, Order, Value
 
 SMALL = 128
-"""Windows of up to so many tuples are folded."""
+"""Windows of up to this many tuples are folded."""
 
 STEPS = 32
-"""And so are those of which each tuple is in so few."""
+"""Windows are folded, too, if each tuple is in at most this many."""
 
 COSTLY = 16
-"""Where squares are summed, which costs more to fold: windows of up to so many tuples."""
+"""The same limit as SMALL for sums of squares, which cost more to fold."""
 
 
 class Refold(Exception):
-    """A window holds what trees do not take, numbers beyond their range: it is to be folded."""
+    """A window holds numbers beyond the range of trees, so it must be folded."""
 
 
 class Window(NamedTuple):
-    """A window that is looked up: how many tuples it holds, the first, and the last."""
+    """A window that is looked up: its number of tuples, the first and the last."""
 
     size: int
     first: Event
@@ -47,18 +47,18 @@ class Window(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What a tree is of: a monoid, or what is kept of a moving window; and what a tuple adds, None for nothing."""
+    """The content of a tree: a monoid, or the kind of a moving window's content; and the value a tuple adds (None: nothing)."""
 
     kind: Monoid | type[Counts | Ranks]
     value: Callable[[Event], Value]
 
     def tree(self) -> Value:
-        """An empty one."""
+        """An empty tree."""
         return Fiba(self.kind, ordered=True) if isinstance(self.kind, Monoid) else Moving(self.kind)
 
 
 class Part(NamedTuple):
-    """An aggregate: the numbers of its trees, and a function of the window and of their results."""
+    """An aggregate: the numbers of its trees, and a function of the window and their results."""
 
     sources: tuple[int, ...]
     finish: Callable[..., Value]
@@ -68,11 +68,11 @@ class TreePlan:
     """The trees that a query needs.
 
     ``first``
-        the number of the one that gives the first tuple that counts, where not all do.
+        the number of the tree that gives the first tuple that counts, if not all do.
     ``small``
-        windows of up to so many tuples are folded.
+        windows of up to this many tuples are folded.
     ``sums_up``
-        whether tuples can be let go of and a partial aggregate be kept of them.
+        whether tuples can be replaced by a partial aggregate.
     """
 
     def __init__(self, plan: Windowed) -> None:
@@ -87,7 +87,7 @@ class TreePlan:
         self.sums_up = is_total and plan.after is None
 
     def _source(self, name: str, kind: Value, shown: Sequence[str], arguments: Sequence[Code] = (), lift: Value = None) -> int:
-        """The number of a tree of a kind over ``shown``: what a tuple adds, with {0} and {1} for its known arguments."""
+        """The number of a tree of a kind over ``shown``, the value a tuple adds, with {0} and {1} for its known arguments."""
         key = (name, tuple(shown), tuple(arguments))
         if key not in self._known:
             text = shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
@@ -143,7 +143,7 @@ class TreePlan:
 
 
 def tree_plan(plan: Windowed) -> TreePlan | None:
-    """How large windows of a query are aggregated, or None if all are folded."""
+    """The plan for aggregating large windows of a query, or None if all are folded."""
     if plan.group or not plan.aggregates or not _overlaps(plan.window):
         return None
     if any(aggregate.name == "approx_count_distinct" for aggregate, _ in plan.aggregates):
@@ -159,7 +159,7 @@ def _overlaps(window: WindowPlan) -> bool:
 
 
 class Trees:
-    """The trees of one partition, once it has had a large window. Raises OverflowError for numbers that no tree takes."""
+    """The trees of a partition that has had a large window. Raises OverflowError for numbers that no tree takes."""
 
     def __init__(self, plan: TreePlan, events: list[Event], orders: list[Order]) -> None:
         self._plan = plan
@@ -170,7 +170,7 @@ class Trees:
         self._forest.insert(orders, [list(map(source.value, events)) for source in self._plan.sources])
 
     def change(self, retracts: list[Event], inserts: list[Event]) -> None:
-        """Take tuples out and in. O(log d) each."""
+        """Remove and insert tuples. O(log d) each."""
         self._forest.evict(map(ORDER, retracts))
         if inserts:
             inserts = sorted(inserts, key=ORDER)
@@ -183,7 +183,7 @@ class Trees:
     def values(self, events: list[Event], orders: list[Order], low: int, high: int) -> tuple[Event | None, tuple[Value, ...]]:
         """The first of the tuples [low, high) that counts (None: none does), and their aggregates. O(log n) each.
 
-        Raises Refold where the window holds what trees do not take.
+        Raises Refold if the window holds values that trees do not take.
         """
         found = self._forest.results(orders[low], orders[high - 1])
         window = Window(high - low, events[low], events[high - 1])
@@ -191,7 +191,7 @@ class Trees:
 
 
 class Prefix:
-    """What a landmark window has held for so long that nothing can change it: one partial aggregate instead of tuples."""
+    """The final part of a landmark window's content: one partial aggregate instead of tuples."""
 
     def __init__(self, plan: TreePlan, state: tuple[Window, list[Partial]] | None = None) -> None:
         self._plan = plan
@@ -200,7 +200,7 @@ class Prefix:
         self.partials = [monoid.identity for monoid in self._monoids] if state is None else state[1]
 
     def add(self, events: list[Event]) -> None:
-        """Take in tuples that come behind those it has. O(tuples)."""
+        """Add tuples that come after those it has. O(tuples)."""
         self.window, self.partials = self._with(events)
 
     def _with(self, events: list[Event]) -> tuple[Window, list[Partial]]:
@@ -216,7 +216,7 @@ class Prefix:
         return Window(size + len(events), first, events[-1] if events else last), combined
 
     def values(self, events: list[Event]) -> tuple[Event, tuple[Value, ...]]:
-        """The first tuple of all, and the aggregates of what it has and of these tuples behind it. O(tuples)."""
+        """The first tuple of all, and the aggregates of its content together with these later tuples. O(tuples)."""
         window, partials = self._with(events)
         found = [monoid.lower(partial) for monoid, partial in zip(self._monoids, partials, strict=True)]
         return window.first, _finished(self._plan, window, found)
@@ -226,7 +226,7 @@ def _finished(plan: TreePlan, window: Window, found: list[Value]) -> tuple[Value
     return tuple([part.finish(window, *[found[number] for number in part.sources]) for part in plan.parts])
 
 
-# what comes of the results of trees
+# from the results of trees to values
 
 
 def _of(monoid: Monoid, kind: Type) -> Monoid:
@@ -284,7 +284,7 @@ def _quantile(window: Window, ranks: Ranks, q: float | None) -> Value:
 
 
 def _chosen(name: str, is_better: Callable[[Value, Value], bool]) -> Monoid:
-    """Of pairs (measure, value): the one with the best measure, the oldest of several; one that is NaN before all."""
+    """The pair (measure, value) with the best measure, the oldest of several; a NaN measure wins."""
 
     def combine(one: Value, other: Value) -> Value:
         if one is None or other is None:

@@ -1,4 +1,4 @@
-"""The operator of queries over windows: keeps each partition in order, and evaluates anew the windows that a change touches."""
+"""The operator of queries over windows: keeps each partition in order, and re-evaluates the windows that a change touches."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 LEAST_PURGE = 256
-"""Changes between two purges, at least."""
+"""The least number of changes between two purges."""
 
 PURGE_SHARE = 0.5
-"""And as a share of what is held: so purging costs each change O(1)."""
+"""The same as a share of the tuples held, so that purging costs O(1) per change."""
 
 _Key = tuple[Value, ...]
 
@@ -46,7 +46,7 @@ class WindowedOperator(Operator):
 
 
 class WindowedOperation(Operation):
-    """A timeline for each partition. Changes cost what the windows cost that they touch; quiet partitions cost nothing."""
+    """A timeline for each partition. A change costs as much as the windows it touches; quiet partitions cost nothing."""
 
     def __init__(self, plan: Windowed, name: str, level: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class WindowedOperation(Operation):
         self._timed = TimedCuts(window) if window.is_timed else None
         self._made = None if window.is_timed else _cuts_by_tuples(plan)
         self._timelines: dict[_Key, Timeline] = {}
-        self._due: dict[int, dict[_Key, None]] = {}  # dicts for their order: the same in every process
+        self._due: dict[int, dict[_Key, None]] = {}  # dicts, for an order that is the same in every process
         self._heap: list[int] = []
         self._emitted = self._final = NEVER
         self._held = self._changed = 0
@@ -95,7 +95,7 @@ class WindowedOperation(Operation):
     # windows that are due when time passes
 
     def _mark(self, key: _Key, boundaries: Iterable[int]) -> None:
-        """These windows are to be evaluated, once time has passed them."""
+        """Have these windows evaluated, once time has passed them."""
         due = self._due
         for boundary in boundaries:
             keys = due.get(boundary)
@@ -105,14 +105,14 @@ class WindowedOperation(Operation):
             keys[key] = None
 
     def _move_anchor(self, key: _Key, timeline: Timeline) -> None:
-        """The first tuple is another: all windows of the partition are. What is final was anchored by a tuple that is final."""
+        """Re-anchor all windows of the partition, as its first tuple is another. Final windows have a final anchor."""
         assert self._timed is not None
         self._mark(key, timeline.keys)
         if timeline.events:
             self._mark(key, self._timed.touched(timeline, timeline.orders, self._emitted))
 
     def _report(self, before: int, out: Delta) -> None:
-        """Evaluate what is due; of windows that end after ``before``, and so are new, the next one is due in its turn."""
+        """Evaluate the windows that are due; each that ends after ``before``, and so is new, makes the next one due."""
         heap, due = self._heap, self._due
         while heap and heap[0] <= self._emitted:
             boundary = heappop(heap)
@@ -126,7 +126,7 @@ class WindowedOperation(Operation):
                     self._mark(key, (coming,))
 
     def _is_boundary(self, timeline: Timeline, boundary: int) -> bool:
-        """Whether windows end there; an anchor that has moved takes its boundaries with it."""
+        """Whether windows end there; boundaries move with the anchor."""
         if not self.plan.window.is_anchored:
             return True
         assert self._timed is not None
@@ -135,7 +135,7 @@ class WindowedOperation(Operation):
     # windows that tuples make
 
     def _redo(self, key: _Key, timeline: Timeline, start: int, end: int, out: Delta) -> None:
-        """Evaluate anew the windows that are made by the tuples [start, end)."""
+        """Re-evaluate the windows that the tuples [start, end) make."""
         assert self._made is not None
         orders = timeline.orders
         above: Value = orders[start - 1] if start else None
@@ -182,7 +182,7 @@ class WindowedOperation(Operation):
     # memory
 
     def _purge(self) -> None:
-        """Forget what no window needs that is not final. O(partitions + what is forgotten)."""
+        """Forget what only final windows need. O(partitions + forgotten tuples)."""
         final = self._final
         cuts = self._timed or self._made
         assert cuts is not None
@@ -199,7 +199,7 @@ class WindowedOperation(Operation):
                 del self._timelines[key]
 
     def _needed(self, timeline: Timeline) -> int:
-        """How many tuples may be forgotten. Landmark windows never let go of one, but may have it summed up."""
+        """How many tuples may be forgotten. Landmark windows need all, but may have them summed up."""
         cuts = self._timed or self._made
         assert cuts is not None
         plan, window, final = self._tree_plan, self.plan.window, self._final
@@ -217,7 +217,7 @@ class WindowedOperation(Operation):
         return count
 
     def _is_forgettable(self) -> bool:
-        """Whether an empty partition leaves no trace: no number, clock or anchor goes on from it."""
+        """Whether an empty partition can be forgotten: no count, clock or anchor continues from it."""
         window = self.plan.window
         if self._final == END:
             return True
@@ -264,7 +264,7 @@ def _cuts_by_tuples(plan: Windowed) -> TupleCuts | ClockCuts | DeltaCuts:
 
 
 def _parting(plan: Windowed) -> str:
-    """Code that sorts events into the lists of their partitions, those that enter windows at all."""
+    """Code that sorts the events that enter windows into the lists of their partitions."""
     test = f"        if not ({plan.before.holds}):\n            continue\n" if plan.before is not None else ""
     return (
         "def made(events, parts, which):\n"

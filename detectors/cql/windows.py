@@ -1,4 +1,4 @@
-"""Windows as planned: how they are measured, where they begin, what makes them report (Vu 2015, sections 2.2 and 3.3)."""
+"""Plans of windows: how they are measured, where they begin, when they report (Vu 2015, sections 2.2 and 3.3)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from middleware.model.time import SECOND
 from middleware.model.words import listed
 
 MOST_WINDOWS = 100_000
-"""How many windows one tuple may be in, at most."""
+"""The most windows that one tuple may be in."""
 
 
 class Measure(StrEnum):
-    """What an extent is measured in.
+    """The measure of an extent.
 
     ``TS``
-        the time of the events, in nanoseconds: system time, and the application time that a stream is ordered by.
+        the time of the events, in nanoseconds: system time, or the application time that orders a stream.
     ``CLOCK``
-        an attribute that is a time of its own. It never runs backwards: a tuple that carries an older time than one
-        before it counts at the time that the clock shows when its turn comes in the total order.
+        an attribute that is a separate clock. It never runs backwards: a tuple with an older time than one before it counts at
+        the time that the clock shows at its place in the total order.
     ``COUNT``
         tuples, in total order.
     """
@@ -37,7 +37,7 @@ class Measure(StrEnum):
 
 
 class Shape(StrEnum):
-    """Which way the bounds move."""
+    """How the bounds move."""
 
     SIZE = "size"
     LANDMARK = "landmark"
@@ -47,7 +47,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """So many tuples, nanoseconds, or units of an attribute. ``tick``: the resolution of that measure."""
+    """A number of tuples, nanoseconds, or units of an attribute. ``tick`` is the resolution of the measure."""
 
     measure: Measure
     amount: int
@@ -59,17 +59,17 @@ class WindowPlan:
     """One window specification of one stream. Content is (lower, upper].
 
     ``size``
-        None: without end to the past (landmark, fixed, delta).
+        None: not bounded by a size (landmark, fixed, delta).
     ``lower``, ``upper``
         of landmark and fixed windows, on the measure of the slide (of a fixed one: ``slide``'s measure).
     ``start``
-        the upper bound of the first window, where it is given; else ``slide`` - tick, so that the first window starts at 0.
+        the upper bound of the first window, if given; else ``slide`` - tick, so that the first window starts at 0.
     ``clock``
         the attribute behind Measure.CLOCK, as code over the event ``e``.
     ``batch``
-        attribute that tells batches of one time apart (batch-driven only).
+        the attribute that separates batches of the same time (batch-driven only).
     ``measured``
-        what a delta window measures, as code over ``e``; ``threshold`` how far it may be from the first.
+        the value that a delta window measures, as code over ``e``; ``threshold`` is its largest distance from the first.
     """
 
     shape: Shape
@@ -86,7 +86,7 @@ class WindowPlan:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it reports when time passes, rather than when a tuple comes."""
+        """Whether the window reports when time passes, rather than when a tuple comes."""
         return self.shape is not Shape.DELTA and self.slide.measure is Measure.TS
 
     @property
@@ -96,19 +96,19 @@ class WindowPlan:
 
     @property
     def is_anchored(self) -> bool:
-        """Whether the first window starts with the first tuple: what time-driven systems do (Vu 2015, 3.1, Example 1)."""
+        """Whether the first window starts with the first tuple, as in time-driven systems (Vu 2015, 3.1, Example 1)."""
         return (
             self.model is s.Model.TIME and self.start is None and self.shape is Shape.SIZE and self.slide.measure is Measure.TS
         )
 
     @property
     def on_change(self) -> bool:
-        """Whether a window is only reported if its content is not that of the one before (Example 2)."""
+        """Whether a window is reported only if its content differs from that of the one before (Example 2)."""
         return self.model is not s.Model.TUPLE
 
 
 def plan_window(window: s.Window, stream: Stream, execution: s.Execution | None, measured: Code | None) -> WindowPlan:
-    """The plan of a window over a stream. Raises QueryError where it makes no sense."""
+    """The plan of a window over a stream. Raises QueryError if it makes no sense."""
     return _Planner(stream, execution).plan(window, measured)
 
 

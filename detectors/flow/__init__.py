@@ -1,4 +1,4 @@
-"""Optimistic flows (Kuralenok et al. 2018): dataflow graphs with cycles that come out right with one barrier at the end."""
+"""Optimistic flows (Kuralenok et al. 2018): dataflow graphs with cycles, made exact by one barrier at the end."""
 
 from detectors.flow.flow import Cycle, Flow, Stream
 from detectors.flow.graph import FlowError

@@ -1,4 +1,4 @@
-"""Calling the functions that people give to a flow, and what becomes of it when they raise."""
+"""Calls the functions that users give to a flow, and records failures when they raise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from middleware.model.event import Value
 
 
 class PartialFailure(Exception):
-    """Raised out of a function that failed, but has outputs all the same; its cause is what went wrong."""
+    """Raised by a function that failed but still has outputs; its ``__cause__`` is the error."""
 
     def __init__(self, outputs: Sequence[Value]) -> None:
         super().__init__(outputs)
@@ -29,13 +29,13 @@ def outputs(result: Value) -> Sequence[Value]:
 
 
 class Failures:
-    """Items at which a function raised: by where it happened and position, the traceback."""
+    """The tracebacks of items at which a function raised, by operation and position."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, Position], str] = {}
 
     def call(self, where: str, function: Callable[[Value], Value], position: Position, value: Value) -> Sequence[Value]:
-        """The outputs of a value that is there; none, and a failure, where the function raises."""
+        """The outputs of a present value; none, and a failure, if the function raises."""
         try:
             return outputs(function(value))
         except PartialFailure as error:
@@ -51,7 +51,7 @@ class Failures:
         self.found[where, position] = traceback.format_exc(limit=-8)
 
     def recall(self, where: str, function: Callable[[Value], Value], position: Position, value: Value) -> Sequence[Value]:
-        """The outputs that a value had that is gone now; with it goes its failure."""
+        """The outputs that a value had which is now gone; its failure goes with it."""
         if value is ABSENT:
             return ()
         try:
@@ -64,5 +64,5 @@ class Failures:
         return given
 
     def record(self, where: str, position: Position, failure: str) -> None:
-        """Something else that went wrong with an item."""
+        """Record another failure of an item."""
         self.found[where, position] = failure

@@ -1,4 +1,4 @@
-"""Is a flow sound? Types, keys, cycles and loose ends, before it runs."""
+"""Checks that a flow is sound before it runs: types, keys, cycles and loose ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _ends(node: FlowNode) -> None:
 
 
 def _rounds(node: FlowNode) -> None:
-    """What a cycle may be: through one grouping, that looks back, and at least one map, which can tell state from the rest."""
+    """Check a cycle: it goes through one grouping that looks back and at least one map, which can tell state from items."""
     on_cycle = _cycle(node)
     if not on_cycle:
         return
@@ -49,7 +49,7 @@ def _rounds(node: FlowNode) -> None:
 
 
 def _told_apart(group: FlowNode, on_cycle: set[FlowNode]) -> None:
-    """What is fed back must be of another type than what comes in, or nobody could tell that it is state."""
+    """Check that the values fed back and those coming in have different types, so that state can be recognised."""
     back: list[FlowNode] = []
     fresh: list[FlowNode] = []
     waiting, done = [group], set[FlowNode]()

@@ -19,7 +19,7 @@ _COLOURS = {
 
 
 def as_text(flow: Graph) -> str:
-    """One line an operation, in the order in which they were put together: what it is, and who gets its items.
+    """One line per operation, in the order of construction: what it is, and which operations get its items.
 
     >>> from detectors.flow import Flow
     >>> from middleware import Event
@@ -43,7 +43,7 @@ def as_text(flow: Graph) -> str:
 
 
 def as_svg(flow: Graph, parts: int | None = None) -> str:
-    """The graph from left to right; cycles go back below. ``parts``: say of each stage in how many parts it runs.
+    """The graph from left to right; cycles go back below. ``parts``: show for each stage in how many parts it runs.
 
     O(operations * edges).
     """
@@ -73,7 +73,7 @@ def as_svg(flow: Graph, parts: int | None = None) -> str:
 
 
 def _columns(flow: Graph) -> dict[FlowNode, int]:
-    """How far from the sources each operation stands; edges into a cycle's end do not count."""
+    """The distance of each operation from the sources; edges into a cycle's end do not count."""
     column = dict.fromkeys(flow.nodes, 0)
     for _ in flow.nodes:
         moved = False
@@ -117,7 +117,7 @@ def _box(node: FlowNode, x: int, y: int, note: str) -> str:
 
 
 def _edge(start: tuple[int, int], end: tuple[int, int], low: int | None) -> str:
-    """A straight line; with ``low``, one that goes back down there."""
+    """A straight line; with ``low``, a line that goes back at that height."""
     (x, y), (to_x, to_y) = start, end
     middle, to_middle, aside = y + _HEIGHT / 2, to_y + _HEIGHT / 2, (_COLUMN - _WIDTH) // 3
     path = f"M{x + _WIDTH},{middle} "

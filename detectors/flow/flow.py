@@ -1,6 +1,6 @@
-"""Flows put together in Python: sources, maps, windowed groupings, unions, cycles and sinks.
+"""Builds flows in Python: sources, maps, windowed groupings, unions, cycles and sinks.
 
-``Flow.operators`` gives the operators that run a flow, each grouping parted over workers by key.
+``Flow.operators`` gives the operators that run a flow; each grouping is partitioned over workers by key.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Stream:
     def map(self, function: Callable[[Value], Value], *, gives: Annotation = None, name: str | None = None) -> Stream:
         """Turn each value into any number of others.
 
-        ``function`` returns an iterator, a list or a plain tuple of outputs; None for none; or the one output itself. It must
-        give the same for the same value, always: what it gave is asked of it again when the value is withdrawn.
+        ``function`` returns an iterator, a list or a plain tuple of outputs; None for none; or a single output itself. It must
+        always give the same outputs for the same value: it is called again to learn its outputs when the value is withdrawn.
         ``gives`` is the type of an output, if the function's annotations do not say.
         """
         said = element(function) if gives is None else gives
@@ -68,12 +68,12 @@ class Stream:
         gives: Annotation = None,
         name: str | None = None,
     ) -> Stream:
-        """Any stateful transformation, one state a key, as grouping, combine map and cycle (V.C and Figure 6).
+        """Any stateful transformation, with one state per key, as grouping, combine map and cycle (V.C and Figure 6).
 
-        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None, and
-        a key whose state is None again takes no memory once that is final. Each state is kept,
-        to go on from when something comes late, so one that could be changed in place is handed out as a copy, which costs
-        O(its size) a value: tuples and frozen structs are faster.
+        ``fold(state, value)`` returns the new state and the outputs; the first state of a key is None, and a key whose state is
+        None again takes no memory once that is final. Each state is kept, so that the fold can continue from it when an item
+        comes late. A mutable state is therefore handed out as a copy, which costs O(its size) per value: tuples and frozen
+        structs are faster.
         """
         called, safe = name or name_of(fold, "stateful"), guarded(fold)
         cycle = self._flow.cycle(name=f"{called}.state")
@@ -111,7 +111,7 @@ class Stream:
 
 
 class Cycle(Stream):
-    """A stream that is known only later: what is fed back. ``close`` says what it is."""
+    """A stream to be fed back, which is known only later. ``close`` says which one it is."""
 
     def close(self, stream: Stream) -> None:
         """Feed ``stream`` back. It comes out where this cycle was joined in."""
@@ -121,7 +121,7 @@ class Cycle(Stream):
 
 
 class Flow(Graph):
-    """A graph of operations, to be put together, checked, drawn, and run.
+    """A graph of operations: build it, check it, draw it, run it.
 
     >>> from middleware import Event
     >>> class Order(Event):
@@ -158,7 +158,7 @@ class Flow(Graph):
         return Cycle(self, self.add(FlowNode(FlowNodeKind.CYCLE, name, gives=gives)))
 
     def operators(self, partitions: int = 1) -> dict[str, FlowOperator]:
-        """The operators that run this flow, by name: each stage ``flow.stage``, or parted ``flow.stage.0`` and so on.
+        """The operators that run this flow, by name: each stage ``flow.stage``, or in parts ``flow.stage.0`` and so on.
 
         Raises FlowError if the graph is not sound.
         """
@@ -168,7 +168,7 @@ class Flow(Graph):
         return self._operators[made]
 
     def check(self) -> None:
-        """Raise FlowError where the graph is not sound: types, keys, cycles, loose ends."""
+        """Raise FlowError if the graph is not sound: types, keys, cycles, loose ends."""
         check(self)
 
     def text(self) -> str:
@@ -176,7 +176,7 @@ class Flow(Graph):
         return as_text(self)
 
     def svg(self, partitions: int | None = None) -> str:
-        """The graph drawn as SVG; with ``partitions``, how its stages are parted over workers."""
+        """The graph drawn as SVG; with ``partitions``, how its stages are partitioned over workers."""
         return as_svg(self, partitions)
 
 

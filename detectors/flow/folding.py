@@ -1,7 +1,7 @@
-"""A stateful transformation run as one: for each key the items in order, and behind each the state that it led to.
+"""A stateful transformation run as one operation: for each key the items in order, each with the state after it.
 
-This is what the bucket of Figure 6 holds (item, state, item, state, ...), without sending the states round: the cycle's
-fixed point is reached by folding on from the first item that changed, and is reached as soon as a state is what it was.
+This is what the bucket of Figure 6 holds (item, state, item, state, ...), without sending the states round the cycle: its fixed
+point is found by folding on from the first item that changed, until a state is the same as before.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from detectors.flow.items import ABSENT, Change, Position, same
 from middleware.model.event import Value
 
 _TRIM = 32
-"""How many items at least a fold forgets at once."""
+"""The least number of items that a fold forgets at once."""
 
 
 class FoldBucket:
-    """The items of one key in order, with the states and outputs behind them."""
+    """The items of one key in order, with their states and outputs."""
 
     __slots__ = ("_failures", "_fold", "_name", "items", "outs", "positions", "states")
 
@@ -34,10 +34,10 @@ class FoldBucket:
         return len(self.positions)
 
     def change(self, changes: list[Change]) -> list[Change]:
-        """Put and remove items, each position at most once; what becomes of the outputs.
+        """Put and remove items, each position at most once; returns the changes of the outputs.
 
-        O(1) folds per item in order; else one fold for each item from the first that changed to where the state is again
-        what it was.
+        O(1) folds per item in order; else one fold for each item from the first that changed until the state is the same as
+        before.
         """
         if len(changes) > 1:
             changes.sort(key=_position)
@@ -50,7 +50,7 @@ class FoldBucket:
         return out
 
     def _append(self, changes: list[Change], out: list[Change]) -> None:
-        """Fold items in order, behind all others."""
+        """Fold items in order, after all others."""
         state = self.states[-1] if self.states else None
         for position, _, item in changes:
             if item is ABSENT:
@@ -84,13 +84,13 @@ class FoldBucket:
         return position
 
     def _fold_on(self, dirty: list[Position], out: list[Change]) -> None:
-        """Fold on from each dirty position, in order, until a state is what it was."""
+        """Fold on from each dirty position, in order, until a state is the same as before."""
         positions, items, states, outs = self.positions, self.items, self.states, self.outs
         at = 0
         for position in dirty:
             first = bisect_left(positions, position)
             if first < at:
-                continue  # folded on across it already
+                continue  # already folded past it
             at = first
             while at < len(positions):
                 was = states[at]
@@ -102,7 +102,7 @@ class FoldBucket:
                     break
 
     def _folded(self, before: Value, position: Position, item: Value) -> tuple[Value, Sequence[Value]]:
-        """State and outputs behind an item. One at which the fold raises leaves the state as it was."""
+        """State and outputs after an item. If the fold raises, the state stays as it was."""
         failures = self._failures
         if failures.found:
             failures.found.pop((self._name, position), None)
@@ -114,7 +114,7 @@ class FoldBucket:
             return before, ()
 
     def forget(self, final: int) -> None:
-        """Nothing with ts <= ``final`` will change: of that only the last state is needed, if it is one. O(1) amortized."""
+        """Nothing with ts <= ``final`` will change: keep only the last state of these, unless it is None. O(1) amortized."""
         positions = self.positions
         if positions and self.states[-1] is None and positions[-1][0] <= final:
             for column in (positions, self.items, self.states, self.outs):
@@ -126,11 +126,11 @@ class FoldBucket:
             del positions[:cut], self.items[:cut], self.states[:cut], self.outs[:cut]
 
     def columns(self) -> tuple[list[Value], ...]:
-        """All that it holds, as columns that later changes leave alone."""
+        """Its content, as columns that later changes do not touch."""
         return self.positions[:], self.items[:], self.states[:], self.outs[:]
 
     def restore(self, columns: tuple[list[Value], ...]) -> None:
-        """Hold what ``columns`` gave."""
+        """Take over the content that ``columns`` gave."""
         self.positions, self.items, self.states, self.outs = map(list, columns)
 
     def check(self) -> None:
@@ -140,7 +140,7 @@ class FoldBucket:
 
 
 def _differ(position: Position, before: Sequence[Value], after: Sequence[Value], out: list[Change]) -> None:
-    """Add how the outputs at a position changed."""
+    """Add the changes of the outputs at a position."""
     if before is after:
         return
     for ordinal in range(max(len(before), len(after))):

@@ -1,4 +1,4 @@
-"""Flows as graphs (Kuralenok et al. 2018, II.B): operations and what feeds them. What is computed, not where."""
+"""Flows as graphs (Kuralenok et al. 2018, II.B): operations and their inputs. They say what is computed, not where."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from middleware.model.errors import SlacklineError
 from middleware.model.event import EventType, Key, Value
 
 Annotation = Any
-"""The type of values, as an annotation gives it; None where nothing is said."""
+"""The type of values, as annotated; None without an annotation."""
 
 Fold = Callable[[Value, Value], tuple[Value, Iterable[Value] | None]]
-"""A state and a value to the next state and the outputs; the first state is None, and None is no state."""
+"""From a state and a value to the next state and the outputs. The first state is None, and None means no state."""
 
 
 class FlowError(SlacklineError):
-    """A flow that cannot be run as it is put together: names the operation and what is wrong with it."""
+    """A flow cannot run as it is built; the message names the operation and what is wrong with it."""
 
 
 class FlowNodeKind(StrEnum):
-    """What an operation of the graph does."""
+    """The kind of an operation of the graph."""
 
     SOURCE = "source"
     MAP = "map"
@@ -37,11 +37,11 @@ class FlowNode:
     ``function``
         map: value to its outputs. group: value to its key. sink: value to the fields of its event.
     ``accepts``, ``gives``
-        types of the values that it takes and gives; None if nobody said (``Any`` says nothing).
+        types of the values that it takes and gives; None if not declared (``Any`` declares nothing).
     ``fused``
-        group of a stateful transformation: what it does, to be run as one.
+        for the group of a stateful transformation: the whole transformation, to be run as one operation.
     ``inputs``, ``outputs``
-        the operations before and behind it, in the order in which they were joined.
+        the operations before and after it, in the order in which they were joined.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FlowNode:
 
 
 class Fused(NamedTuple):
-    """What grouping, combine map and cycle do together; ``outputs`` is the operation whose outputs theirs are."""
+    """Grouping, combine map and cycle as one; ``outputs`` is the operation that gives their outputs."""
 
     fold: Fold
     key: Callable[[Value], Key]
@@ -75,7 +75,7 @@ class Fused(NamedTuple):
 
 
 class Graph:
-    """The operations of a flow, in the order in which they were added; no two have one name.
+    """The operations of a flow, in the order in which they were added, with unique names.
 
     ``version`` grows with every change.
     """
@@ -89,7 +89,7 @@ class Graph:
         self._names: set[str] = set()
 
     def add(self, node: FlowNode) -> FlowNode:
-        """Add an operation; its name gets a number if there is one of that name."""
+        """Add an operation; its name gets a number if the name is taken."""
         base, number = node.name, 2
         while node.name in self._names:
             node.name, number = f"{base}_{number}", number + 1
@@ -99,7 +99,7 @@ class Graph:
         return node
 
     def join(self, before: FlowNode, node: FlowNode) -> None:
-        """Feed an operation what another gives."""
+        """Feed an operation the outputs of another."""
         before.outputs.append(node)
         node.inputs.append(before)
         self.version += 1

@@ -1,8 +1,8 @@
 """Windowed grouping: each item together with the last ones before it in its bucket (Kuralenok et al. 2018, V.B and V.D).
 
-Algorithm 1 says what the groups are when items come in order; Algorithm 2 what is sent when they do not: tombstones for the
-groups that break, and the groups that appear. Here both are one: items are put in their place, and each group that may have
-changed is looked at once, when all changes are in. What comes out is the net of what Algorithm 2 would send item by item.
+Algorithm 1 says what the groups are when items come in order; Algorithm 2 what to send when they do not: tombstones for broken
+groups, and the new groups. Here both are one: items are put in their place, and each group that may have changed is checked
+once, after all changes. The output is the net of what Algorithm 2 would send item by item.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from detectors.flow.items import ABSENT, Change, Position, same
 from middleware.model.event import Value
 
 _TRIM = 32
-"""How many items at least a bucket forgets at once."""
+"""The least number of items that a bucket forgets at once."""
 
 
 class Bucket:
@@ -32,7 +32,7 @@ class Bucket:
         return len(self.positions)
 
     def change(self, changes: list[Change]) -> list[Change]:
-        """Put and remove items; what becomes of the groups. O(log n + window) per change, plus moving what stands behind.
+        """Put and remove items; returns the changes of groups. O(log n + window) per change, plus moving later items.
 
         ``changes`` in any order, each position at most once. The groups come in order.
         """
@@ -66,10 +66,10 @@ class Bucket:
         return (position, ABSENT, group)
 
     def put(self, position: Position, item: Value) -> tuple[int, Value]:
-        """Put an item at its position, or another in its place, or (ABSENT) none.
+        """Put an item at its position, replace it, or (ABSENT) remove it.
 
-        Returns the place of the first group that this may change, and the group that is gone with its item, or ABSENT. The
-        groups themselves are left to ``regroup``.
+        Returns the place of the first group that this may change, and the group that went with its item, or ABSENT. ``regroup``
+        updates the groups themselves.
         """
         positions = self.positions
         at = bisect_left(positions, position)
@@ -88,7 +88,7 @@ class Bucket:
         return at, ABSENT
 
     def regroup(self, position: Position) -> Change | None:
-        """Look at the group of the item at ``position`` again: how it has changed since it was last looked at, if at all."""
+        """Check the group of the item at ``position`` again: returns its change since the last check, if any."""
         at = bisect_left(self.positions, position)
         if at == len(self.positions) or self.positions[at] != position:
             return None
@@ -103,14 +103,14 @@ class Bucket:
         return filter(None, map(self.regroup, positions))
 
     def following(self, position: Position) -> list[Position]:
-        """The positions behind this one whose groups reach back to it or across it. O(log n + window)."""
+        """The positions after this one whose groups reach back to it or past it. O(log n + window)."""
         at = bisect_left(self.positions, position)
         if at < len(self.positions) and self.positions[at] == position:
             at += 1
         return self.positions[at : at + self.window - 1]
 
     def forget(self, final: int) -> None:
-        """Nothing with ts <= ``final`` will change: keep only what groups to come reach back to. O(1) amortized."""
+        """Nothing with ts <= ``final`` will change: keep only items that future groups reach back to. O(1) amortized."""
         positions = self.positions
         if len(positions) < _TRIM + self.window or positions[_TRIM][0] > final:
             return
@@ -119,11 +119,11 @@ class Bucket:
             del positions[:cut], self.items[:cut], self.groups[:cut]
 
     def columns(self) -> tuple[list[Value], ...]:
-        """All that it holds, as columns that later changes leave alone."""
+        """Its content, as columns that later changes do not touch."""
         return self.positions[:], self.items[:], self.groups[:]
 
     def restore(self, columns: tuple[list[Value], ...]) -> None:
-        """Hold what ``columns`` gave."""
+        """Take over the content that ``columns`` gave."""
         self.positions, self.items, self.groups = map(list, columns)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""What annotations say about the values that functions take and give."""
+"""Reads from annotations which values functions take and give."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MANY = (Iterable, Iterator, Generator, Sequence, list)
 
 
 def name_of(function: Callable[..., object], otherwise: str) -> str:
-    """The name of a function, or ``otherwise`` if it has none that is worth showing."""
+    """The name of a function, or ``otherwise`` if it has none worth showing."""
     name = getattr(function, "__name__", otherwise)
     return otherwise if name == "<lambda>" else name
 
@@ -44,14 +44,14 @@ def fold_outputs(fold: Callable[..., object]) -> Annotation:
 
 
 def fits(given: Annotation, accepts: Annotation) -> bool:
-    """Whether a value of one type may be passed where another is asked for; True where that cannot be told."""
+    """Whether a value of one type may be passed where another is expected; True if unknown."""
     if isinstance(given, type) and isinstance(accepts, type) and not get_args(given) and not get_args(accepts):
         return issubclass(given, accepts) or (given is int and accepts is float)
     return True
 
 
 def has_field(given: Annotation, name: str) -> bool:
-    """Whether objects of a type have a field of this name; True where that cannot be told, as of plain tuples."""
+    """Whether objects of a type have a field of this name; True if unknown, as for plain tuples."""
     if not isinstance(given, type) or given is tuple or given is object:
         return True
     return hasattr(given, name) or name in _hints(given)
@@ -60,7 +60,7 @@ def has_field(given: Annotation, name: str) -> bool:
 def _hints(function: object) -> dict[str, Annotation]:
     try:
         return get_type_hints(function)
-    except Exception:  # names that are not known here, builtins, partials: nothing is said then
+    except Exception:  # unknown names, builtins, partials: no information
         return {}
 
 

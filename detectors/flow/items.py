@@ -1,8 +1,8 @@
-"""Items of a flow: a value and its place in the order; and what changes among them.
+"""Items of a flow (a value and its place in the order), and changes of items.
 
-A position is a tuple that sorts as the ordering model of Kuralenok et al. 2018 (section V.A) wants it: the order key of the
-raw event that caused the item (ts, level, source, id), then, for each operation on the way, which of its outputs the item
-is. So what an item leads to stands behind it and before the next item, and an item of an edge is known by its position.
+A position is a tuple that sorts as the ordering model of Kuralenok et al. 2018 (section V.A) wants it: the order key of the raw
+event that caused the item (ts, level, source, id), then, for each operation on the way, which of its outputs the item is. So
+everything an item leads to comes after it and before the next item, and a position identifies an item on an edge.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from middleware.model.state import exactly
 Position = tuple[Any, ...]
 
 ROOT = 4
-"""How many places of a position stand for the event that caused the item: ts, level, source, id."""
+"""How many elements of a position identify the event that caused the item: ts, level, source, id."""
 
 
 class Absent(Enum):
@@ -33,19 +33,19 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 
 Change = tuple[Position, Value, Value]
-"""(position, old value or ABSENT, new value or ABSENT), of which one is no ABSENT and both differ.
+"""(position, old value or ABSENT, new value or ABSENT), of which at least one is not ABSENT; the two differ.
 
-An insertion has no old value; a tombstone has no new one; both at once stand for a tombstone and the item in its place.
+An insertion has no old value, a tombstone no new one; a change with both is a tombstone and the item in its place.
 """
 
 
 def root_position(event: Event) -> Position:
-    """Where the item stands that an event from outside the flow is."""
+    """The position of the item for an event from outside the flow."""
     return (event.ts, event.level, event.source, event.id)
 
 
 def same(one: object, other: object) -> bool:
-    """Whether nobody could tell two values apart: equal, and of equal types all the way down. O(size), O(1) for one object.
+    """Whether two values are indistinguishable: equal, and of equal types all the way down. O(size), O(1) for one object.
 
     Objects of other classes than the built-in ones, tuples, structs and events count as the same when they say so (==).
     """
@@ -56,7 +56,7 @@ def same(one: object, other: object) -> bool:
     try:
         if one != other:
             return False
-    except Exception:  # such as of arrays: then nobody can say that they are the same
+    except Exception:  # as for arrays: then they do not count as the same
         return False
     return _exact(one, other)
 

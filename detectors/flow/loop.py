@@ -1,8 +1,8 @@
-"""Runs a grouping and the cycle through it, whatever is in the cycle: item by item in order of position.
+"""Runs a grouping and any cycle through it: item by item, in order of position.
 
-What an item leads to stands behind it (``items``), so whoever takes the first of all pending items next has everything
-that can still touch it behind him: each item and each group is looked at once a run, after all that it rests on. The run
-ends, since it only ever goes on behind where it is, and because positions that grow beyond all measure are cut off.
+Everything an item leads to comes after it (``items``). So if the first pending item is always taken next, nothing that comes
+later can touch it: each item and each group is visited once per run, after all that it rests on. The run ends, since it only
+moves forward, and because positions that grow too long are cut off.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from detectors.flow.plan import Outlet, Stage
 from middleware.model.event import Key, Value
 
 DEEPEST = 200
-"""How many operations an item may have come through. A cycle that feeds back more than state would go on for ever."""
+"""The most operations that an item may have passed. A cycle that feeds back more than state would go on for ever."""
 
 _Place = tuple[Position, int]
 """A position at one of the operations of the loop (by rank)."""
 
 
 class Loop:
-    """See the module. ``buckets``: those of the grouping, by key."""
+    """See the module. ``buckets`` are those of the grouping, by key."""
 
     def __init__(self, stage: Stage, buckets: dict[Key, Any], failures: Failures) -> None:
         self._stage, self._buckets, self._failures = stage, buckets, failures
@@ -38,7 +38,7 @@ class Loop:
         self._causes: dict[_Place, Key] = {}
         """The key of the group that led to a pending item."""
         self._dirty: dict[Position, Key] = {}
-        """Positions of groups to look at again, with the key of their bucket."""
+        """Positions of groups to check again, with the key of their bucket."""
         self._out: dict[FlowNode | Outlet, list[Change]] = {}
 
     def bucket(self) -> Bucket:
@@ -46,7 +46,7 @@ class Loop:
         return Bucket(self._stage.entry.window)
 
     def run(self, changes: list[Change]) -> Iterator[tuple[FlowNode | Outlet, list[Change]]]:
-        """Take changes of the input; what leaves the loop, by where it goes."""
+        """Take changes of the input; gives the changes that leave the loop, by target."""
         for arrived in changes:
             self._push(0, arrived, NO_CAUSE)
         heap, pending = self._heap, self._pending
@@ -74,7 +74,7 @@ class Loop:
         heappush(self._heap, place)
 
     def _take(self, change: Change, cause: Key) -> None:
-        """Put an item into its bucket, or take it out, and look at its group."""
+        """Put an item into its bucket, or remove it, and check its group."""
         position, old, new = change
         before = self._key(position, old, NO_CAUSE) if old is not ABSENT else NO_CAUSE
         self._failures.found.pop((self._stage.entry.name, position), None)
@@ -146,7 +146,7 @@ class Loop:
 
 
 class _NoCause:
-    """Stands for the cause of what comes from outside the loop."""
+    """Stands for the cause of items from outside the loop."""
 
 
 NO_CAUSE = _NoCause()

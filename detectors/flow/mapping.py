@@ -1,4 +1,4 @@
-"""Maps, and the edges behind operations: what becomes of the outputs when an input changes."""
+"""Maps, and the edges after operations: how outputs change when an input changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from detectors.flow.items import ABSENT, Change, same
 
 
 def mapped(node: FlowNode, change: Change, failures: Failures) -> list[Change]:
-    """What becomes of the outputs of a map when its input changes. The outputs that were are asked of it again."""
+    """How the outputs of a map change when its input changes. The map is called again to learn its former outputs."""
     position, old, new = change
     function = node.function
     assert function is not None
@@ -26,7 +26,7 @@ def mapped(node: FlowNode, change: Change, failures: Failures) -> list[Change]:
 
 
 def branched(changes: list[Change], branch: int, branches: int, numbered: bool) -> list[Change]:
-    """Changes for one of several targets. ``numbered``: positions end in an ordinal, which the branch goes into."""
+    """Changes for one of several targets. ``numbered``: positions end in an ordinal, which takes in the branch."""
     if numbered:
         return [((*position[:-1], position[-1] * branches + branch), old, new) for position, old, new in changes]
     return [((*position, branch), old, new) for position, old, new in changes]

@@ -1,8 +1,8 @@
-"""Stages as incremental operators: the physical graph, on units, nodes and links as any other detector.
+"""Stages as incremental operators: the physical graph, which runs on units, nodes and links like any detector.
 
-A stage that is parted runs as so many operators, which any node may have. For each edge between stages there is an event
-type for each part of the receiving one, so that subscriptions bring a part the items of its keys and no others, and what is
-promised for these types is what the part needs to know: watermark and barrier are the middleware's own.
+Each part of a stage runs as an operator, on any node. Each edge between stages has one event type for each part of the
+receiving stage. So a subscription brings a part only the items of its keys, and the watermarks of these types tell it all it
+needs to know: watermark and barrier are the middleware's own.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class FlowOperator(Operator):
     """One part of one stage of a flow.
 
     ``stage``
-        what it runs; None if it only hands the events of a source to the parts that map them.
+        the stage it runs; None if it only passes a source's events to the parts that map them.
     ``part``
-        which part, from 0.
+        the number of the part, from 0.
     """
 
     prompt = True
@@ -45,7 +45,7 @@ class FlowOperator(Operator):
 
 
 class FlowOperation(Operation):
-    """A part of a stage at work: events in, their items through the stage's program, what changes out as events."""
+    """A running part of a stage: reads items from events, runs the stage's program, and gives changes as events."""
 
     def __init__(self, plan: FlowOperator, name: str, level: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class FlowOperation(Operation):
         return out
 
     def _changes(self, delta: Delta) -> list[Change]:
-        """What has come, as changes of items: what is withdrawn and comes again at the same place is one change."""
+        """Changes of events as changes of items: a withdrawal and an insertion at the same place are one change."""
         read = self._read
         come = [(*read(event),) for event in delta.inserts]
         if not delta.retracts:
@@ -91,7 +91,7 @@ class FlowOperation(Operation):
         return changes + [(position, value, ABSENT) for position, value in gone.items()]
 
     def _tell_failures(self) -> None:
-        """What is wrong now, by the raw events that led to it; what is right again is wrong no more."""
+        """List the current failures by the raw events that led to them; failures that are gone are no longer listed."""
         assert self._program is not None
         found = self._program.failures.found
         self.failures.clear()
@@ -131,9 +131,9 @@ def _of_edge(event: Event) -> tuple[Position, Value]:
 
 
 def operators(flow: Graph, parts: int = 1, fuse: bool = True) -> dict[str, FlowOperator]:
-    """The operators of a flow by name, each grouping in ``parts`` parts; maps behind a source are spread over as many.
+    """The operators of a flow by name, each grouping in ``parts`` parts; maps after a source are spread over as many.
 
-    ``fuse``: run stateful transformations as one; not to is for tests. Raises FlowError if the flow is not sound.
+    ``fuse``: run stateful transformations as one operation; False is for tests. Raises FlowError if the flow is not sound.
     """
     if not isinstance(parts, int) or parts < 1:
         raise FlowError(f"flow {flow.name!r}: {parts!r} partitions; give a number, at least 1")

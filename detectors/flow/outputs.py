@@ -1,4 +1,4 @@
-"""What leaves a stage, as events: by key to the parts of the next stage, spread over parts, or to a sink."""
+"""The output of a stage as events: by key to the parts of the next stage, spread over parts, or to a sink."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from middleware.model.event import Event, EventType, Key, Value, type_name
 from middleware.model.operator import Origin, result_fields
 
 _REMEMBERED = 65_536
-"""How many texts a stage remembers the parts of."""
+"""For how many texts a stage caches the part."""
 
 
 class Output:
     """Turns changes of items into changes of events.
 
     ``types``
-        what it publishes.
+        the event types it publishes.
     ``outlet``
-        the changes that it is for.
+        identifies the changes that it publishes.
     """
 
     types: Sequence[EventType]
     outlet: Any
 
     def publish(self, changes: list[Change], origin: Origin, out: Delta, failures: Failures | None) -> None:
-        """Add to ``out`` what becomes of the events of ``changes``. An item that cannot be sent is a failure."""
+        """Add the changes of events for ``changes`` to ``out``. An item that cannot be sent is a failure."""
         if all(old is ABSENT for _, old, _ in changes):
             try:
                 out.inserts += [self._made(position, new, origin) for position, _, new in changes]
                 return
-            except Exception:  # one by one, then, to find which
+            except Exception:  # then one by one, to find the culprit
                 pass
         for position, old, new in changes:
             gone = self._event(position, old, origin, None) if old is not ABSENT else None
@@ -79,10 +79,11 @@ class Output:
 
 
 class ByKey(Output):
-    """Items for a grouping: to the part that has their key.
+    """Sends items for a grouping to the part that has their key.
 
-    Their positions end in ``part``, the part that they come from. For when a revision moves an item's cause to another key, and
-    so to another part, its successor may overtake its tombstone on the way here: they are two, and must not be taken for one.
+    Their positions end in ``part``, the part that they come from. When a revision moves an item's cause to another key, and so
+    to another part, the item's successor may overtake its tombstone on the way here: these are two items and must not be
+    confused.
     """
 
     def __init__(self, outlet: Outlet, types: list[EventType], parts: int, part: int) -> None:
@@ -101,7 +102,7 @@ class ByKey(Output):
         if part is None:
             part = self._learn(key)
         if self._value is not None:
-            value = convert(value, self._value)  # another node could not read what is not of its type
+            value = convert(value, self._value)  # another node could not read a value of another type
         made: Event = self._makers[part](
             value,
             position[1:] + self._from,
@@ -113,7 +114,7 @@ class ByKey(Output):
         return made
 
     def _learn(self, key: Key) -> int:
-        """The part of a key; of texts it is remembered, up to a bound."""
+        """The part of a key; the parts of texts are cached, up to a bound."""
         part = part_of(key, self._parts)
         if key.__class__ is str:
             if len(self._part) >= _REMEMBERED:
@@ -123,7 +124,7 @@ class ByKey(Output):
 
 
 class Spread(Output):
-    """A source's events: each to some part, by its identity."""
+    """Sends each event of a source to some part, by its identity."""
 
     outlet = None
     _where = "spread"
@@ -140,7 +141,7 @@ class Spread(Output):
 
 
 class Sink(Output):
-    """Results: events of a type that people declared."""
+    """Publishes results: events of a type that the user declared."""
 
     def __init__(self, outlet: Outlet) -> None:
         event_type = outlet.to.event_type

@@ -1,8 +1,8 @@
-"""From the logical graph to stages: what runs as one, and where items change hands (Kuralenok et al. 2018, II.D).
+"""From the logical graph to stages: which operations run together, and where items leave them (Kuralenok et al. 2018, II.D).
 
-A grouping, and the cycle through it, is a stage: it is parted by key, and its items come to the part that has their key.
-Maps have no state, so they run where their input is, behind the source or the grouping that it comes from; a map behind
-several stages runs in each. Unions and cycles are mere wiring: they are resolved here and do not run.
+A grouping, with the cycle through it, is a stage: it is partitioned by key, and each item goes to the part that has its key.
+Maps have no state, so they run where their input is, in the stage of the source or the grouping that it comes from; a map after
+several stages runs in each. Unions and cycles are only wiring: they are resolved here and do not run.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from detectors.flow.graph import FlowNode, FlowNodeKind, Graph
 
 
 class Outlet(NamedTuple):
-    """Where items leave a stage: from ``node``, whose values they are, to the grouping or the sink ``to``."""
+    """A place where items leave a stage: from ``node``, which gives their values, to the grouping or the sink ``to``."""
 
     node: FlowNode
     to: FlowNode
 
 
 class Stage(NamedTuple):
-    """What runs as one.
+    """Operations that run as one program.
 
     ``entry``
         the source or the grouping at its head.
     ``maps``
-        the maps behind it, each after all that feed it; those on the cycle through ``entry`` are in ``looped``.
+        the maps after it, each after all that feed it; those on the cycle through ``entry`` are in ``looped``.
     ``targets``
-        by operation, who gets its items: operations of the stage, or outlets.
+        by operation, the receivers of its items: operations of the stage, or outlets.
     ``outlets``
         all outlets, each once.
     """
@@ -41,7 +41,7 @@ class Stage(NamedTuple):
 
 
 def receivers(node: FlowNode) -> list[FlowNode]:
-    """Who gets the items of an operation, through unions and cycles, in order; one that is joined twice gets them twice."""
+    """The receivers of an operation's items, through unions and cycles, in order; one that is joined twice is listed twice."""
     found: list[FlowNode] = []
     for after in node.outputs:
         if after.kind in (FlowNodeKind.UNION, FlowNodeKind.CYCLE):
@@ -65,7 +65,7 @@ def _stage(entry: FlowNode, fuse: bool) -> Stage:
         node = waiting.pop()
         if node in targets:
             continue
-        last = fused.outputs if fused is not None and node is entry else node  # whose outputs leave
+        last = fused.outputs if fused is not None and node is entry else node  # the operation whose outputs leave
         found: list[FlowNode | Outlet] = []
         for after in receivers(last):
             if after.kind is FlowNodeKind.MAP or after is entry:
@@ -82,7 +82,7 @@ def _stage(entry: FlowNode, fuse: bool) -> Stage:
 
 
 def _reach(node: FlowNode, targets: dict[FlowNode, list[FlowNode | Outlet]]) -> set[FlowNode]:
-    """The operations of the stage that items of ``node`` come to."""
+    """The operations of the stage that the items of ``node`` reach."""
     found: set[FlowNode] = set()
     waiting = [node]
     while waiting:
@@ -94,7 +94,7 @@ def _reach(node: FlowNode, targets: dict[FlowNode, list[FlowNode | Outlet]]) -> 
 
 
 def _ordered(entry: FlowNode, targets: dict[FlowNode, list[FlowNode | Outlet]]) -> list[FlowNode]:
-    """The operations of a stage, each after all that feed it (but for the cycle back to ``entry``)."""
+    """The operations of a stage, each after all that feed it (except the cycle back to ``entry``)."""
     order: list[FlowNode] = []
     done: set[FlowNode] = set()
 

@@ -18,14 +18,14 @@ from middleware.model.operator import Snapshot
 AnyBucket = Bucket | FoldBucket
 
 _SWEEP = 4_096
-"""How many changes at least pass between two looks at all buckets."""
+"""The least number of changes between two visits to all buckets."""
 
 
 class Program:
     """A running stage.
 
-    ``run`` takes changes of its input, in any order, each position at most once, and gives what changes at its outlets.
-    Everything inside runs to its fixed point before it returns: nothing is under way in a cycle between two runs.
+    ``run`` takes changes of its input, in any order, each position at most once, and gives the changes at its outlets. All
+    cycles reach their fixed point before it returns: nothing is in flight between two runs.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -46,7 +46,7 @@ class Program:
         return sum(map(len, self.buckets.values()))
 
     def run(self, changes: list[Change], final: int) -> dict[Outlet, list[Change]]:
-        """Take changes; then forget what is kept only for changes at or below ``final``."""
+        """Take changes; then forget items that were kept only for changes at or below ``final``."""
         entry = self.stage.entry
         if not changes:
             self._forget(final, 0)
@@ -66,7 +66,7 @@ class Program:
         return out  # type: ignore[return-value]
 
     def _send(self, node: FlowNode, changes: list[Change]) -> None:
-        """Hand changes to all targets of an operation; if there are several, positions tell whose an item is."""
+        """Pass changes to all targets of an operation; if there are several, positions tell their items apart."""
         targets = self.stage.targets[node]
         if len(targets) == 1:
             self._put(targets[0], changes)
@@ -134,7 +134,7 @@ class Program:
         return Bucket(self.stage.entry.window)
 
     def _forget(self, final: int, count: int) -> None:
-        """Now and then look at all buckets, so that those nothing comes to any more forget, too. O(1) amortized a change."""
+        """Visit all buckets now and then, so that those without new items forget, too. O(1) amortized per change."""
         self._changed += count
         if self._changed < max(_SWEEP, self._held):
             return
@@ -146,11 +146,11 @@ class Program:
         self._held = self.held
 
     def snapshot(self) -> Snapshot:
-        """All that it keeps, as a value that later runs leave alone."""
+        """Its state, as a value that later runs do not touch."""
         return {home: bucket.columns() for home, bucket in self.buckets.items()}, dict(self.failures.found)
 
     def restore(self, state: Snapshot) -> None:
-        """Become what the program was when ``snapshot`` gave this."""
+        """Return to the state that ``snapshot`` gave."""
         kept, failures = state
         self.buckets.clear()
         self.failures.found.clear()
@@ -169,7 +169,7 @@ NO_KEY = object()
 
 
 def _merged(changes: list[Change]) -> list[Change]:
-    """Changes of one position made one: an item that moved to another key leaves one bucket and enters another."""
+    """Merge the changes of each position: an item that moved to another key leaves one bucket and enters another."""
     found: dict[Position, Change] = {}
     for change in changes:
         there = found.setdefault(change[0], change)

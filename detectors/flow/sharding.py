@@ -1,4 +1,4 @@
-"""Which part of a stage a key belongs to."""
+"""Finds the part of a stage that a key belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from middleware.model.identity import canonical
 def part_of(key: Key, parts: int) -> int:
     """The part that has ``key``, from 0; the same on every node, and for keys that are equal.
 
-    Raises DetectorError if it is made of anything but numbers, texts, bytes, None, enums, tuples and frozensets.
+    Raises DetectorError if the key contains anything but numbers, texts, bytes, None, enums, tuples and frozensets.
 
     >>> part_of("word", 8) == part_of("word", 8), part_of(1, 8) == part_of(1.0, 8)
     (True, True)

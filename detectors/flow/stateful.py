@@ -1,8 +1,8 @@
-"""Stateful transformations out of grouping, map and cycle (Kuralenok et al. 2018, section V.C and Figure 6).
+"""Stateful transformations built from grouping, map and cycle (Kuralenok et al. 2018, section V.C and Figure 6).
 
-The state of a key is an item itself: behind each item stands the state that it led to, so a group of two is an item and
-the state before it. The combine map makes the next state of the two and feeds it back; it lets groups pass whose last is a
-state, since that one is combined already.
+The state of a key is an item itself: each item is followed by the state that it led to, so a group of two is an item and the
+state before it. The combine map makes the next state from the two and feeds it back; it skips groups that end in a state, since
+that one is combined already.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from middleware.model.event import Key, Value
 from middleware.model.state import copy_state, restored_state
 
 OUTPUTS = ".outputs"
-"""How the operation is called, behind the name of the transformation, that gives its outputs."""
+"""The suffix, after the transformation's name, of the operation that gives its outputs."""
 
 
 class State(NamedTuple):
-    """A state as an item: what is fed back."""
+    """A state as an item that is fed back."""
 
     key: Key
     value: Value
 
 
 def guarded(fold: Fold) -> Fold:
-    """The same fold, given a copy of each state that it could change in place: the state itself is kept, to go on from.
+    """The same fold, given a copy of each mutable state: the state itself is kept, to continue from.
 
     Values of immutable types (numbers, texts, tuples, frozen structs and dataclasses) are given as they are.
     """
@@ -67,7 +67,7 @@ def key_of(key: Callable[[Value], Key]) -> Callable[[Value], Key]:
 
 
 def combine(fold: Fold, key: Callable[[Value], Key]) -> Callable[[tuple[Value, ...]], list[Value]]:
-    """The combine map: of (state, item) the next state and what the fold gives out."""
+    """The combine map: from (state, item) to the next state and the fold's outputs."""
 
     def combine_group(group: tuple[Value, ...]) -> list[Value]:
         item = group[-1]
@@ -84,10 +84,10 @@ def combine(fold: Fold, key: Callable[[Value], Key]) -> Callable[[tuple[Value, .
 
 
 def states_of(value: Value) -> list[Value]:
-    """What is fed back: states alone."""
+    """Keep only states: the items that are fed back."""
     return [value] if value.__class__ is State else []
 
 
 def outputs_of(value: Value) -> list[Value]:
-    """What goes on: everything but states."""
+    """Keep everything but states: the items that go on."""
     return [] if value.__class__ is State else [value]

@@ -1,4 +1,4 @@
-"""Event types of the edges between stages: one for each part that receives, made as they are needed."""
+"""Event types of the edges between stages: one for each receiving part, made on demand."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from detectors.flow.stateful import OUTPUTS
 from middleware.model.event import Event, EventType
 
 Cause = tuple[int | str, ...]
-"""Where an item stands among those of its time: level, source and id of the raw event behind it, then which output of each
-operation on the way it is. With ts before it, it is the item's position."""
+"""The place of an item among those of its time: level, source and id of its raw event, then which output of each operation
+on the way it is. With ts in front, it is the item's position."""
 
 
 def edge_types(flow: str, outlet: Outlet, parts: int) -> list[EventType]:
-    """The types of the items that go from an operation to each part of a grouping: their value, and its cause."""
+    """The event types of items on their way from an operation to each part of a grouping: a value and its cause."""
     name = f"{outlet.node.name.removesuffix(OUTPUTS)}_to_{outlet.to.name}"
     return [_edge_type(flow, f"{name}_{part}" if parts > 1 else name, outlet.node.gives) for part in range(parts)]
 
 
 def spread_types(flow: str, source: str, event_type: EventType, parts: int) -> list[EventType]:
-    """The types of a source's events on their way to each part that maps them."""
+    """The event types of a source's events on their way to each part that maps them."""
     return [_edge_type(flow, f"{source}_spread_{part}", event_type) for part in range(parts)]
 
 
@@ -46,7 +46,7 @@ def _edge_type(flow: str, name: str, value: Annotation) -> EventType:
         frozen=True,
         gc=False,
     )
-    module = sys.modules[__name__]  # where pickle looks for it, in a process that has the same flow
+    module = sys.modules[__name__]  # pickle looks for it here, in a process that has the same flow
     setattr(module, flow, getattr(module, flow, None) or SimpleNamespace())
     setattr(getattr(module, flow), called, made)
     return cast(EventType, made)

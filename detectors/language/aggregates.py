@@ -1,8 +1,8 @@
-"""Aggregates: what they take, what they give, and how they fold values, which come in total order.
+"""Aggregates: the types they take and give, and how they fold values, which come in total order.
 
 Each is a function of the values alone, to the last bit: sums are exact before they are rounded (``math.fsum``), so a result
-does not depend on the history of late and withdrawn tuples behind it. Where there is a NaN, what is least, greatest or in the
-middle is NaN, and all NaNs count as one value.
+does not depend on the history of late and withdrawn tuples behind it. If there is a NaN, the minimum, maximum and median are
+NaN; all NaNs count as one value.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Aggregate(NamedTuple):
     """An aggregate in a query.
 
     ``fold``
-        from values (NULLs left out; pairs where it takes two arguments) to its value.
+        makes the aggregate of the values (NULLs left out; pairs if it takes two arguments).
     ``kind``
-        what it gives; NULL where no value is left.
+        the kind of its result; NULL if no value is left.
     ``is_partial``
-        whether it may be NULL though a value is left.
+        whether the result may be NULL although a value is left.
     """
 
     name: str
@@ -53,7 +53,7 @@ def _total(values: Sequence[int]) -> int | None:
 def _exact(values: Sequence[float]) -> float:
     try:
         return math.fsum(values)
-    except (OverflowError, ValueError):  # sums on the way are too large, or infinities of both signs
+    except (OverflowError, ValueError):  # intermediate sums are too large, or there are infinities of both signs
         return SUM.fold(values)  # type: ignore[no-any-return]
 
 
@@ -71,7 +71,7 @@ SQUARED = 2.0**400
 def _moment(values: Sequence[float], free: int) -> float | None:
     """The variance, (n * sum of squares - square of the sum) / (n * (n - free)); ``free``: 1 for a sample, 0 for a population.
 
-    The numerator is exact, and rounded once. NULL of too few, or of what is not finite.
+    The numerator is exact, and rounded once. NULL for too few values, or if one is not finite.
     """
     count = len(values)
     if count <= free or not all(map(math.isfinite, values)):
@@ -94,7 +94,7 @@ def root(value: float | None) -> float | None:
 
 
 def _nans(values: Sequence[float]) -> int:
-    """How many are NaN. Quick where none is."""
+    """How many values are NaN. Fast if none is."""
     total = sum(values)
     return sum(map(math.isnan, values)) if total != total else 0  # noqa: PLR0124 (NaN)
 
@@ -116,7 +116,7 @@ def middle(ordered: Ordered) -> float:
     """The median of numbers in order, zeros without a sign."""
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     half: float = (low + high) / 2
-    return half + 0.0 if abs(half) != math.inf else float(low / 2 + high / 2)  # the sum may be too large where its half is not
+    return half + 0.0 if abs(half) != math.inf else float(low / 2 + high / 2)  # the sum may be too large, its half not
 
 
 def _median(values: Sequence[float]) -> float:
@@ -124,7 +124,7 @@ def _median(values: Sequence[float]) -> float:
 
 
 def _arg(choose: Callable[..., Value]) -> Fold:
-    """The first argument where the second is least or greatest; the first in total order of several."""
+    """The first argument where the second is least or greatest; of several, the first in total order."""
     return lambda pairs: choose(pairs, key=lambda pair: pair[1])[0]
 
 
@@ -140,7 +140,7 @@ def _real_arg(choose: Callable[..., Value]) -> Fold:
 
 
 def _least(values: Sequence[float]) -> float:
-    """As the monoid has it, whatever the order of arrival: -0.0 before 0.0, and a NaN wins."""
+    """As the monoid does, whatever the order of arrival: -0.0 before 0.0, and a NaN wins."""
     if _nans(values):
         return math.nan
     least = min(values)
@@ -183,7 +183,7 @@ _REAL: dict[str, Fold] = {
 
 
 def ranked(ordered: Ordered, q: float) -> Value:
-    """The least value that is not below a part q of all, which are in order; None unless 0 <= q <= 1. Zeros have no sign."""
+    """The least of the ordered values that is not below a fraction q of them; None unless 0 <= q <= 1. Zeros have no sign."""
     if not 0 <= q <= 1:
         return None
     found = ordered[max(0, math.ceil(q * len(ordered)) - 1)]
@@ -191,7 +191,7 @@ def ranked(ordered: Ordered, q: float) -> Value:
 
 
 def _quantile(pairs: Sequence[tuple[Value, float]]) -> Value:
-    """``ranked``; q is the second argument, as the last tuple has it."""
+    """``ranked``; q is the second argument of the last tuple."""
     return ranked(sorted([value for value, _ in pairs]), pairs[-1][1])
 
 
@@ -233,7 +233,7 @@ _OF_REALS: dict[str, Fold] = {
     "argmax": _real_arg(max),
     "quantile": _real_quantile,
 }
-"""As ``_FOLDS``, where the argument that decides may be NaN."""
+"""As ``_FOLDS``, for a deciding argument that may be NaN."""
 SYNONYMS = {
     "ave": "avg",
     "mean": "avg",
@@ -247,7 +247,7 @@ NAMES = frozenset({"sum", "range", *_COUNTS, *_REAL, *_CHOICE, *_PAIRS, *SYNONYM
 
 
 def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Aggregate:
-    """The aggregate of that name for arguments of these types. Raises QueryError where they do not fit."""
+    """The aggregate of that name for arguments of these types. Raises QueryError if they do not fit."""
     known = SYNONYMS.get(name, name)
     wanted = 2 if known in _PAIRS else 0 if is_star else 1
     if is_star and known != "count":
@@ -274,9 +274,9 @@ def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Ag
 
 
 def values_code(frame: Frame, arguments: Sequence[Code], variable: str, events: str) -> str:
-    """Code for the list of what an aggregate takes from the events: NULLs left out, pairs of two arguments.
+    """Code for the list of values that an aggregate takes from the events: NULLs left out, pairs for two arguments.
 
-    Arguments may assign names on the way, which Python allows in a comprehension's condition and not in what it goes through.
+    Arguments may assign names on the way, which Python allows in a comprehension's condition but not in its iterable.
     """
     if len(arguments) == 1 and not arguments[0].nullable:
         return f"[{arguments[0].value} for {variable} in {events}]"

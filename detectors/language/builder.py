@@ -1,4 +1,4 @@
-"""From what the grammar matches to expression trees, and from where it does not match to an error that helps."""
+"""Turns grammar matches into expression trees, and mismatches into helpful errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from detectors.language.types import NAMES, Type
 from middleware.model.words import listed
 
 DEEPEST = 50
-"""How deep an expression may be nested. Python's own compiler is the limit behind this one."""
+"""How deep an expression may be nested. Python's own compiler sets this limit."""
 
 _LONGEST_NUMBER = 40
 
@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def span_of(*items: object) -> Span:
-    """From the first to the last of the tokens and nodes among ``items``."""
+    """The span from the first to the last of the tokens and nodes among ``items``."""
     spans = [_span(item) for item in items if isinstance(item, Token | SyntaxNode)]
     return Span(spans[0].start, spans[-1].end) if spans else Span(0, 0)
 
@@ -42,13 +42,13 @@ def _span(item: Token | SyntaxNode) -> Span:
 
 
 def plain(name: Token) -> str:
-    """A name without the backticks that let it be a word of the grammar."""
+    """A name without the backticks that let it be a reserved word."""
     return str(name).strip("`")
 
 
 @v_args(inline=True)
 class ExpressionBuilder(Transformer[Token, object]):
-    """One method a rule of ``grammar.lark``; query languages add those of their own rules."""
+    """One method per rule of ``grammar.lark``; query languages add methods for their own rules."""
 
     def comparison(self, left: SyntaxNode, operator: Token, right: SyntaxNode) -> SyntaxNode:
         written = {"==": "=", "!=": "<>"}.get(operator, str(operator))
@@ -144,7 +144,7 @@ def text_of(token: Token) -> str:
 
 
 def type_named(token: Token) -> Type:
-    """The type of a name. Raises QueryError if there is none."""
+    """The type with this name. Raises QueryError if there is none."""
     found = NAMES.get(plain(token).lower())
     if found is None:
         known = [str(each) for each in dict.fromkeys(NAMES.values())]
@@ -154,9 +154,9 @@ def type_named(token: Token) -> Type:
 
 
 def parse_text(parser: Lark, text: str, words: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """What ``text`` means to ``parser``. Raises QueryError with line, column, caret and what was expected.
+    """What ``parser`` makes of ``text``. Raises QueryError with line, column, caret and what was expected.
 
-    ``words``: what people are told of terminals that only this parser has.
+    ``words``: how errors describe terminals that only this parser has.
     """
     try:
         return parser.parse(text)
@@ -191,7 +191,7 @@ def _refuse(error: UnexpectedInput, text: str, known: Mapping[str, str]) -> NoRe
     keywords = [word for word in words if word.isupper()]
     hint = nearest(found.strip("'\""), keywords) if found != "the end" else ""
     before = text[:start].split()
-    if not hint and before and (meant := nearest(before[-1], keywords)):  # "a FORM b": taken for an alias, then b surprises
+    if not hint and before and (meant := nearest(before[-1], keywords)):  # "a FORM b": FORM is taken for an alias
         hint = f" after {before[-1]!r}{meant}"
     message = f"unexpected {found}{hint}; expected {listed(words) or 'nothing more'}"
     raise QueryError(message, Span(start, start + width)).located(text) from None
@@ -202,7 +202,7 @@ def _word(terminal: str) -> str:
 
 
 def check_depth(node: SyntaxNode) -> None:
-    """Raises QueryError where an expression is nested too deep to be compiled. O(nodes), without recursion."""
+    """Raises QueryError if an expression is nested too deep to be compiled. O(nodes), without recursion."""
     pending = [(node, 1)]
     while pending:
         here, depth = pending.pop()

@@ -1,4 +1,4 @@
-"""Python code for expressions: fragments with their kind, and functions made of them."""
+"""Python code for expressions: code fragments with their kind, and functions made of them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Code:
     ``value``
         its value; None stands for NULL.
     ``true``, ``false``
-        for Boolean ones: whether it is true, whether it is false. Both fail where it is NULL, and both are cheaper than
-        the value, since a WHERE need not know whether a condition is false or NULL.
+        for Booleans: code that tests whether the expression is true, or false. Neither test holds for NULL. Both are cheaper
+        than the value, since a WHERE need not know whether a condition is false or NULL.
     ``constant``
-        whether it reads no attribute.
+        whether the expression reads no attribute.
     ``most``
-        of whole numbers: what their magnitude is at most, where that is known to be other than by their type; 0 where not.
+        for whole numbers: the largest magnitude, if it is known to differ from that of the type; else 0.
     """
 
     value: str
@@ -46,27 +46,27 @@ class Code:
 
     @property
     def magnitude(self) -> int:
-        """What a whole number is at most, but for its sign."""
+        """The largest absolute value of a whole number."""
         return self.most or LIMITS[self.type]
 
     @property
     def is_loose(self) -> bool:
-        """Whether it is arithmetic of whole numbers whose result may lie outside its type; ``sealed`` makes that NULL."""
+        """Whether this is whole-number arithmetic whose result may lie outside its type; ``sealed`` makes that NULL."""
         return self.type in LIMITS and self.most >= LIMITS[self.type]
 
     @property
     def holds(self) -> str:
-        """Code that is true just where this Boolean is true."""
+        """Code that is true exactly when this Boolean is true."""
         return self.true or self.value
 
     @property
     def fails(self) -> str:
-        """Code that is true just where this Boolean is false."""
+        """Code that is true exactly when this Boolean is false."""
         return self.false or (f"({self.value}) is False" if self.nullable else f"not ({self.value})")
 
 
 class Frame:
-    """What the functions of one query share: constants and helpers by name, and names for intermediate values."""
+    """The names that the functions of one query share: constants, helpers and intermediate values."""
 
     def __init__(self) -> None:
         self.globals: dict[str, Any] = {"__builtins__": {}}
@@ -87,7 +87,7 @@ class Frame:
         return f"t{self._temporaries}"
 
     def strict(self, operands: list[Code], build: Callable[..., str]) -> str:
-        """Code of ``build`` over the operands' values that is None where one of those that may be NULL is."""
+        """Code of ``build`` over the operands' values; None if an operand is NULL."""
         tests, names = [], []
         for operand in operands:
             if operand.nullable:
@@ -99,7 +99,7 @@ class Frame:
         return f"(None if {' or '.join(tests)} else {build(*names)})" if tests else f"({build(*names)})"
 
     def sealed(self, code: Code) -> Code:
-        """The code with NULL for whole numbers that its type cannot hold. (Doubles are as IEEE 754 has them.)"""
+        """The code, giving NULL for whole numbers that its type cannot hold. (Doubles follow IEEE 754.)"""
         if not code.is_loose:
             return code
         name, limit = self.temporary(), LIMITS[code.type]
@@ -108,13 +108,13 @@ class Frame:
         return Code(f"({name} if {some} else None)", ValueKind(code.type, True), constant=code.constant)
 
     def function(self, parameters: str, body: str) -> Made:
-        """A function of ``parameters`` that gives the value of ``body``."""
+        """A function of ``parameters`` that returns the value of ``body``."""
         return self.define(f"def made({parameters}):\n    return {body}\n")
 
     def define(self, source: str, more: Mapping[str, object] | None = None) -> Made:
         """The function ``made`` that the source defines. Its globals are this frame's and ``more``, and no builtins."""
         local: dict[str, Any] = {}
-        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, and no mistake
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, but no mistake
             code = compile(source, "<query>", "exec")
         exec(code, {**self.globals, **(more or {})}, local)
         made: Made = local["made"]
@@ -138,7 +138,7 @@ def converted(frame: Frame, code: Code, target: Type) -> Code:
 
 
 def number_of(character: str) -> int | None:
-    """The number of a Char; NULL for what others sent as one, and is none."""
+    """The number of a Char; NULL for a text that others sent as one but that is none."""
     return ord(character) if len(character) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""From trees to code: names and types are resolved, conversions made, three-valued logic compiled away where it can be."""
+"""From trees to code: resolves names and types, adds conversions, and compiles three-valued logic away where possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from middleware.model.words import listed
 
 
 class Scope(Protocol):
-    """What names mean where an expression stands."""
+    """The meaning of names at the place of an expression."""
 
     def attribute(self, name: tree.Name) -> Code:
         """The code of an attribute. Raises QueryError if there is none of that name."""
@@ -27,7 +27,7 @@ class Scope(Protocol):
 
 
 class Attributes:
-    """The plainest scope: attributes of one kind of event, by name in any case, and no functions of its own."""
+    """The simplest scope: attributes of one kind of event, by case-insensitive name, and no functions of its own."""
 
     def __init__(self, codes: Mapping[str, Code], what: str = "the stream") -> None:
         self._codes = {name.lower(): code for name, code in codes.items()}
@@ -46,7 +46,7 @@ class Attributes:
 
 
 def analyse(node: SyntaxNode, scope: Scope, frame: Frame) -> Code:
-    """The code of an expression. Raises QueryError where it has no meaning."""
+    """The code of an expression. Raises QueryError if it has no meaning."""
     check_depth(node)
     return Analysis(scope, frame).visit(node)
 
@@ -106,7 +106,7 @@ class Analysis:
     def _boolean(self, node: SyntaxNode, operator: str) -> Code:
         return condition(node, self.scope, self.frame, operator)
 
-    # logic: NOT swaps true and false; AND is true where all are, and false where one is
+    # logic: NOT swaps true and false; AND is true if all are true, and false if one is false
 
     def _maybe_not(self, code: Code, negated: bool) -> Code:
         if not negated:
@@ -138,7 +138,7 @@ class Analysis:
         return Code(value, kind, true, false, left.constant and right.constant)
 
     def _known(self, operands: list[Code], test: str) -> str:
-        """A test of both values that fails where one is NULL."""
+        """A test of both values that fails if one is NULL."""
         tests, names = [], []
         for operand in operands:
             if operand.nullable:
@@ -150,8 +150,8 @@ class Analysis:
         return f"({' and '.join([*tests, test.format(*names)])})"
 
     def _alike(self, one: Code, at: SyntaxNode, other: Code, at_other: SyntaxNode, span: Span, what: str) -> tuple[Code, Code]:
-        """Both brought to the type they have in common."""
-        if isinstance(at, tree.Literal):  # a literal first: it may be of the other's type
+        """Both converted to their common type."""
+        if isinstance(at, tree.Literal):  # literals first: they may take the other's type
             one = self._adapted(one, at, other.type)
             other = self._adapted(other, at_other, one.type)
         else:
@@ -167,7 +167,7 @@ class Analysis:
         return converted(self.frame, one, target), converted(self.frame, other, target)
 
     def _adapted(self, code: Code, node: SyntaxNode, target: Type) -> Code:
-        """A literal text where a Char or a Datetime is needed is one; a Char where a String is needed is a sequence of one."""
+        """A literal text becomes a Char or a Datetime where one is needed; a Char becomes a String of one character."""
         if code.type is Type.CHAR and target is Type.STRING:
             return Code(code.value, ValueKind(Type.STRING, code.nullable), constant=code.constant)
         if not isinstance(node, tree.Literal) or not isinstance(node.value, str):
@@ -265,7 +265,7 @@ class Analysis:
             return Code(value, ValueKind(Type.BOOLEAN, text.nullable))
         helper = "matches_like" if node.operator == "LIKE" else "matches_regex"
         value = self.frame.strict([text, pattern], lambda a, b: f"{helper}({a}, {b})")
-        return Code(value, ValueKind(Type.BOOLEAN, True))  # a pattern that comes with the data may be none
+        return Code(value, ValueKind(Type.BOOLEAN, True))  # a pattern that comes with the data may be invalid
 
     @staticmethod
     def _compiled(operator: str, pattern: str, span: Span) -> patterns.Matches:
@@ -376,7 +376,7 @@ class Analysis:
 
 
 def _as_real(code: Code, node: SyntaxNode, other: Type) -> Code:
-    """A whole number that is compared with a real one is written as one: Python compares two floats faster, and alike."""
+    """Writes a whole number as a float if it is compared with one: Python compares two floats faster, with the same result."""
     value = node.value if isinstance(node, tree.Literal) else None
     if other not in (Type.FLOAT, Type.DOUBLE) or type(value) is not int or abs(value) > 2**53:
         return code
@@ -384,7 +384,7 @@ def _as_real(code: Code, node: SyntaxNode, other: Type) -> Code:
 
 
 def _most(operator: str, left: Code, right: Code, limit: int) -> int:
-    """What the result of arithmetic of whole numbers is at most; ``limit`` is that of its type."""
+    """The largest magnitude that whole-number arithmetic can give; ``limit`` is that of its type."""
     match operator:
         case "+" | "-":
             return left.magnitude + right.magnitude

@@ -1,4 +1,4 @@
-"""CAST: what values of one type become as another; NULL where nothing sensible."""
+"""CAST: converts values of one type to another; NULL where there is no sensible value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from middleware.model.event import Value
 
 
 def caster(source: Type, target: Type) -> Callable[[Value], Value] | None:
-    """The function that converts values explicitly, giving NULL for those that it cannot; None if there is none."""
+    """The function for an explicit conversion, which gives NULL for values it cannot convert; None if there is none."""
     if target in LIMITS:
         limit = LIMITS[target]
         to_integer: dict[Type, Callable[[Value], int | None]] = {
@@ -48,7 +48,7 @@ def caster(source: Type, target: Type) -> Callable[[Value], Value] | None:
 
 
 def _single(value: float) -> float | None:
-    """The nearest 32-bit number, or NULL beyond them."""
+    """The nearest 32-bit float, or NULL out of their range."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:

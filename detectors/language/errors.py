@@ -10,7 +10,7 @@ from middleware.model.errors import SlacklineError
 
 
 class Span(NamedTuple):
-    """Where something stands in a text: offsets of its first character and behind its last."""
+    """A place in a text: the offsets of its first character and after its last."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ class Span(NamedTuple):
 NOWHERE = Span(0, 0)
 
 _WIDEST = 120
-"""Columns of a line of text that are shown."""
+"""How many columns of a line of text are shown."""
 
 
 class QueryError(SlacklineError):
@@ -39,7 +39,7 @@ class QueryError(SlacklineError):
         self.column = 0
 
     def located(self, text: str) -> QueryError:
-        """The same error with line, column, and the line of ``text`` with a caret below. Only the first call counts."""
+        """The same error with line, column, and the line of ``text`` with a caret below. Only the first call has an effect."""
         if self.line:
             return self
         start = min(self.span.start, len(text))
@@ -49,7 +49,7 @@ class QueryError(SlacklineError):
         self.line, self.column = text.count("\n", 0, start) + 1, start - begin + 1
         width = max(1, min(self.span.end - start, len(line) - (start - begin)))
         at = start - begin
-        if at + width > _WIDEST:  # show what is around the place
+        if at + width > _WIDEST:  # show the text around the place
             cut = max(0, at - _WIDEST // 2)
             line, at = f"...{line[cut:]}", at - cut + 3
         if len(line) > _WIDEST:
@@ -60,7 +60,7 @@ class QueryError(SlacklineError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` for the known name that is most like ``name``, or nothing."""
+    """``; did you mean 'x'?`` for the known name most similar to ``name``, or nothing."""
     by_lower = {each.lower(): each for each in known}
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean {by_lower[found[0]]!r}?" if found else ""

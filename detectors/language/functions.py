@@ -1,4 +1,4 @@
-"""The functions of the language: what they take, what they give, and how they are computed."""
+"""The functions of the language: their parameters, results and implementations."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ NUMBER = "number"
 SAME = "same"
 
 Parameter = Type | str
-"""A type, ``NUMBER`` (any number, left as it is), or ``SAME`` (any type, but one for all parameters marked so)."""
+"""A type, ``NUMBER`` (any number, left as it is), or ``SAME`` (any type, but the same for all parameters with this mark)."""
 
 
 class Function(NamedTuple):
-    """A function: NULL where an argument is NULL, unless ``is_lenient``: then only where all are.
+    """A function: NULL if an argument is NULL; with ``is_lenient`` only if all are.
 
     ``result``
-        its type; ``SAME`` and ``NUMBER``: that of the arguments so marked.
+        its type; ``SAME`` and ``NUMBER`` stand for the type of the arguments with that mark.
     ``optional``
         how many of the last parameters may be left out.
     ``is_variadic``
         whether the last parameter may be repeated.
     ``is_partial``
-        whether the result may be NULL though no argument is.
+        whether the result may be NULL although no argument is.
     """
 
     parameters: tuple[Parameter, ...]
@@ -147,7 +147,7 @@ FUNCTIONS: dict[str, Function] = {
     "atan2": _real(math.atan2, 2),
     "greatest": Function((SAME,), SAME, lambda *values: max(values), is_variadic=True),
     "least": Function((SAME,), SAME, lambda *values: min(values), is_variadic=True),
-    # what may be missing
+    # missing values
     "coalesce": Function((SAME,), SAME, _first_known, is_variadic=True, is_lenient=True),
     "nullif": Function((SAME, SAME), SAME, _null_if, is_partial=True, is_lenient=True),
     # texts
@@ -183,7 +183,7 @@ FUNCTIONS: dict[str, Function] = {
     "epoch": Function((_T,), _L, lambda seconds: seconds),
     "from_epoch": Function((_L,), _T, values.in_calendar, is_partial=True),
 }
-"""By name in lower case. Conversions (``to_int`` and so on) are CAST by another name, and stand in ``conversions``."""
+"""By name in lower case. Conversions (``to_int`` and so on) are CAST by another name; see ``conversions``."""
 
 SYNONYMS = {
     "ceiling": "ceil",

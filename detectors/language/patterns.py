@@ -1,4 +1,4 @@
-"""Patterns of texts: LIKE by segments, REGEX by RE2. Neither ever goes back, whatever pattern and text are.
+"""Text patterns: LIKE by segments, REGEX by RE2. Neither ever backtracks, whatever the pattern and text.
 
 Python's ``re`` tries every way in which a text may be divided among the parts of a pattern: exponentially many for some
 (``(a+)+b``), and n^k for k times ``%`` in a LIKE.
@@ -14,25 +14,25 @@ Matches = Callable[[str], bool]
 """Whether a text matches."""
 
 LONGEST = 4_096
-"""Characters of a pattern that comes with the data."""
+"""The most characters of a pattern that comes with the data."""
 
 _KEPT = 64
-"""Patterns that come with the data and are kept ready, of each kind."""
+"""How many patterns that come with the data are cached, of each kind."""
 
 _MEMORY, _MEMORY_OF_DATA = 8 << 20, 1 << 20
-"""Bytes that RE2 may use for a pattern: of a query, and of those that come with the data."""
+"""Bytes that RE2 may use for a pattern: one in a query, and one that comes with the data."""
 
 _PARTS = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL)
 
 
 class PatternError(ValueError):
-    """What is wrong with a regular expression."""
+    """A regular expression is malformed; the message says how."""
 
 
 def like(pattern: str) -> Matches:
-    r"""A function that tells whether a whole text matches a LIKE pattern: % any characters, _ one; \ makes them plain.
+    r"""A function that tells whether a whole text matches a LIKE pattern: % is any characters, _ is one; \ escapes them.
 
-    The text between two % is looked for where it comes first behind what was found before: if any way matches, that does.
+    The text between two % is searched for at its first place after the previous match: if any way matches, this one does.
     O(text) for segments without _, O(text * segment) for others.
 
     >>> like("I%M")("IBM"), like(r"a\_b")("axb"), like("%a_c%")("xxabc"), like("ab%ba")("aba")
@@ -67,7 +67,7 @@ def like(pattern: str) -> Matches:
 
 
 def _alone(segment: list[str | None]) -> Matches:
-    """Whether a text is a segment."""
+    """A function that tells whether a whole text matches a segment."""
     if None not in segment:
         return "".join(filter(None, segment)).__eq__
     fixed = [(place, char) for place, char in enumerate(segment) if char is not None]
@@ -75,7 +75,7 @@ def _alone(segment: list[str | None]) -> Matches:
 
 
 def _finder(segment: list[str | None]) -> Callable[[str, int, int], int]:
-    """What finds where a segment ends that comes first between two places of a text; -1 if it does not come."""
+    """Finds the first match of a segment between two places of a text: the function gives its end, or -1."""
     size = len(segment)
     if None not in segment:
         wanted = "".join(filter(None, segment))
@@ -87,7 +87,7 @@ def _finder(segment: list[str | None]) -> Callable[[str, int, int], int]:
         return find
     search = re.compile("".join("." if char is None else re.escape(char) for char in segment), re.DOTALL).search
 
-    def find_open(text: str, start: int, end: int) -> int:  # a pattern of one length: nothing to go back to
+    def find_open(text: str, start: int, end: int) -> int:  # a pattern of fixed length: nothing to backtrack to
         found = search(text, start, end)
         return found.end() if found is not None else -1
 
@@ -136,6 +136,6 @@ def matches_like(text: str, pattern: str) -> bool | None:
 
 
 def matches_regex(text: str, pattern: str) -> bool | None:
-    """REGEX with a pattern that is itself computed; NULL if it is none, or too long."""
+    """REGEX with a pattern that is itself computed; NULL if it is invalid or too long."""
     found = _regex_of_data(pattern) if len(pattern) <= LONGEST else None
     return None if found is None else found(text)

@@ -1,6 +1,6 @@
-"""Expressions as trees. Spans do not count when two are compared: what is built by hand equals what was parsed.
+"""Expressions as trees. Comparisons ignore spans: a tree built by hand equals a parsed one.
 
-``str`` of a tree is its text, in full parentheses: parsed, it gives the same tree.
+``str`` of a tree is its text, fully parenthesised: parsing it gives the same tree.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class SyntaxNode:
-    """What all expressions have: where they stand in the text."""
+    """The base of all expressions: their place in the text."""
 
     span: Span = field(default=NOWHERE, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Literal(SyntaxNode):
-    """A value that is written down; ``type`` is that of its notation."""
+    """A value written in the text; ``type`` follows from its notation."""
 
     value: Value
     type: Type
@@ -71,7 +71,7 @@ class Binary(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Junction(SyntaxNode):
-    """``AND`` or ``OR`` of two and more."""
+    """``AND`` or ``OR`` of two or more conditions."""
 
     operator: str
     operands: tuple[SyntaxNode, ...]
@@ -169,7 +169,7 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
 def _inner(node: SyntaxNode) -> str:
-    """A node as an operand: conditions in parentheses, which all else has of its own or does not need."""
+    """A node as an operand: conditions get parentheses; all other nodes have their own or need none."""
     is_bare = isinstance(node, In | Between | Match | IsNull) or (isinstance(node, Binary) and node.operator in COMPARISONS)
     return f"({node})" if is_bare or (isinstance(node, Unary) and node.operator == "NOT") else str(node)
 
@@ -179,7 +179,7 @@ def _not(node: In | Between | Match | IsNull) -> str:
 
 
 def literal(value: Value) -> SyntaxNode:
-    """The literal of a Python value; of a negative number its negation, as it is written."""
+    """The literal of a Python value; a negative number becomes a negation, as in a text."""
     if value is None:
         return Literal(None, Type.NULL)
     if isinstance(value, bool):
@@ -217,6 +217,6 @@ def calls(node: SyntaxNode) -> list[Call]:
 
 
 def names(node: SyntaxNode) -> list[Name]:
-    """All attributes that an expression reads, as often as it names them."""
+    """All attributes that an expression reads, each as often as it is named."""
     own = [node] if isinstance(node, Name) else []
     return own + [name for child in children(node) for name in names(child)]

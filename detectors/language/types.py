@@ -1,4 +1,4 @@
-"""The types of FlinkCQL and their implicit conversions (Vu 2015, Table 4.1), and what stands for their values in Python."""
+"""The types of FlinkCQL and their implicit conversions (Vu 2015, Table 4.1), and the Python values that represent them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Type(StrEnum):
     """A type of the language.
 
     ``NULL``
-        that of the literal, which converts to any.
+        the type of the literal, which converts to any type.
     ``ANY``
-        that of fields for which the language has no word: they can be compared with anything, as Python does, and nothing else.
+        the type of fields that the language has no type for: they can only be compared, with anything, as in Python.
     """
 
     BOOLEAN = "Boolean"
@@ -48,7 +48,7 @@ CONVERTIBLE: dict[Type, frozenset[Type]] = {
     **{kind: frozenset(_WIDENING[place + 1 :]) for place, kind in enumerate(_WIDENING)},
     Type.NULL: frozenset(Type),
 }
-"""Table 4.1: what a type is converted to where it is needed. All else needs CAST."""
+"""Table 4.1: implicit conversions of each type. All others need CAST."""
 
 INTEGERS = frozenset(_WIDENING[:4])
 REALS = frozenset(_WIDENING[4:])
@@ -65,7 +65,7 @@ PYTHON: dict[Type, type] = {
     Type.DOUBLE: float,
     **dict.fromkeys(INTEGERS, int),
 }
-"""What a value is in Python; a Datetime is whole seconds since 1970 (UTC)."""
+"""The Python type of values; a Datetime is whole seconds since 1970 (UTC)."""
 
 NAMES = {**{str(kind).lower(): kind for kind in Type if kind not in (Type.NULL, Type.ANY)}, "integer": Type.INT}
 """Types by their name in lower case."""
@@ -77,7 +77,7 @@ def converts(source: Type, target: Type) -> bool:
 
 
 def common(one: Type, other: Type) -> Type | None:
-    """The type to which both convert and that is nearest to them, or None.
+    """The nearest type to which both convert, or None.
 
     >>> str(common(Type.INT, Type.DOUBLE)), common(Type.INT, Type.STRING)
     ('Double', None)
@@ -113,7 +113,7 @@ def kind_of(annotation: object) -> ValueKind:
 
 
 def joint(kinds: Iterable[ValueKind]) -> ValueKind:
-    """The kind of what may be of any of these kinds."""
+    """The kind of a value that may have any of these kinds."""
     many = list(kinds)
     nullable = any(kind.nullable for kind in many)
     types = {kind.type for kind in many} - {Type.NULL}

@@ -1,4 +1,4 @@
-"""What compiled expressions call at run time: NULL-aware helpers. Nothing here raises for a value of the right type."""
+"""The NULL-aware helpers that compiled expressions call at run time. Nothing here raises for a value of the right type."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def integer_rest(one: int, other: int) -> int | None:
 
 
 def quotient(one: float, other: float) -> float | None:
-    """Division; NULL by zero, or if the result is no number."""
+    """Division; NULL by zero, or if the result is not a number."""
     return finite(one / other) if other else None
 
 
@@ -57,12 +57,12 @@ def rest(one: float, other: float) -> float | None:
 
 
 def finite(value: float) -> float | None:
-    """NULL for what is no number or too large for one: it could not be compared or sent."""
+    """The number; NULL for NaN and infinities, which could not be compared or sent."""
     return value if value - value == 0 else None
 
 
 def whole(value: float) -> int | None:
-    """The whole part of a number; NULL for what has none."""
+    """The whole part of a number; NULL if it has none."""
     return int(value) if value - value == 0 else None
 
 
@@ -72,7 +72,7 @@ def character(code: int) -> str | None:
 
 
 def guarded(function: Callable[..., Value]) -> Callable[..., Value]:
-    """The function with NULL where it is not defined (``sqrt(-1)``)."""
+    """The function, giving NULL where it is undefined (``sqrt(-1)``)."""
 
     def call(*arguments: Value) -> Value:
         try:
@@ -85,7 +85,7 @@ def guarded(function: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def is_in(value: Value, items: tuple[Value, ...]) -> bool | None:
-    """Three-valued IN: NULL if it is not found but might be among the unknown. A NaN is among none: it equals nothing."""
+    """Three-valued IN: NULL if the value is not found but an option is NULL. A NaN is never found: it equals nothing."""
     if value is None:
         return None
     is_found = value in items and value == value  # noqa: PLR0124 (Python finds a NaN by its identity)
@@ -106,12 +106,12 @@ def to_datetime(text: str) -> int | None:
 
 
 def in_calendar(seconds: int) -> int | None:
-    """NULL for what no Datetime can be."""
+    """The number; NULL if it is out of the range of Datetimes."""
     return seconds if FIRST_SECOND <= seconds <= LAST_SECOND else None
 
 
 def moment(seconds: int) -> datetime:
-    """A Datetime as Python's; outside the calendar its nearest end."""
+    """A Datetime as Python's own; outside the calendar, its nearest end."""
     return _EPOCH + timedelta(seconds=min(max(seconds, FIRST_SECOND), LAST_SECOND))
 
 
@@ -148,5 +148,5 @@ def number_text(value: float) -> str:
 
 
 def within(value: int, limit: int) -> int | None:
-    """NULL for what an integer type with that limit cannot hold."""
+    """The number; NULL if an integer type with that limit cannot hold it."""
     return value if -limit <= value < limit else None

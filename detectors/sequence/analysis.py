@@ -1,4 +1,4 @@
-"""From a syntax tree to a plan: names resolved, conditions typed and placed, partitions found, the result type made."""
+"""From a syntax tree to a plan: resolves names, types and places conditions, finds partitions, makes the result type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Types = EventTypes | Mapping[str, EventType] | Iterable[EventType]
 
 
 def plan(query: Query | str, types: Types, name: str = "") -> Plan:
-    """The plan of a query over these event types, published under ``name``. Raises QueryError where it makes no sense."""
+    """The plan of a query over these event types, published under ``name``. Raises QueryError if it makes no sense."""
     tree = parse(query) if isinstance(query, str) else query
     known = types if isinstance(types, EventTypes) else EventTypes(types.values() if isinstance(types, Mapping) else types)
     try:
@@ -140,7 +140,7 @@ class _Analysis:
             raise QueryError(f"{message}: compare each with components that are not negated", test.expression.span)
 
     def _conjuncts(self) -> list[SyntaxNode]:
-        """The terms of WHERE that must all hold, ``[id]`` written out."""
+        """The terms of WHERE that must all hold, with ``[id]`` expanded."""
         found: list[SyntaxNode] = []
         waiting = [self.query.where] if self.query.where is not None else []
         while waiting:
@@ -178,7 +178,7 @@ class _Analysis:
         return found
 
     def _check_equality(self, term: SyntaxNode) -> None:
-        """What is always a mistake: ``s.id = c.id``, for no two events have one identity; ``s.x = NULL``, for nothing has."""
+        """Refuse sure mistakes: ``s.id = c.id``, as no two events share an identity; ``s.x = NULL``, as nothing equals it."""
         match term:
             case Binary("=", Field("id", one), Field("id", other)) if one != other:
                 variable = self.variables.get(one or "")

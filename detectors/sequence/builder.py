@@ -1,4 +1,4 @@
-"""Sequence queries built in Python: the same syntax tree as the text gives.
+"""Sequence queries built in Python: they give the same syntax tree as the text.
 
 Event types become components, components have fields, fields make conditions:
 
@@ -82,7 +82,7 @@ class Term:
 
 
 class _Named:
-    """What components have in common. Fields are attributes; ``of(name)`` gives those that Python cannot spell."""
+    """The base of components. Fields are attributes; ``of(name)`` gives fields whose names Python cannot spell."""
 
     __slots__ = ("component", "event_types", "variable")
 
@@ -115,7 +115,7 @@ class One(_Named):
 class Some(_Named):
     """A Kleene component: one or more events. ``each.x``, ``previous.x``, ``first.x`` are fields of its events.
 
-    ``of("x")`` is the field of all of them, for aggregates: ``call("sum", a.of("x"))``; ``call("count", a)`` counts them.
+    ``of("x")`` is the field of all its events, for aggregates: ``call("sum", a.of("x"))``; ``call("count", a)`` counts them.
     """
 
     __slots__ = ("each", "first", "previous")
@@ -167,14 +167,14 @@ def call(function: str, *arguments: object) -> Term:
 
 
 class Sequence:
-    """A query in the making: each method gives a new one. ``tree`` is its syntax tree."""
+    """A query under construction: each method returns a new one. ``tree`` is its syntax tree."""
 
     def __init__(self, tree: Query, types: tuple[EventType, ...] = ()) -> None:
         self.tree = tree
         self.types = types
 
     def where(self, *conditions: Term) -> Sequence:
-        """All of these must hold, beside those given before."""
+        """All of these must hold, in addition to those given before."""
         terms = ([self.tree.where] if self.tree.where is not None else []) + [condition.node for condition in conditions]
         return Sequence(replace(self.tree, where=terms[0] if len(terms) == 1 else joined("AND", *terms)), self.types)
 
@@ -190,14 +190,14 @@ class Sequence:
         return Sequence(replace(self.tree, strategy=Strategy(strategy)), self.types)
 
     def returns(self, result: EventType | str | None = None, /, **values: object) -> Sequence:
-        """What a match gives: a type (or the name of a new one), and its values by name."""
+        """The result of a match: a type (or the name of a new one), and its values by name."""
         items = tuple(Item(_node(value), name) for name, value in values.items())
         declared = (result,) if isinstance(result, type) else ()
         name = type_name(result) if isinstance(result, type) else result
         return Sequence(replace(self.tree, result=Result(items, name)), (*self.types, *declared))
 
     def start(self, *types: EventType, name: str = "") -> SequenceQuery:
-        """The operator. ``types``: those that components name by text only."""
+        """The operator. ``types``: event types that components name by text only."""
         return SequenceQuery(self.tree, (*self.types, *types), name)
 
 

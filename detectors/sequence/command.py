@@ -1,4 +1,4 @@
-"""``slackline query``: a sequence query typed at the command line, over a trace, a scenario, or what a node publishes."""
+"""``slackline query``: a sequence query from the command line, over a trace, a scenario, or the events of a node."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
 
 _SOURCES_TOLD = 8
-"""Sources that a message names."""
+"""How many sources a message names."""
 
 _ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
 
@@ -38,7 +38,7 @@ class Source(msgspec.Struct):
     """Where events come from: the types that a query may name, detectors that derive some of them, and the trace.
 
     ``scenario``
-        of which the trace is, which may still have to be prepared.
+        the trace's scenario; the trace may still have to be prepared.
     """
 
     types: EventTypes
@@ -84,7 +84,7 @@ def query(
     screen = console(json_file)
     written = _text(text)
     place = _source(source, types_from or [])
-    plan = SequenceQuery(written, place.types, "Query")  # before Spark starts: what is wrong with it is told at once
+    plan = SequenceQuery(written, place.types, "Query")  # before Spark starts, so that errors show at once
     if explained:
         screen.print("\n".join(explain(plan.plan)), markup=False)
         return
@@ -112,7 +112,7 @@ def query(
 
 
 def _hierarchy(plan: SequenceQuery, place: Source, lateness: int) -> Hierarchy:
-    """The units that run the query, and what derives its input. No event of a trace is late: it tells how late they are."""
+    """The units that run the query and derive its input. No event of a trace is late, since the lateness is known."""
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.ordering.kslack import Lateness
     from middleware.ordering.unit import Policies
@@ -149,7 +149,7 @@ def _source(source: str, modules: list[str]) -> Source:
 
 
 def _described_types(folder: Path) -> EventTypes:
-    """Event types made of what a trace says of itself."""
+    """Event types made from a trace's own description."""
     from middleware.spark.traces import load_trace
 
     types = EventTypes()
@@ -184,7 +184,7 @@ def _recorded(
 
 
 def _lateness(folder: Path) -> int:
-    """By how much (ns) the latest event of a trace is behind what had come before it: results may change for that long."""
+    """The largest delay (ns) of an event of a trace behind those that came before it: results may change for that long."""
     import numpy as np
 
     from middleware.spark.traces import columns, load_trace, values
@@ -199,7 +199,7 @@ def _lateness(folder: Path) -> int:
 def _live(
     plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None]
 ) -> Iterator[tuple[Change | None, Event | None]]:
-    """Changes, and finals, of a query over what a node publishes."""
+    """Changes, and finals, of a query over the events of a node."""
     from middleware.cli.awaited import telling_what_is_awaited
     from middleware.delivery.barrier import Barrier
     from middleware.runtime.clients import Subscriber
@@ -245,7 +245,7 @@ class _Lines:
             self._json = results() if json_file == STANDARD_OUTPUT else open(json_file, "w", encoding="utf-8")  # noqa: SIM115
 
     def show(self, change: Change | None, final: Event | None) -> bool:
-        """Take a change or a final; False when enough has been shown."""
+        """Show a change or a final; False when enough has been shown."""
         if change is not None:
             kind = "early" if isinstance(change, Insert) else "revised" if isinstance(change, Revise) else "withdrawn"
             self._totals[kind] += 1
@@ -283,7 +283,7 @@ class _Lines:
 
 
 def _named(events: Iterable[Event]) -> str:
-    """The sources of events with their ids, as --why-not takes them."""
+    """Events by source and id, in the form that --why-not takes."""
     ids: dict[str, list[int]] = {}
     for event in events:
         least, most = ids.setdefault(event.source, [event.id, event.id])

@@ -1,8 +1,8 @@
-"""Construction of matches: those, and only those, that hold an event that came or went, or that time has completed.
+"""Constructs exactly the matches that hold an event that came or went, or that time has completed.
 
-A depth-first search down the RIP pointers, from the last step to the first (Wu, Diao, Rizvi, SIGMOD 2006, section 4.2). What
-is given (an event in its place, bounds in time) narrows every step; conditions are checked as soon as all they read is bound.
-``Search`` serves where the native core is not built; schedules are made here for both.
+A depth-first search down the RIP pointers, from the last step to the first (Wu, Diao, Rizvi, SIGMOD 2006, section 4.2). A given
+event and time bounds narrow every step; a condition is checked as soon as everything it reads is bound. ``Search`` is used
+where the native core is not built; schedules are made here for both.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from detectors.sequence.stacks import Partition, Stack
 from middleware.model.event import MAX_TS, MIN_TS, Event
 
 Test = tuple[Made, tuple[int, ...]]
-"""A condition and the places of what it reads."""
+"""A condition and the places of the events it reads."""
 
 
 class Schedule(NamedTuple):
-    """For one kind of search: the conditions to check when a place is bound; and, for Kleene steps, event by event."""
+    """The conditions of one kind of search, by place: checked when it is bound and, for Kleene steps, event by event."""
 
     at: tuple[tuple[Test, ...], ...]
     stepwise: tuple[tuple[Test, ...], ...]
@@ -32,7 +32,7 @@ Places = list[tuple[Condition, ...]]
 
 
 def schedules(plan: Plan) -> list[Schedule]:
-    """The schedule for each place whose event is given; the last one for when none is. O(steps * conditions)."""
+    """The schedule for each place whose event may be given; the last one is for no given event. O(steps * conditions)."""
 
     def tests(places: Places) -> tuple[tuple[Test, ...], ...]:
         return tuple(tuple(placed(condition, plan) for condition in conditions) for conditions in places)
@@ -71,7 +71,7 @@ def _places(test: Condition, plan: Plan) -> set[int]:
 
 
 def placed(test: Condition, plan: Plan) -> Test:
-    """A condition with the places of what it reads."""
+    """A condition with the places of the events it reads."""
     return test.test, tuple(plan.place_of_slot[slot] for slot in test.slots)
 
 
@@ -108,12 +108,12 @@ class Search:
             self._bound[given] = event
 
     def matches(self) -> Iterator[Match]:
-        """The matches, one by one; the stacks must not change meanwhile."""
+        """Give the matches one by one; the stacks must not change meanwhile."""
         last = len(self._steps) - 1
         return self._grow(last, len(self._stacks[last]))
 
     def _grow(self, place: int, end: int) -> Iterator[Match]:
-        """Bind ``place`` to each of the first ``end`` instances of its stack that fits, and go on below."""
+        """Bind ``place`` to each fitting instance among the first ``end`` of its stack, and continue below."""
         if place < 0:
             yield tuple(self._bound)
         elif self._steps[place].kleene:
@@ -139,7 +139,7 @@ class Search:
             yield from self._grow(place - 1, self._below(place, at))
 
     def _below(self, place: int, at: int) -> int:
-        """How many instances of the stack below are earlier than this one: where its RIP points."""
+        """How many instances of the stack below are earlier than this one, which is where its RIP points."""
         return self._stacks[place].rips[at] - self._stacks[place - 1].purged if place else 0
 
     def _hold(self, tests: tuple[Test, ...]) -> bool:
@@ -147,7 +147,7 @@ class Search:
         return all(test(*[bound[place] for place in places]) for test, places in tests)
 
     def _grow_group(self, place: int, end: int, group: tuple[Event, ...]) -> Iterator[Match]:
-        """Put each fitting instance before those of a group so far; with each group go on below, and let it grow further."""
+        """Extend a group at its front by each fitting instance; with each group continue below, and extend it further."""
         stack, is_last = self._stacks[place], place == len(self._steps) - 1
         must = place == self._given and not any(event is self._event for event in group)
         at = min(end, bisect_right(stack.times, self.ceilings[place])) - 1

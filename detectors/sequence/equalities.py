@@ -1,7 +1,7 @@
-"""What a query says is equal: classes of fields, the partitions they make, and the equalities that follow from them.
+"""The equalities of a query: classes of equal fields, the partitions they make, and further equalities they imply.
 
 ``s.tag = c.tag AND c.tag = e.tag`` makes one class of three fields, so that ``s.tag = e.tag`` follows, whether or not ``c``
-is negated. A class with a field of every positive component parts the stream: only events of one partition can match.
+is negated. A class with a field of every positive component partitions the stream: only events of one partition can match.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Equalities:
     """The classes of equal fields of one query.
 
     ``implied``
-        equalities between positive components that follow from others, and that no partition sees to.
+        equalities between positive components that follow from others and are not ensured by a partition.
     """
 
     def __init__(self, conjuncts: list[SyntaxNode], variables: Mapping[str, Variable], query: Query) -> None:
@@ -53,7 +53,7 @@ class Equalities:
         return tuple(fields[slot] for fields in self._keys)
 
     def is_kept_by_key(self, test: SyntaxNode) -> bool:
-        """Whether partitions see to an equality, so that it need not be checked."""
+        """Whether partitions ensure an equality, so that it need not be checked."""
         sides = self._sides(test)
         if sides is None:
             return False
@@ -62,7 +62,7 @@ class Equalities:
         return keyed and any(fields.get(one) == first and fields.get(other) == second for fields in self._keys)
 
     def _sides(self, test: SyntaxNode) -> tuple[_Place, _Place] | None:
-        """The fields of an equality between two components, for every event of them."""
+        """The two fields of an equality that holds for every event of two components; else None."""
         match test:
             case Binary("=", Field() as left, Field() as right):
                 one, other = self._node(left), self._node(right)
@@ -81,7 +81,7 @@ class Equalities:
         return variable.columns[node[1]].kind.type is not Type.ANY
 
     def _classes(self, conjuncts: list[SyntaxNode]) -> list[list[_Place]]:
-        """Union of what is said to be equal, in the order in which it is said. O(conjuncts * fields)."""
+        """The classes of fields that are declared equal, in the order of declaration. O(conjuncts * fields)."""
         classes: list[list[_Place]] = []
         for conjunct in conjuncts:
             sides = self._sides(conjunct) or self._uniform(conjunct)
@@ -92,7 +92,7 @@ class Equalities:
         return classes
 
     def _uniform(self, test: SyntaxNode) -> tuple[_Place, _Place] | None:
-        """The field that ``a[i].x = a[i-1].x`` says to be equal in all events of a Kleene component."""
+        """The field that ``a[i].x = a[i-1].x`` makes equal in all events of a Kleene component."""
         match test:
             case Binary("=", Field(name, one) as left, Field(again, other) as right) if (one, name) == (other, again):
                 node = self._node(left) or self._node(right)
@@ -102,9 +102,9 @@ class Equalities:
         return None
 
     def _following(self, fields: list[_Place], by_slot: dict[int, str], is_key: bool) -> list[SyntaxNode]:
-        """Equalities of positive components that follow through a negated one, and that no key sees to.
+        """Equalities of positive components that follow through a negated one and are not ensured by a key.
 
-        For strategies that take the first event that fits, all that follow: each event must fit those before it.
+        For strategies that take the first fitting event, all implied equalities: each event must fit those before it.
         """
         positive = sorted(node for node in fields if node[0] in self._positive)
         if len(positive) == len(fields) and self._is_any:

@@ -1,4 +1,4 @@
-"""What a plan says of itself: pattern, partitions, where each condition is checked, what negation looks at, what is kept."""
+"""Explains a plan: pattern, partitions, where each condition is checked, what negation looks at, what is kept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Expressions of a sequence query: what its variables mean in the expression language, and the functions that come of them.
+"""Expressions of a sequence query: the meaning of its variables in the expression language, and compiled functions.
 
-A condition cannot fail halfway through a stream: what raises, since an event holds what its type does not allow, is NULL.
+A condition cannot fail in mid-stream: if it raises, because an event holds a value its type forbids, it is NULL.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Variable(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A function of the events in ``slots`` (for a Kleene component a sequence of them), and what it gives.
+    """A function of the events in ``slots`` (a sequence of events for a Kleene component), and the code of its value.
 
     ``each``, ``previous``
         slots of Kleene components of which it reads every event, or every event with the one before it.
@@ -59,7 +59,7 @@ class Expressions:
         self.frame = Frame()
 
     def condition(self, node: SyntaxNode) -> Compiled:
-        """A condition as a function that is true where it holds: for every event that ``[i]`` may stand for."""
+        """A condition as a function that is true if it holds for every event that ``[i]`` may stand for."""
         scope = _Scope(self)
         code = condition(node, scope, self.frame)
         source = code.holds
@@ -70,7 +70,7 @@ class Expressions:
         return scope.compiled(source, code)
 
     def value(self, node: SyntaxNode) -> Compiled:
-        """A value of RETURN as a function. Raises QueryError if it does not say which event of several it means."""
+        """A value of RETURN as a function. Raises QueryError if it leaves open which of several events it means."""
         scope = _Scope(self)
         code = self.frame.sealed(analyse(node, scope, self.frame))
         if scope.each | scope.previous:
@@ -80,7 +80,7 @@ class Expressions:
 
 
 class _Scope:
-    """The scope of one expression: ``e<slot>`` is an event, or several; ``x<slot>`` any of them, ``p<slot>`` the one before."""
+    """The scope of one expression: ``e<slot>`` is one or more events, ``x<slot>`` any of them, ``p<slot>`` the one before."""
 
     def __init__(self, expressions: Expressions) -> None:
         self.variables = expressions.variables
@@ -97,7 +97,7 @@ class _Scope:
         text += " except RecursionError:\n  raise\n except Exception:\n  return None\n"
         try:
             call = self.frame.define(text, _BUILTINS)
-        except (SyntaxError, RecursionError, MemoryError):  # what Python says of too many parentheses
+        except (SyntaxError, RecursionError, MemoryError):  # Python's errors for too many parentheses
             raise QueryError("the query is nested too deeply: name fewer things in one condition") from None
         each = frozenset(self.each | self.previous)
         return Compiled(call, slots, code, each, frozenset(self.previous), frozenset(self.whole))
@@ -124,7 +124,7 @@ class _Scope:
         return _field_code(event, name.name, column)
 
     def call(self, call: Call) -> Code | None:
-        """An aggregate of all events of a Kleene variable; anything else means what it always does."""
+        """An aggregate of all events of a Kleene variable; anything else has its usual meaning."""
         if call.name not in NAMES:
             return None
         variable = self._group(call)
@@ -158,7 +158,7 @@ class _Scope:
         return variable
 
     def variable(self, name: str, span: Span) -> Variable:
-        """The variable of that name; it is noted as read."""
+        """The variable of that name, which is recorded as read."""
         found = self.variables.get(name)
         if found is None:
             raise QueryError(f"there is no variable {name}{nearest(name, self.variables)} ({self._known()})", span)
@@ -166,7 +166,7 @@ class _Scope:
         return found
 
     def column(self, field: Field) -> tuple[Variable, Column]:
-        """The variable of a field, and what the field holds."""
+        """The variable and the column of a field."""
         variable = self.variable(field.variable, field.span)
         column = variable.columns.get(field.name)
         if column is None:
@@ -186,7 +186,7 @@ class _Scope:
 
 
 class _Inside:
-    """The scope inside an aggregate: ``a[].x`` is a field of the event at hand, all else what it is outside."""
+    """The scope inside an aggregate: ``a[].x`` is a field of the current event, anything else means the same as outside."""
 
     def __init__(self, outside: _Scope, event: str) -> None:
         self._outside = outside
@@ -208,7 +208,7 @@ def _field_code(event: str, name: str, column: Column) -> Code:
 
 
 def _is_group(node: SyntaxNode) -> bool:
-    """Whether it stands for the events of a Kleene variable themselves: ``a``, ``a[]``."""
+    """Whether a node stands for the events of a Kleene variable themselves: ``a``, ``a[]``."""
     return isinstance(node, Name) and (not node.name or not isinstance(node, Field))
 
 

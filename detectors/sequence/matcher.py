@@ -1,10 +1,10 @@
-"""Skip-till-any-match over changes that come in any order: what matches come to be, and which ones no longer stand.
+"""Skip-till-any-match over changes in any order: which matches appear, and which no longer stand.
 
-Nothing is stored of a match: which ones stand follows from the stacks and from how far time has come. A late event makes the
-matches that hold it; an event that is taken back withdraws them; a late negative withdraws those that it rules out, and a
-negative that is taken back restores them. Each is found by a search that starts from what has changed.
+Matches are not stored: which ones stand follows from the stacks and from how far time has come. A late event makes the matches
+that hold it; a withdrawn event withdraws them; a late negative withdraws the matches that it rules out, and a withdrawn
+negative restores them. A search that starts from the changed event finds them.
 
-Serves where the native core is not built; its twin there is `middleware/native/src/sequence/matcher.rs`.
+Used where the native core is not built; its native twin is `middleware/native/src/sequence/matcher.rs`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Matcher:
         self._emitted = self._swept = NEVER
 
     def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> MatchChanges:
-        """Take changes and time; the net change of the matches that stand."""
+        """Take changes and time; returns the net change of the matches that stand."""
         changes = MatchChanges(self._identify)
         for event in retracts:
             for role in self._fitting(event):
@@ -51,7 +51,7 @@ class Matcher:
         return changes
 
     def _fitting(self, event: Event) -> list[tuple[Step, Key]]:
-        """The roles of an event, negated ones first: what it rules out does not hold it."""
+        """The roles of an event, negated ones first, because it is in no match that it rules out."""
         try:
             roles = [(step, key) for step, key in self._roles(event) if step is not None]
         except TypeError as error:
@@ -68,7 +68,7 @@ class Matcher:
             return
         partition = self._partition(key)
         is_late = partition.add(step, event)
-        if is_late or step.place + 1 == len(self._plan.steps):  # what is not late completes matches only as their last event
+        if is_late or step.place + 1 == len(self._plan.steps):  # an event in time completes a match only as its last event
             for match in self._standing(partition, self._search(partition, step.place, event)):
                 changes.make(match)
         if self._plan.trails and step.place == 0:
@@ -114,10 +114,10 @@ class Matcher:
         return Search(self._plan, partition, self._schedules[given], given, event)
 
     def _ruled_out(self, partition: Partition, step: Step, event: Event) -> Iterator[Match]:
-        """The matches that a negative rules out and that nothing else does; it is not on its stack."""
+        """The matches that only this negative rules out; it is not on its stack."""
         ts, within, last = event.ts, self._plan.within, len(self._plan.steps) - 1
         if step.place <= last and ts >= partition.clock:
-            return  # nothing is later, so no match reaches across it
+            return  # no event is later, so no match spans it
         search = Search(self._plan, partition, self._schedules[-1])
         for place in range(last + 1):
             search.floors[place] = ts + 1 if place >= step.place else ts - within
@@ -129,7 +129,7 @@ class Matcher:
                 yield match
 
     def _standing(self, partition: Partition, search: Search) -> Iterator[Match]:
-        """The matches of a search that are complete, and that no negative rules out."""
+        """The matches of a search that are complete and not ruled out by a negative."""
         plan = self._plan
         if plan.trails and not plan.steps[0].kleene:
             search.ceilings[0] = min(search.ceilings[0], self._emitted - plan.within)
@@ -152,14 +152,14 @@ class Matcher:
         return any(self._rules_out(step, event, match) for event in stack.between(low, high))
 
     def _rules_out(self, step: Step, event: Event, match: Match) -> bool:
-        """Whether the conditions on a negative hold for it and a match that it lies in the right place of."""
+        """Whether the conditions on a negative hold for it and a match, given that its place in the match is right."""
         places, slot = self._plan.place_of_slot, step.slot
         return all(
             test.test(*[event if each == slot else match[places[each]] for each in test.slots]) for test in step.conditions
         )
 
     def _complete(self, emitted: int, changes: MatchChanges) -> None:
-        """Make the matches whose window has passed by now: nothing that has come rules them out."""
+        """Make the matches whose window has passed by now and that no event so far rules out."""
         before, self._emitted = self._emitted, emitted
         until, seen = emitted - self._plan.within, set()
         while self._due and self._due[0][0] <= until:
@@ -177,7 +177,7 @@ class Matcher:
                     changes.make(match)
 
     def _purge(self, final: int) -> None:
-        """Forget what no change to come can touch, once a quarter of a window: amortised O(1) an event."""
+        """Forget events that no future change can need, once every quarter of a window. Amortised O(1) per event."""
         upto = final - self._plan.reach
         self._swept = upto + self._plan.within // 4
         for stack in self._common.values():
@@ -197,7 +197,7 @@ class Matcher:
         return len(self._partitions)
 
     def events(self) -> list[Event]:
-        """Every event held; one of several roles several times."""
+        """Every event held, once for each of its roles."""
         stacks = [stack for each in self._partitions.values() for stack in (*each.positive, *each.negated.values())]
         return [event for stack in (*stacks, *self._common.values()) for event in stack.events]
 

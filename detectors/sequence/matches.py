@@ -1,4 +1,4 @@
-"""Matches, the changes among them, and what an event may be in a match: what all strategies have in common."""
+"""Matches, their changes, and the roles of events in them: shared by all strategies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from detectors.sequence.plan import Plan, Step
 from middleware.model.event import Event, Key, Value
 
 Part = Event | tuple[Event, ...]
-"""What a match has of a step: its event, or all of a Kleene step, oldest first."""
+"""The part of a match for one step: its event, or all events of a Kleene step, oldest first."""
 
 Match = tuple[Part, ...]
 """The parts of the positive steps in order."""
@@ -31,7 +31,7 @@ def last_of(match: Match) -> Event:
 
 
 class MatchChanges:
-    """The net change of one step: matches by identity that stand now, and that stood before."""
+    """The net change of one step, by identity: matches that stand now, and matches that stood before."""
 
     __slots__ = ("_identify", "made", "withdrawn")
 
@@ -50,9 +50,9 @@ class MatchChanges:
 
 
 class Roles:
-    """What an event may be in a pattern: steps, filters, and the key of its partition as each of them.
+    """The roles of an event in a pattern: the steps whose filters it passes, and its partition's key as each of them.
 
-    An event without a key matches nothing, but if it is to match alone, nothing can rule it out either.
+    An event without a key matches nothing, except in a pattern of one step; there, nothing can rule it out either.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -66,8 +66,8 @@ class Roles:
     def __call__(self, event: Event, every: bool = False) -> list[tuple[Step | None, Key]]:
         """The steps that an event fits by itself, each with a key (None: that of all partitions).
 
-        With ``every``, also the keys it has as a step whose filters it fails, without that step. Raises TypeError where a
-        key cannot be hashed.
+        With ``every``, also its keys for steps whose filters it fails, with None as the step. Raises TypeError if a key cannot
+        be hashed.
         """
         found: list[tuple[Step | None, Key]] = []
         for step, key_of, filters in self._roles.get(event.__class__, ()):
@@ -91,7 +91,7 @@ def _equals_itself(value: object) -> bool:
 
 
 def key_maker(step: Step) -> Callable[[Event], tuple[Value, ...]] | None:
-    """What gives the key of an event as this component; None if it belongs to all partitions."""
+    """A function that gives the key of an event as this component; None if the event belongs to all partitions."""
     if step.key is None:
         return None
     if not step.key:

@@ -1,4 +1,4 @@
-"""What the native matcher is told of a plan: plain tuples and dicts, and conditions on plain fields as expressions."""
+"""A plan in the form for the native matcher: plain tuples and dicts, with conditions on plain fields as expressions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from detectors.sequence.syntax import Field
 from middleware.model.event import stable_hash
 
 Written = tuple[Any, ...]
-"""A condition as nested tuples: an operator, and what it is applied to."""
+"""A condition as nested tuples: an operator and its operands."""
 
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
@@ -87,7 +87,7 @@ class _Specification:
         return numbers
 
     def _compiled(self, condition: Condition) -> Written | None:
-        """A condition as nested tuples; None where it is for Python alone."""
+        """A condition as nested tuples; None if only Python can evaluate it."""
         is_plain = not (condition.compiled.each or condition.compiled.whole) and self._is_plain(condition.expression)
         return self._written(condition.expression) if is_plain else None
 
@@ -97,7 +97,7 @@ class _Specification:
                 step = self._all[self._slots[variable or ""]]
                 return index is None and not step.kleene and common_columns(step.types)[name].kind.type is not Type.ANY
             case Binary(operator, left, right):
-                is_of_fields = bool(names(node))  # else it is an Int, and leaves its type where a Long does not
+                is_of_fields = bool(names(node))  # otherwise it is an Int, which overflows where a Long does not
                 return operator in _OPERATORS and is_of_fields and self._is_plain(left) and self._is_plain(right)
             case Unary(operator, _):
                 return operator in ("NOT", "-") and all(map(self._is_plain, children(node)))

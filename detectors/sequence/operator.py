@@ -28,15 +28,15 @@ class SequenceQuery(Operator):
     """A sequence query over streams that arrive out of order.
 
     ``query``
-        its text, or its syntax tree (``builder.seq``).
+        the query as text, or as a syntax tree (``builder.seq``).
     ``types``
-        the event types that it may name; those that RETURN may name too.
+        the event types that it may name, also in RETURN.
     ``name``
-        the name under which it publishes (default: that of its result type).
+        the name under which it publishes (default: the name of its result type).
     ``result``
-        the type of its results: what other detectors subscribe to.
+        the type of its results, to which other detectors subscribe.
 
-    Raises QueryError, with line, column and what to write, where the query makes no sense.
+    Raises QueryError, with line, column and what to write, if the query makes no sense.
 
     >>> class Shelf(Event):
     ...     tag: int
@@ -68,7 +68,7 @@ Row = tuple[Value, ...]
 
 
 class Core(Protocol):
-    """What keeps the state of a query, one for each strategy; the native one is the twin of ``Matcher``."""
+    """Keeps the state of a query, with one class for each strategy; the native one is the twin of ``Matcher``."""
 
     def events(self) -> list[Event]: ...
     @property
@@ -78,9 +78,9 @@ class Core(Protocol):
 
 
 class SequenceOperation(Operation):
-    """A running sequence query. Its state is the events it holds, and the time: all else follows from them.
+    """A running sequence query. Its state is the events it holds and the time; everything else follows from them.
 
-    ``use_native``: whether the native core is to run it where it can.
+    ``use_native``: let the native core run the query if it can.
     """
 
     def __init__(self, plan: Plan, origin: Origin, use_native: bool = native.AVAILABLE) -> None:
@@ -93,7 +93,7 @@ class SequenceOperation(Operation):
         self._start()
 
     def _start(self) -> None:
-        """An empty core, and how to have it take changes: rows of the matches that stand now, and of those that stood."""
+        """Make an empty core and ``_apply``, which gives it changes and returns rows of new and of withdrawn matches."""
         if self._use_native:
             core = native.SequenceMatcher(specification(self._plan, self._origin.source, self._origin.level), self.fail)
             self._core: Core = core
@@ -137,20 +137,20 @@ class SequenceOperation(Operation):
             return Delta()
         try:
             before, after = msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results)
-        except msgspec.ValidationError:  # some do not fit: these are quarantined
+        except msgspec.ValidationError:  # some results do not fit, and are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
             return withheld(self, difference(before, after), self._misfit)
         return difference(before, after)
 
     def _result(self, row: Row) -> Event:
-        """A result, also where its type will not have it."""
+        """A result, even if its type does not take it."""
         try:
             return msgspec.convert(row, self._plan.result)
         except msgspec.ValidationError:
             return unchecked(self._plan.result, row)
 
     def _misfit(self, result: Event) -> str | None:
-        """What is wrong with a result that was not checked before."""
+        """What is wrong with an unchecked result; None if it is right."""
         try:
             msgspec.convert(astuple(result), self._plan.result)
         except msgspec.ValidationError as error:
@@ -166,7 +166,7 @@ class SequenceOperation(Operation):
         return self._core.keys
 
     def snapshot(self) -> Snapshot:
-        """Type names and values of the events held, the time, and failures that are not final yet."""
+        """Types and values of the events held, the time, and failures that are not final yet."""
         held = Later(_rows, self._core.events(), self._plan.types)
         types = (*self._plan.types, self._plan.result)
         failures = [(types.index(event.__class__), astuple(event), text) for event, text in self.failures.values()]
@@ -183,6 +183,6 @@ class SequenceOperation(Operation):
 
 
 def _rows(events: list[Event], types: Sequence[EventType]) -> list[tuple[int, tuple[Value, ...]]]:
-    """Numbers of their types and values, of each event once."""
+    """The number of its type and the values of each event, once."""
     unique = {IDENTITY(event): event for event in events}
     return [(types.index(event.__class__), astuple(event)) for event in unique.values()]

@@ -1,4 +1,4 @@
-"""From the text of a query to its syntax tree: the expressions of ``detectors.language``, and ``query.lark``."""
+"""From the text of a query to its syntax tree, with the expressions of ``detectors.language`` and ``query.lark``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _parser() -> Lark:
 
 
 def duration(number: str, unit: str, span: Span) -> int:
-    """Nanoseconds of a number and a unit of time. Raises QueryError if it is no unit, or too long."""
+    """The nanoseconds of a number and a unit of time. Raises QueryError if the unit is unknown or the time too long."""
     known = nanoseconds_of(unit)
     if known is None:
         near = nearest_unit(unit)
@@ -80,7 +80,7 @@ def _duration(number: Token, unit: Token) -> int:
 
 @v_args(inline=True)
 class QueryBuilder(ExpressionBuilder):
-    """One method a rule of ``query.lark``."""
+    """One method per rule of ``query.lark``."""
 
     def dotted(self, *parts: T) -> tuple[T, ...]:
         return parts

@@ -1,4 +1,4 @@
-"""The plan of a sequence query: what the operator runs, and what ``--explain`` shows. Made by ``analysis``."""
+"""The plan of a sequence query, which the operator runs and ``--explain`` shows. ``analysis`` makes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Condition:
     """One conjunct of WHERE.
 
     ``compiled``
-        holds for a match if it is true; it reads the components in ``slots``.
+        the test: the condition holds for a match if this is true. It reads the components in ``slots``.
     """
 
     expression: SyntaxNode
@@ -33,7 +33,7 @@ class Condition:
         return self.compiled.slots
 
     def is_stepwise(self, slot: int) -> bool:
-        """Whether it can be checked for each event of a Kleene component, with the one before it, as it is taken."""
+        """Whether it can be checked for each event of a Kleene component and the one before, when the event is taken."""
         return slot in self.compiled.each and slot not in self.compiled.whole
 
     def __str__(self) -> str:
@@ -46,12 +46,12 @@ class Step:
     """A component of the pattern.
 
     ``slot``, ``place``
-        its place in SEQ; and among the positive components, from 0. For a negated one ``place`` is the number of positive
+        its place in SEQ, and among the positive components, from 0. For a negated one ``place`` is the number of positive
         ones before it: it rules out events between ``place - 1`` and ``place``.
     ``filters``
-        conditions on its event alone: what fails them is not kept.
+        conditions on its event alone: events that fail them are not kept.
     ``conditions``
-        those on it and others: for a negated one, what makes an event rule a match out.
+        conditions on it and others: for a negated one, those under which an event rules out a match.
     ``key``
         the fields whose values place its events in a partition; None for a negated one that belongs to all of them.
     """
@@ -69,18 +69,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is to be known to run a query.
+    """Everything needed to run a query.
 
     ``steps``, ``negations``
         its positive and its negated components, each in the order of SEQ.
     ``within``
         the length of its window, ns: a match spans at most that, both ends included.
     ``conditions``
-        those on two or more positive components (and those on all events of a Kleene component).
+        conditions on two or more positive components (and on all events of a Kleene component).
     ``result``, ``values``
-        the type of the results, and a function that makes the values of its own fields of the matched events, by step.
+        the type of the results, and a function that makes the values of its own fields from the matched events, by step.
     ``fields``
-        what that function does as (place, field) pairs, if that is all it does; else None.
+        the same values as (place, field) pairs, if all are plain fields; else None.
     ``never``
         a condition that reads no event and does not hold: nothing matches, whatever comes.
     """
@@ -104,7 +104,7 @@ class Plan:
 
     @cached_property
     def place_of_slot(self) -> dict[int, int]:
-        """Where the positive component of a slot stands among the positive ones."""
+        """The place of a slot's positive component among the positive ones."""
         return {step.slot: step.place for step in self.steps}
 
     @cached_property
@@ -119,7 +119,7 @@ class Plan:
 
     @cached_property
     def reach(self) -> int:
-        """How far behind progress an event can still matter, ns: what has ts <= the watermark - reach is forgotten.
+        """How far (ns) behind the watermark an event can still matter: those with ts <= watermark - reach are forgotten.
 
         A match can change while its window is open, and rests on negatives before it that lie up to a window behind its
         last event. If negation stands at both ends, both come together.
@@ -128,5 +128,5 @@ class Plan:
 
     @cached_property
     def roles(self) -> dict[EventType, tuple[Step, ...]]:
-        """For each event type the components that its events may be."""
+        """For each event type, the components that its events may stand for."""
         return {t: tuple(s for s in (*self.steps, *self.negations) if t in s.types) for t in self.types}

@@ -1,4 +1,4 @@
-"""What RETURN gives: the type of the results, and a function that makes their values of the events of a match."""
+"""RETURN: the type of the results, and a function that makes their values from the events of a match."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Values = Callable[..., tuple[Value, ...]]
 
 
 Valued = tuple[str, Compiled, Item]
-"""The name of a value of RETURN, the value, and where it stands."""
+"""The name of a value of RETURN, the value, and its item."""
 
 
 class Returned(NamedTuple):
-    """What RETURN came to.
+    """The compiled RETURN.
 
     ``values``
         the function of a match's events (by positive component) that makes the values of its result.
@@ -40,9 +40,9 @@ class Returned(NamedTuple):
 def result_of(
     query: Query, name: str, kinds: Sequence[tuple[EventType, ...]], expressions: Expressions, types: EventTypes
 ) -> Returned:
-    """The type of a query's results, and what makes their values."""
+    """The type of a query's results, and the function that makes their values."""
     result = query.result or Result(tuple(_everything(query, kinds)))
-    values = [expressions.value(item.value) for item in result.items]  # what is wrong with a value shows before its name
+    values = [expressions.value(item.value) for item in result.items]  # errors in a value come before errors in its name
     compiled = [(_name(item), value, item) for item, value in zip(result.items, values, strict=True)]
     fields = [each[0] for each in compiled]
     for position, field in enumerate(fields):
@@ -66,7 +66,7 @@ def result_of(
 
 
 def _everything(query: Query, kinds: Sequence[tuple[EventType, ...]]) -> list[Item]:
-    """Without RETURN: all fields of every single event as variable_field, and how many there are of the others."""
+    """Without RETURN: all fields of every single event as variable_field, and counts of the Kleene components."""
     items = []
     for component, types in zip(query.components, kinds, strict=True):
         variable = component.variable
@@ -95,7 +95,7 @@ def _name(item: Item) -> str:
 
 
 def _fitted(compiled: list[Valued], declared: EventType, result: Result) -> list[Valued]:
-    """The values in the order of the fields of a declared type. Raises QueryError where they do not fit."""
+    """The values in the order of the fields of a declared type. Raises QueryError if they do not fit."""
     by_name = {name: (name, value, item) for name, value, item in compiled}
     wanted = {name: column.kind for name, column in columns(declared).items() if name in own_fields(declared)}
     if missing := [name for name in wanted if name not in by_name]:
@@ -124,7 +124,7 @@ def _made(name: str, fields: list[tuple[str, Any]]) -> EventType:
 
 
 def _annotation(value: Compiled, node: SyntaxNode, expressions: Expressions) -> Any:
-    """The annotation of a field with this value; where the language has no word for it, that of the field it comes from."""
+    """The annotation of a field with this value; if the language has no type for it, that of the field it comes from."""
     plain = PYTHON.get(value.code.type)
     if plain is None:
         read = [name for name in names(node) if isinstance(name, Field) and name.name]
@@ -133,7 +133,7 @@ def _annotation(value: Compiled, node: SyntaxNode, expressions: Expressions) -> 
 
 
 def _is_plain(value: Compiled) -> bool:
-    """Whether it is a field of a single event, as it is."""
+    """Whether it is an unchanged field of a single event."""
     return re.fullmatch(r"e\d+\.\w+", value.code.value) is not None
 
 

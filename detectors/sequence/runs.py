@@ -1,7 +1,7 @@
 """Skip-till-next-match and strict contiguity over changes that come in any order.
 
-Under these strategies a run is a function of its first event and of what follows it within the window. A change touches only
-the runs that began within a window before it: they are run again before and after the change, and the difference goes out.
+Under these strategies a run is a function of its first event and of the events that follow within the window. A change touches
+only the runs that began within one window before it: they are run before and after the change, and the difference is published.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Range = tuple[int, int]
 
 
 class RunEntry(NamedTuple):
-    """An event in its place in the total order, and what it may be: places of positive steps, and slots of negated ones."""
+    """An event in the total order, and its possible roles: places of positive steps, and slots of negated ones."""
 
     order: Order
     event: Event
@@ -39,7 +39,7 @@ class Due(NamedTuple):
 
 
 class Runs:
-    """The running state of a query with one of these strategies."""
+    """The running state of a query with one of these two strategies."""
 
     def __init__(self, plan: Plan, identify: Identify, fail: Fail) -> None:
         self._plan = plan
@@ -55,7 +55,7 @@ class Runs:
         self._is_strict = plan.strategy is Strategy.STRICT
 
     def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> MatchChanges:
-        """Take changes and time; the net change of the matches that stand."""
+        """Take changes and time; returns the net change of the matches that stand."""
         gone, come = self._placed(retracts), self._placed(inserts)
         touched = self._touched(gone, come, emitted)
         before = self._matches(touched)
@@ -75,7 +75,7 @@ class Runs:
         return changes
 
     def _placed(self, events: list[Event]) -> list[tuple[Key, RunEntry]]:
-        """Events with their partitions (None: all) and what they may be there."""
+        """Events with their partitions (None: all) and their roles there."""
         placed = []
         for event in events:
             by_key: dict[Key, tuple[list[int], list[int]]] = {}
@@ -106,13 +106,13 @@ class Runs:
     def _touched(
         self, gone: list[tuple[Key, RunEntry]], come: list[tuple[Key, RunEntry]], emitted: int
     ) -> dict[Key, list[Range]]:
-        """By partition, the times of first events whose runs may change."""
+        """For each partition, the times of first events whose runs may change."""
         within, leads = self._plan.within, {step.slot for step in self._plan.negations if step.place == 0}
         touched: dict[Key, list[Range]] = {}
         for key, entry in (*gone, *come):
             ts = entry.event.ts
             reach = (ts - within, ts + within if leads.intersection(entry.slots) else ts)
-            for each in self._entries if key is None else (key,):  # all of a partition that is new is touched anyway
+            for each in self._entries if key is None else (key,):  # a new partition is touched as a whole anyway
                 touched.setdefault(each, []).append(reach)
         while self._starts and self._starts[0][0] <= emitted - within:
             ts, _, key = heappop(self._starts)
@@ -120,7 +120,7 @@ class Runs:
         return touched
 
     def _matches(self, touched: dict[Key, list[Range]]) -> dict[int, Match]:
-        """The matches that stand now of the runs that began in these times."""
+        """The matches that stand now, of the runs that began at these times."""
         found: dict[int, Match] = {}
         for key, ranges in touched.items():
             entries = self._entries.get(key, [])
@@ -142,7 +142,7 @@ class Runs:
                 yield match
 
     def _run(self, entries: list[RunEntry], start: int) -> Iterator[Match]:
-        """The matches of the run that begins with an entry: one; or one for each event of a Kleene step that comes last."""
+        """The matches of the run that begins with an entry: at most one, or one for each event of a final Kleene step."""
         steps, first = self._plan.steps, entries[start].event
         until, last = first.ts + self._plan.within, len(steps) - 1
         bound: list[Part] = [(first,) if steps[0].kleene else first]
@@ -168,7 +168,7 @@ class Runs:
                 return
 
     def _taken(self, bound: list[Part], place: int, entry: RunEntry) -> list[Part] | None:
-        """What is bound with this event too: for the next step if it fits that, else as one more of a group; else None."""
+        """The binding with this event added: for the next step if it fits that, else to the current group; else None."""
         steps, event = self._plan.steps, entry.event
         if place + 1 < len(steps) and place + 1 in entry.places and self._hold(self._due[place].complete, bound):
             grown = [*bound, (event,) if steps[place + 1].kleene else event]
@@ -210,7 +210,7 @@ class Runs:
         )
 
     def _purge(self, final: int) -> None:
-        """Forget what no change to come can touch, once a quarter of a window."""
+        """Forget events that no future change can need, once every quarter of a window."""
         upto = final - self._plan.reach
         self._swept = upto + self._plan.within // 4
         for key, entries in [*self._entries.items(), (None, self._common)]:
@@ -228,12 +228,12 @@ class Runs:
         return len(self._entries)
 
     def events(self) -> list[Event]:
-        """Every event held; one of several roles several times."""
+        """Every event held, once for each of its roles."""
         return [entry.event for entries in (*self._entries.values(), self._common) for entry in entries]
 
 
 def _is_same(one: Match | None, other: Match) -> bool:
-    """Whether two matches of one identity hold the very same events: those that are equal may differ in a zero's sign."""
+    """Whether two matches with the same identity hold the same event objects: equal ones may differ in a zero's sign."""
     return one is not None and all(
         all(map(is_, part, again)) if isinstance(part, tuple) and isinstance(again, tuple) else part is again
         for part, again in zip(one, other, strict=True)
@@ -241,7 +241,7 @@ def _is_same(one: Match | None, other: Match) -> bool:
 
 
 def _merged(ranges: list[Range]) -> list[Range]:
-    """Ranges that touch or overlap made one, in order."""
+    """The ranges in order, with those that touch or overlap merged."""
     merged: list[Range] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""What the fields of event types hold, as far as a query needs to know."""
+"""The fields of event types and their kinds, as far as a query needs them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from middleware.model.event import Event, EventType, EventTypes
 
 
 class Column(NamedTuple):
-    """What a field holds: its kind, and its annotation in Python (Any if there are several)."""
+    """The content of a field: its kind, and its annotation in Python (Any if there are several)."""
 
     kind: ValueKind
     annotation: Any
 
 
 def resolved(name: str, types: EventTypes) -> str | None:
-    """The full name of the type that is meant: a namespace may be left out where only one type has the name."""
+    """The full name of a type: a namespace may be left out if only one type has the name."""
     if name in types:
         return name
     tails = [known for known in types if known.rpartition(".")[2] == name]

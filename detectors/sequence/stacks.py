@@ -1,4 +1,4 @@
-"""Active instance stacks (Li et al., ICDCSW 2007, section 4): the events that matches are built of, kept in order of time.
+"""Active instance stacks (Li et al., ICDCSW 2007, section 4): the events that matches are built from, in order of time.
 
 Late events are put where they belong (sort semantics); events in order go on top without a search (AIS-CLOCK). Each instance
 knows the most recent instance before it in the stack of the previous step (RIP), so that building a match never searches.
@@ -17,8 +17,8 @@ class Stack:
     """The instances of one step in order of time.
 
     ``rips``
-        for each instance, how many of the stack of the previous step are earlier than it (purged ones counted): the one
-        below that place is its RIP.
+        for each instance, how many of the previous step's stack are earlier than it (purged ones counted): the one just below
+        that place is its RIP.
     ``purged``
         how many have been forgotten at the bottom.
     """
@@ -35,12 +35,12 @@ class Stack:
         return len(self.times)
 
     def before(self, ts: int) -> int:
-        """How many instances are earlier than ``ts``, purged ones counted. O(1) where all are, else O(log n)."""
+        """How many instances are earlier than ``ts``, purged ones counted. O(1) if all are, else O(log n)."""
         times = self.times
         return self.purged + (len(times) if not times or times[-1] < ts else bisect_left(times, ts))
 
     def add(self, event: Event, rip: int) -> None:
-        """Put an event in its place. O(1) on top, else O(n) to move what lies above it (which is little)."""
+        """Put an event in its place. O(1) on top, else O(n) to move the (few) events above it."""
         ts, times = event.ts, self.times
         at = len(times) if not times or times[-1] <= ts else bisect_right(times, ts)
         times.insert(at, ts)
@@ -48,7 +48,7 @@ class Stack:
         self.rips.insert(at, rip)
 
     def shift(self, ts: int, by: int) -> None:
-        """An earlier instance came (or went) in the previous stack at ``ts``: reset the RIPs that it affects."""
+        """Reset the RIPs affected by an earlier instance that came (or went) in the previous stack at ``ts``."""
         for at in range(bisect_right(self.times, ts), len(self.times)):
             self.rips[at] += by
 
@@ -97,7 +97,7 @@ class Partition:
         return sum(map(len, self._stacks))
 
     def add(self, step: Step, event: Event) -> bool:
-        """Add an instance of a positive step, and reset the RIPs of the next stack if it is late; whether it is."""
+        """Add an instance of a positive step, and reset the RIPs of the next stack if it is late; returns whether it is."""
         stacks, place, ts = self.positive, step.place, event.ts
         stacks[place].add(event, stacks[place - 1].before(ts) if place else 0)
         is_late = ts < self.clock
@@ -108,7 +108,7 @@ class Partition:
         return is_late
 
     def remove(self, step: Step, event: Event) -> None:
-        """Take back an instance of a positive step."""
+        """Remove an instance of a positive step."""
         stack = self.positive[step.place]
         at = stack.index(event)
         if at is not None:
@@ -117,12 +117,12 @@ class Partition:
                 self.positive[step.place + 1].shift(event.ts, -1)
 
     def purge(self, upto: int) -> None:
-        """Forget what has ts <= ``upto``: no change to come can make it part of a match, or of what rules one out."""
+        """Forget events with ts <= ``upto``: no future change can make them part of a match, or make them rule one out."""
         for stack in self._stacks:
             stack.purge(upto)
 
     def check(self) -> None:
-        """Every invariant: order, and each RIP."""
+        """Check every invariant: the order, and each RIP."""
         for place, stack in enumerate(self.positive):
             assert all(one <= other for one, other in pairwise(stack.times)), "a stack is out of order"
             assert [event.ts for event in stack.events] == stack.times

@@ -1,7 +1,7 @@
-"""The syntax tree of a sequence query: what the parser reads from text, and what the builder makes in Python.
+"""The syntax tree of a sequence query, which the parser reads from text and the builder makes in Python.
 
-Expressions are those of ``detectors.language``, with what sequences add to them. Nodes compare equal wherever they say the
-same, whatever their place in a text. ``str(node)`` is the query again.
+Expressions are those of ``detectors.language``, with additions for sequences. Nodes with the same content are equal, whatever
+their place in a text. ``str(node)`` is the query again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Strategy(StrEnum):
     """Which events a match may pass over (SASE+, Agrawal et al., SIGMOD 2008, section 2).
 
     ``ANY``
-        skip-till-any-match: any; every combination that fits is a match.
+        skip-till-any-match: any events; every combination that fits is a match.
     ``NEXT``
-        skip-till-next-match: those that do not fit; the first that fits is taken.
+        skip-till-next-match: events that do not fit; the first that fits is taken.
     ``STRICT``
         strict contiguity: none; the events of a match follow each other directly (within their key).
     """
@@ -77,7 +77,7 @@ class Same(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Item(SyntaxNode):
-    """One value of RETURN: ``value AS name``; without a name that of its field."""
+    """One value of RETURN: ``value AS name``; without a name it has its field's name."""
 
     value: SyntaxNode
     name: str | None = None
@@ -88,7 +88,7 @@ class Item(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Made(Call):
-    """``Theft(s.id AS id)``: a call by its looks; where it stands alone behind RETURN, it makes a result of that ``type``."""
+    """``Theft(s.id AS id)``: it looks like a call; alone after RETURN, it makes a result of that ``type``."""
 
     type: str = ""
 
@@ -126,7 +126,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole query. ``within`` is in nanoseconds; ``text`` is what it was read from."""
+    """A whole query. ``within`` is in nanoseconds; ``text`` is the text it was read from."""
 
     components: tuple[Component, ...]
     where: SyntaxNode | None = None
@@ -154,7 +154,7 @@ def _duration(nanoseconds: int) -> str:
 
 
 def joined(operator: str, *terms: SyntaxNode) -> Junction:
-    """One junction of terms; those that are junctions of the same kind are opened."""
+    """One junction of terms; nested junctions of the same kind are flattened."""
     opened: list[SyntaxNode] = []
     for term in terms:
         opened += term.operands if isinstance(term, Junction) and term.operator == operator else (term,)

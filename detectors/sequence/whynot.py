@@ -1,4 +1,4 @@
-"""Why an event is in no match: how far partial matches with it get, and which condition fails there, with which values."""
+"""Says why an event is in no match: how far partial matches with it get, and which condition fails, with its values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from middleware.model.event import Event, Key, Value, type_name
 from middleware.model.quantities import format_duration
 
 _TRIED = 20_000
-"""How many combinations are looked at."""
+"""How many combinations are tried."""
 
 _SHOWN = 3
 
 
 def why_not(plan: Plan, events: Iterable[Event], event: Event) -> list[str]:
-    """How an event fares as each component that it may be, in lines of plain English."""
+    """Lines of plain English about an event in each component that it may stand for."""
     near = [each for each in events if abs(each.ts - event.ts) <= plan.reach]
     steps = plan.roles.get(event.__class__, ())
     if not steps:
@@ -59,7 +59,7 @@ class _Inquiry:
         return (event,) if step.kleene else event
 
     def _around(self, key: Key) -> list[str]:
-        """What there is for every other step near the event, and what becomes of the combinations."""
+        """The candidates for every other step near the event, and what becomes of their combinations."""
         candidates: list[list[Event]] = []
         for step in self._plan.steps:
             found = [self._event] if step is self._step else self._candidates(step, key)
@@ -78,7 +78,7 @@ class _Inquiry:
         return [e for e in self._near if low <= e.ts <= high and (step, key) in self._roles(e)]
 
     def _missing(self, step: Step, key: Value) -> list[str]:
-        """Which of type, filter, key and time leaves nothing for a step."""
+        """Which of type, filter, key and time leaves no candidate for a step."""
         later = step.place > self._step.place
         side = [each for each in self._near if (each.ts > self._event.ts) == later and each is not self._event]
         of_type = [each for each in side if each.__class__ in step.types]
@@ -166,7 +166,7 @@ def _event(event: Event) -> str:
 
 
 def _values(test: Condition, bound: dict[int, Part]) -> str:
-    """A condition, and what its fields are."""
+    """A condition with the values of its fields."""
     found: dict[str, Value] = {}
     for node in [name for name in names(test.expression) if isinstance(name, Field)]:
         for slot in test.slots:

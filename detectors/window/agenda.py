@@ -1,4 +1,4 @@
-"""Keys by the time at which they are to be looked at: what is done with a key now and then is not done with all of them."""
+"""Keys by the time at which they are next due, so that periodic work need not visit all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from middleware.model.event import Key
 
 
 class Agenda:
-    """For each key the earliest time that it was put down for. O(log keys) a change.
+    """For each key the earliest time that it was put down for. O(log keys) per change.
 
     >>> agenda = Agenda()
     >>> for key, time in [("a", 5), ("b", 9), ("a", 3), ("a", 7)]:
@@ -22,7 +22,7 @@ class Agenda:
 
     def __init__(self) -> None:
         self._times: dict[Key, int] = {}
-        self._heap: list[tuple[int, int, Key]] = []  # time, a number that breaks ties, key; outdated where _times differs
+        self._heap: list[tuple[int, int, Key]] = []  # time, a number that breaks ties, key; outdated if _times differs
         self._count = 0
 
     def __len__(self) -> int:
@@ -32,7 +32,7 @@ class Agenda:
         return key in self._times
 
     def put(self, key: Key, time: int) -> None:
-        """Put a key down for a time, unless it is for an earlier one: who looks at it then puts it down again."""
+        """Put a key down for a time, unless it is down for an earlier one: whoever visits it then puts it down again."""
         known = self._times.get(key)
         if known is None or time < known:
             self._times[key] = time
@@ -40,11 +40,11 @@ class Agenda:
             heappush(self._heap, (time, self._count, key))
 
     def remove(self, key: Key) -> None:
-        """Strike a key off, if it is there."""
+        """Remove a key, if it is there."""
         self._times.pop(key, None)
 
     def due(self, upto: int) -> Iterator[Key]:
-        """Strike off the keys whose time is not after ``upto``, one by one; they may be put down again meanwhile, for later."""
+        """Take the keys whose time is not after ``upto``, one by one; meanwhile they may be put down again, for later."""
         while self._heap and self._heap[0][0] <= upto:
             time, _, key = heappop(self._heap)
             if self._times.get(key) == time:

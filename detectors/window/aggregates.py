@@ -1,4 +1,4 @@
-"""What is aggregated in a window: a monoid over a field of the events, or over a function of them."""
+"""The aggregates of a window: a monoid over a field of the events, or over a function of them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _CHECKS: dict[str, Callable[[Value], Value]] = {"float": _float, "int": _int64, 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """``monoid`` over ``field``: a field's name, a function of an event, or None for what only counts events.
+    """``monoid`` over ``field``: a field's name, a function of an event, or None to count events only.
 
-    A value of None is left out, as in SQL. Over fields of whole numbers a monoid is the one over integers, if it has one.
+    A value of None is left out, as in SQL. Over integer fields, a monoid's integer variant is used, if it has one.
     """
 
     monoid: Monoid
     field: Field = None
 
     def value(self) -> Callable[[Event], Value]:
-        """The function that takes from an event what goes into the tree. It may raise: the event is to blame."""
+        """The function that takes the tree's value from an event. It may raise: then the event is at fault."""
         prepare = _CHECKS[self.monoid.native[1]] if self.monoid.native else self.monoid.lift
         if isinstance(self.monoid, Sketch):
             prepare = _hashable
@@ -58,7 +58,7 @@ class Aggregate:
 
     @property
     def may_overflow(self) -> bool:
-        """Whether results may be whole numbers beyond 64 bits, though what is aggregated is not."""
+        """Whether results may be whole numbers beyond 64 bits although the aggregated values are not."""
         native = self.monoid.native
         return native is None or (native[1] == "int" and self.monoid.name in ("sum", "range"))
 
@@ -77,7 +77,7 @@ def _hashable(value: Value) -> Value:
 
 
 def aggregate_of(given: Aggregate | Monoid | tuple[Monoid, Field], reads: tuple[EventType, ...]) -> Aggregate:
-    """An aggregate as written down, over these event types. Raises WindowError where it makes no sense."""
+    """An aggregate as a user writes it, over these event types. Raises WindowError if it makes no sense."""
     if isinstance(given, Monoid):
         given = Aggregate(given)
     elif isinstance(given, tuple):

@@ -1,4 +1,4 @@
-"""Columns as plain lists: what the plain twins work on."""
+"""Columns as plain lists, for the plain Python twins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from middleware.model.event import Value
 
 
 def listed(column: Iterable[Value]) -> list[Value]:
-    """A column as a list of Python values; arrays and Arrow arrays are converted, times in them become nanoseconds."""
+    """A column as a list of Python values; arrays and Arrow arrays are converted, and their times become nanoseconds."""
     if getattr(column, "null_count", 0):
         raise WindowError("the column has nulls: leave those rows out")
     if hasattr(column, "__array__") and not isinstance(column, list):

@@ -1,4 +1,4 @@
-"""What the windows of one key hold: events in total order, and a tree for each aggregate, shared by all windows."""
+"""The content of one key's windows: events in total order, and a tree for each aggregate, shared by all windows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from detectors.window.monoid import Monoid, Place
 from middleware.model.event import Order, Value
 
 Values = tuple[Value, ...]
-"""What an event adds to each aggregate; None: nothing."""
+"""The value that an event adds to each aggregate; None adds nothing."""
 
 
 class Forest:
-    """A tree for each aggregate over the same entries, or what has the interface of one."""
+    """For each aggregate, a tree (or an object with its interface) over the same entries."""
 
     __slots__ = ("trees",)
 
@@ -24,7 +24,7 @@ class Forest:
         self.trees = list(trees)
 
     def insert(self, orders: list[Order], columns: Iterable[list[Value]]) -> None:
-        """Add entries that are not there, in order; for each tree what they add to it. One repair of each tree."""
+        """Add new entries, in order, with a column of values for each tree. One repair of each tree."""
         for tree, values in zip(self.trees, columns, strict=True):
             known = [place for place, value in enumerate(values) if value is not None]
             if known and len(known) == len(values):
@@ -33,7 +33,7 @@ class Forest:
                 tree.bulk_insert([orders[place] for place in known], [values[place] for place in known])
 
     def evict(self, orders: Iterable[Order]) -> None:
-        """Take out entries, wherever they are. O(log d) each."""
+        """Remove entries, wherever they are. O(log d) each."""
         for order in orders:
             for tree in self.trees:
                 if len(tree):
@@ -57,10 +57,10 @@ class WindowEntry(NamedTuple):
 
 
 class Places:
-    """Places in the total order, sorted, of which the oldest are dropped once nobody needs them.
+    """Sorted places in the total order; the oldest are dropped once they are no longer needed.
 
     ``dropped``
-        how many were dropped since the beginning: count windows go by rank.
+        how many were dropped since the beginning, because count windows go by rank.
     """
 
     __slots__ = ("dropped", "orders")
@@ -73,11 +73,11 @@ class Places:
         return len(self.orders)
 
     def after(self, ts: int) -> int:
-        """The number of the first place later than ``ts``; how many are not. O(log n)."""
+        """The number of the first place later than ``ts``, which is how many are not later. O(log n)."""
         return bisect_left(self.orders, (ts + 1,))
 
     def before(self, ts: int) -> int:
-        """The number of the first place that is not before ``ts``; how many are. O(log n)."""
+        """The number of the first place that is not before ``ts``, which is how many are before it. O(log n)."""
         return bisect_left(self.orders, (ts,))
 
     def first_after(self, ts: int) -> int | None:
@@ -87,7 +87,7 @@ class Places:
 
 
 class Content(Places):
-    """Sorted entries. Changes cost O(log d) a tree, results O(log of distance and size) each."""
+    """Sorted entries. A change costs O(log d) per tree, a result O(log of distance and size)."""
 
     __slots__ = ("_forest", "values")
 
@@ -97,7 +97,7 @@ class Content(Places):
         self._forest = Forest(Fiba(monoid, ordered=True) for monoid in monoids)
 
     def insert(self, entries: list[WindowEntry]) -> None:
-        """Add entries that are not there. O(k log k) for k of them, and one repair of each tree."""
+        """Add new entries. O(k log k) for k of them, and one repair of each tree."""
         entries.sort(key=_order)
         orders = [entry.order for entry in entries]
         if not self.orders or orders[0] > self.orders[-1]:
@@ -108,7 +108,7 @@ class Content(Places):
         self._forest.insert(orders, [[values[place] for _, values in entries] for place in range(len(self._forest.trees))])
 
     def remove(self, orders: list[Order]) -> list[Order]:
-        """Take out entries; returns those that were there, in order."""
+        """Remove entries; returns those that were there, in order."""
         there = sorted(order for order in orders if order in self.values)
         take_out(self.orders, [bisect_left(self.orders, order) for order in there])
         for order in there:
@@ -136,7 +136,7 @@ class Runs(Content):
     """Content that knows its runs: entries of which none is more than ``gap`` (ns) after the one before.
 
     ``starts``
-        the time at which each run begins, in order; so that the ends of a run of any length are found in O(log n).
+        the time at which each run begins, in order, so that the ends of a run of any length are found in O(log n).
     """
 
     __slots__ = ("_gap", "starts")
@@ -147,11 +147,11 @@ class Runs(Content):
         self.starts: list[int] = []
 
     def first(self, ts: int) -> int:
-        """The first time of the run of which there is an entry at ``ts``."""
+        """The first time of the run that has an entry at ``ts``."""
         return self.starts[bisect_right(self.starts, ts) - 1]
 
     def last(self, ts: int) -> int:
-        """The last time of the run of which there is an entry at ``ts``."""
+        """The last time of the run that has an entry at ``ts``."""
         number = bisect_right(self.starts, ts)
         end = self.before(self.starts[number]) if number < len(self.starts) else len(self.orders)
         return self.orders[end - 1][0]
@@ -163,7 +163,7 @@ class Runs(Content):
             super().insert(entries)
             self._settle(times)
             return
-        newest = self.orders[-1][0] if self.orders else None  # all come behind what is there, as they mostly do
+        newest = self.orders[-1][0] if self.orders else None  # all come after what is there, as they mostly do
         super().insert(entries)
         for ts in times:
             if newest is None or ts - newest > self._gap:
@@ -184,7 +184,7 @@ class Runs(Content):
             self.starts.clear()
 
     def _settle(self, times: Iterable[int]) -> None:
-        """Get right whether runs begin at these times, and at those that follow them. O(log n) each, and moving starts."""
+        """Update whether runs begin at these times and at those that follow them. O(log n) each, and moving the starts."""
         begins: dict[int, bool] = {}
         for ts in times:
             place, behind = self.before(ts), self.after(ts)
@@ -198,7 +198,7 @@ class Runs(Content):
         put_in(self.starts, list(map(self._number, made)), made)
 
     def _begins(self, place: int) -> bool:
-        """Whether a run begins with an entry that is the first at its time."""
+        """Whether a run begins with this entry, the first at its time."""
         return not place or self.orders[place][0] - self.orders[place - 1][0] > self._gap
 
     def _number(self, ts: int) -> int:

@@ -1,4 +1,4 @@
-"""``Fiba``: the aggregator of a sliding window whose events come and go out of order; a data structure of its own.
+"""``Fiba``: the aggregator of a sliding window whose events come and go out of order; a data structure on its own.
 
 >>> from detectors.window import SUM, Fiba
 >>> window = Fiba(SUM.of(int))
@@ -27,9 +27,9 @@ __all__ = ["Aggregator", "Fiba", "PlainFiba"]
 class Aggregator(Protocol):
     """The values of a window in order of time, and their aggregate. d: distance from the nearer end; n: size.
 
-    Times are integers (int64). Each holds one entry: values at one time combine, old before new. Made with ``ordered``, the
-    times are places in the total order, (ts, source, id) or (ts, level, source, id), so that each event has an entry of its
-    own; a bare ts as a bound includes all events at it.
+    Times are integers (int64). Each holds one entry: values at one time combine, old before new. With ``ordered``, the times
+    are places in the total order, (ts, source, id) or (ts, level, source, id), so that each event has an entry of its own; a
+    bare ts as a bound includes all events at it.
     """
 
     monoid: Monoid
@@ -37,22 +37,22 @@ class Aggregator(Protocol):
     ordered: bool
 
     def __init__(self, monoid: Monoid, *, min_arity: int = 8, ordered: bool = False) -> None:
-        """``min_arity``: nodes have that many children, up to twice as many. From 2 to 128; WindowError beyond."""
+        """``min_arity``: nodes have from this many children to twice as many. From 2 to 128; else WindowError."""
 
     def insert(self, ts: Place, value: Value, *, replace: bool = False) -> None:
-        """Put a value at a time; behind what is there, or instead of it. O(log d), amortised O(1) in order."""
+        """Put a value at a time; after what is there, or instead of it. O(log d), amortised O(1) in order."""
 
     def evict(self, ts: Place) -> bool:
-        """Take out what is at a time, anywhere; False if nothing is. O(log d). Raises WindowError on an empty window."""
+        """Remove the entry at a time, anywhere; False if there is none. O(log d). Raises WindowError on an empty window."""
 
     def evict_oldest(self) -> None:
-        """Take out the oldest entry. Amortised O(1). Raises WindowError on an empty window."""
+        """Remove the oldest entry. Amortised O(1). Raises WindowError on an empty window."""
 
     def query(self) -> Value:
         """The aggregate of the window. O(1)."""
 
     def range_query(self, low: Place, high: Place) -> Value:
-        """The aggregate of what lies from ``low`` to ``high``, both included. O(log of distance and size of the range)."""
+        """The aggregate of the entries from ``low`` to ``high``, both included. O(log of distance and size of the range)."""
 
     def bulk_insert(self, times: Iterable[Place], values: Iterable[Value], *, replace: bool = False) -> None:
         """Insert many, in order of time (WindowError if not), with one search and one repair for each run of neighbours.
@@ -61,7 +61,7 @@ class Aggregator(Protocol):
         """
 
     def bulk_evict(self, upto: Place) -> int:
-        """Take out all with times <= ``upto``; how many entries that was."""
+        """Remove all entries with times <= ``upto``; returns how many."""
 
     def round(self, evict_upto: Place, ts: Place, value: Value) -> Value:
         """``bulk_evict(evict_upto)``, ``insert(ts, value)`` and ``query()`` in one call."""
@@ -70,7 +70,7 @@ class Aggregator(Protocol):
         """One ``round`` after another, over columns; the results as a column. Times need not be in order."""
 
     def clear(self) -> None:
-        """Take out everything."""
+        """Remove everything."""
 
     @property
     def oldest(self) -> Place:
@@ -82,16 +82,16 @@ class Aggregator(Protocol):
 
     @property
     def work(self) -> dict[str, int]:
-        """What has been done so far: ``combines`` (uses of the operator) and ``visits`` (of nodes)."""
+        """The work done so far: ``combines`` (uses of the operator) and ``visits`` (of nodes)."""
 
     def __len__(self) -> int:
         """Entries."""
 
     def __iter__(self) -> Iterator[tuple[Place, Value]]:
-        """(time, result of what is there) in order of time. O(n)."""
+        """(time, result of the entry there) in order of time. O(n)."""
 
     def check(self) -> None:
-        """Raise AssertionError where an invariant does not hold. O(n)."""
+        """Raise AssertionError if an invariant does not hold. O(n)."""
 
 
 Fiba: type[Aggregator] = native.Fiba if native.AVAILABLE else PlainFiba

@@ -1,7 +1,7 @@
-"""Kinds of windows: which there are, given what has come. Pure; content is (start, end] throughout.
+"""Kinds of windows: which windows there are, given the events so far. Pure; content is (start, end] throughout.
 
-A late event must revise exactly the results it touches. So each kind answers, before and after a change, which windows there
-are in the region that the change can touch; what differs is published. Time passes by going from one end to the ``next``.
+A late event must revise exactly the results it touches. So each kind says, before and after a change, which windows there are
+in the region that the change can touch; the difference is published. Time passes by stepping from one end to the ``next``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Window(NamedTuple):
     """A window that is not empty.
 
     ``low``, ``high``
-        what it holds: from there to there, times or places in the total order, both included.
+        the bounds of its content: times or places in the total order, both included.
     ``known_by``
-        what, with the key, makes its identity; it stays what it is while the window grows.
+        makes its identity, together with the key; it stays the same while the window grows.
     """
 
     start: int
@@ -37,39 +37,39 @@ Held = TypeVar("Held", bound=Content)
 
 
 class WindowKind(Generic[Held]):
-    """A kind of windows, over what each key holds.
+    """A kind of windows, over the content of each key.
 
     ``retention``
-        an entry this much (ns) behind progress is droppable, but for entries that it lies together with; 0: see ``due``.
+        an entry this far (ns) behind the final time is droppable, unless entries that it belongs with are not; 0: see ``due``.
     ``goes_by_rank``
-        whether windows depend on how many entries there ever were, so that a key that holds nothing is not forgotten.
+        whether windows depend on how many entries there ever were; then even an empty key is not forgotten.
     """
 
     retention = 0
     goes_by_rank: ClassVar[bool] = False
 
     def content(self, monoids: Iterable[Monoid]) -> Held:
-        """What the windows of one key hold: nothing yet."""
+        """New, empty content for the windows of one key."""
         return Content(monoids)  # type: ignore[return-value]
 
     def region(self, content: Held, times: list[int]) -> Any:
-        """What changes at these times can touch; the same for the content before and after. Times are sorted."""
+        """The region that changes at these times can touch, the same before and after them. Times are sorted."""
         raise NotImplementedError
 
     def inside(self, content: Held, region: Any, upto: int) -> Iterable[Window]:
-        """The windows in a region whose end is not after ``upto``."""
+        """The windows of a region with ends not after ``upto``."""
         raise NotImplementedError
 
     def next(self, content: Held, after: int) -> list[Window]:
-        """All windows with the least end that is after ``after``."""
+        """All windows with the earliest end after ``after``."""
         raise NotImplementedError
 
     def droppable(self, content: Held, final: int) -> int:
-        """How many of the oldest entries no window will need whose end is after ``final``."""
+        """How many of the oldest entries are not needed by any window that ends after ``final``."""
         raise NotImplementedError
 
     def due(self, content: Held) -> int:
-        """The progress at which something of what is held may become droppable; END if nothing will."""
+        """The final time at which some entry may become droppable; END if none will."""
         return content.orders[0][0] + self.retention if content else END
 
 
@@ -104,7 +104,7 @@ def _timed(content: Content, start: int, end: int) -> Iterator[Window]:
 class Hopping(WindowKind[Content]):
     """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
 
-    Several sizes share what they hold: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.
+    Several sizes share their content: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.
     """
 
     size: int | tuple[int, ...]
@@ -140,7 +140,7 @@ class Hopping(WindowKind[Content]):
             windows = list(self._at(content, end))
             if windows:
                 return windows
-            end += self.every  # between windows further apart than they are long
+            end += self.every  # between windows that are further apart than long
 
     def _at(self, content: Content, end: int) -> Iterator[Window]:
         for size in self.sizes:
@@ -157,7 +157,7 @@ def Tumbling(size: int, offset: int = 0) -> Hopping:
 
 @dataclass(frozen=True)
 class Sliding(WindowKind[Content]):
-    """A window for each time at which something happened: (ts - size, ts]. Several sizes (ns) share what they hold."""
+    """A window for each event time: (ts - size, ts]. Several sizes (ns) share their content."""
 
     size: int | tuple[int, ...]
 
@@ -168,7 +168,7 @@ class Sliding(WindowKind[Content]):
         object.__setattr__(self, "retention", max(self.sizes))
 
     def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
-        """Intervals [from, to) of times, apart from each other."""
+        """Disjoint intervals [from, to) of times."""
         intervals: list[tuple[int, int]] = []
         for ts in times:
             if intervals and ts <= intervals[-1][1]:
@@ -198,9 +198,9 @@ class Sliding(WindowKind[Content]):
 
 @dataclass(frozen=True)
 class Session(WindowKind[Runs]):
-    """Runs of events of which none is more than ``gap`` (ns) after the one before; known by the time of their first event.
+    """Runs of events, none more than ``gap`` (ns) after the one before; known by the time of their first event.
 
-    A session ends ``gap`` after its last event: only then is it known that nothing more belongs to it.
+    A session ends ``gap`` after its last event: only then can no more events belong to it.
     """
 
     gap: int
@@ -213,7 +213,7 @@ class Session(WindowKind[Runs]):
         return Runs(monoids, self.gap)
 
     def region(self, content: Runs, times: list[int]) -> list[tuple[int, int]]:
-        """Intervals [first, last] of times: what changed, and the sessions it is part of or adjoins."""
+        """Intervals [first, last] of times: each change, with the sessions it is part of or adjoins."""
         intervals: list[tuple[int, int]] = []
         for ts in times:
             first, last = ts, ts
@@ -253,10 +253,10 @@ class Session(WindowKind[Runs]):
 
 @dataclass(frozen=True)
 class Landmark(WindowKind[Content]):
-    """All since a landmark: (landmark, end] for each multiple of ``every`` before which something came since the last one.
+    """All since a landmark: (landmark, end] for each multiple of ``every`` with an event since the previous multiple.
 
-    The landmark is ``since``, or with ``period`` the last of its repetitions since then. Durations in ns. What came since the
-    landmark is held until there is a new one.
+    The landmark is ``since``, or with ``period`` its last repetition since then. Durations in ns. Everything since the landmark
+    is held until there is a new one.
     """
 
     since: int
@@ -330,7 +330,7 @@ class Counted(WindowKind[Content]):
         _checked(size=self.size, every=self.every)
 
     def region(self, content: Content, times: list[int]) -> list[tuple[Order, Order | None]]:
-        """Intervals of the total order, None for its end. Far enough that what is behind was not touched before either."""
+        """Intervals of the total order (None: its end), so far that windows after them were not touched before, either."""
         reach = self.size + len(times) if self.every == 1 else len(content)
         intervals: list[tuple[Any, Any]] = []
         for ts in times:
@@ -371,7 +371,7 @@ class Counted(WindowKind[Content]):
 
 
 def following(kind: WindowKind[Held], content: Held, after: int, upto: int) -> Iterator[list[Window]]:
-    """The windows that end after ``after`` and not after ``upto``, all of one end at a time."""
+    """The windows that end after ``after`` and not after ``upto``: all windows with the same end at a time."""
     windows = kind.next(content, after)
     while windows and windows[0].end <= upto:
         yield windows

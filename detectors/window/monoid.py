@@ -1,4 +1,4 @@
-"""Monoids: what windows aggregate. Associativity is enough; commutativity saves work where it is declared."""
+"""Monoids: the aggregations of windows. They must be associative; declared commutativity saves work."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from middleware.model.errors import WindowError
 from middleware.model.event import Value
 
 Place = Any
-"""Where an entry of a window stands: a time (int), or a place in the total order; bare times bound places, too."""
+"""The place of an entry: a time (int), or a place in the total order; bare times can bound places, too."""
 
 Partial = Any
-"""What a monoid makes of values and combines, before it is lowered to a result."""
+"""A partial aggregate: made from values and combined, before it is lowered to a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +21,13 @@ class Monoid:
     """lift, combine, lower: from a value to an aggregate, from two aggregates in order to one, from an aggregate to a result.
 
     ``combine``
-        associative, with ``identity`` neutral on both sides; it must leave both arguments as they are. Older comes first.
+        associative, with ``identity`` neutral on both sides; it must not change its arguments. The older comes first.
     ``commutative``
-        declares that order never shows in an aggregate, to the last bit. It saves combines and is never required.
+        declares that the order never affects an aggregate, to the last bit. It saves combines and is never required.
     ``native``
         the (name, type) under which the native core knows the same monoid, or None: then the core calls these functions.
     ``variants``
-        the same aggregation over other types of values: ``SUM.of(int)``.
+        the same aggregation over other types of values, as in ``SUM.of(int)``.
 
     >>> longest = Monoid(name="longest", identity="", lift=str, combine=lambda a, b: b if len(b) > len(a) else a)
     >>> longest.fold(["an", "event", "stream"])
@@ -53,36 +53,36 @@ class Monoid:
         return self.variants[kind]
 
     def plain(self) -> Monoid:
-        """The same, calculated by these functions even where the native core knows it."""
+        """The same monoid, computed by these functions even if the native core knows it."""
         return replace(self, native=None)
 
     def fold(self, values: Iterable[Value]) -> Value:
-        """The result for values in order, calculated one by one: what every window must equal. O(n)."""
+        """The result for values in order, folded one by one: every window must equal this. O(n)."""
         aggregate = self.identity
         for value in values:
             aggregate = self.combine(aggregate, self.lift(value))
         return self.lower(aggregate)
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        """Built-in ones go by name; others must be made of functions that can be pickled."""
+        """Built-in monoids are pickled by name; others must consist of functions that can be pickled."""
         return _NAMED.get(id(self)) or super().__reduce__()
 
 
 _NAMED: dict[int, tuple[object, ...]] = {}
-"""How to find monoids that last as long as the process, by their id."""
+"""How to find monoids that live as long as the process, by their id."""
 
 
 def named(monoid: Monoid, find: Callable[..., Monoid], *arguments: object) -> None:
-    """Have a monoid that lasts as long as the process pickled as ``find(*arguments)``."""
+    """Pickle a monoid that lives as long as the process as ``find(*arguments)``."""
     _NAMED.setdefault(id(monoid), (find, arguments))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Monoid):
-    """A commutative monoid with an inverse: what was combined can be taken out again. No window here needs that.
+    """A commutative monoid with an inverse: values can be removed again. No window here needs that.
 
     ``inverse``
-        combine(a, inverse(a)) is the identity. Exactly so: sums of floats are kept exact, not rounded.
+        combine(a, inverse(a)) is exactly the identity: sums of floats are kept exact, not rounded.
     """
 
     inverse: Callable[[Partial], Partial]

@@ -1,6 +1,6 @@
 """The built-in monoids. Results of floats do not depend on the order of arrival, to the last bit: sums are kept exact.
 
-Each is written here in plain Python, which says what it means; the native core has its own version of most.
+Each is defined here in plain Python; the native core has its own version of most.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ COUNT = Group(
     inverse=lambda a: -a,
     native=("count", "any"),
 )
-"""How many values. 0 of none."""
+"""How many values. 0 for no values."""
 
 _INTEGER_SUM = Group(name="sum", identity=0, combine=lambda a, b: a + b, inverse=lambda a: -a, native=("sum", "int"))
 
@@ -66,7 +66,7 @@ SUM = Monoid(
     native=("sum", "float"),
     variants={int: _INTEGER_SUM},
 )
-"""The sum, of floats as ``math.fsum`` gives it; ``SUM.of(int)`` of integers. 0 of none."""
+"""The sum, of floats as ``math.fsum`` gives it; ``SUM.of(int)`` for integers. 0 for no values."""
 
 _COUNTED_SUM = (0, 0, 0.0)
 
@@ -84,7 +84,7 @@ MEAN = Monoid(
     commutative=True,
     native=("mean", "float"),
 )
-"""The arithmetic mean, as ``statistics.fmean``. None of none."""
+"""The arithmetic mean, as ``statistics.fmean``. None for no values."""
 
 
 def _logarithm(value: float) -> float:
@@ -100,7 +100,7 @@ GEOMEAN = Monoid(
     commutative=True,
     native=("geomean", "float"),
 )
-"""The geometric mean, by the mean of logarithms. 0 if a value is 0, NaN if one is negative, None of none."""
+"""The geometric mean, by the mean of logarithms. 0 if a value is 0, NaN if one is negative, None for no values."""
 
 
 def _spread(value: float) -> tuple[int, Fraction, Fraction, float]:
@@ -136,7 +136,7 @@ def _of_spread(name: str, correction: int, root: bool) -> Monoid:
 
 
 VARIANCE = _of_spread("variance", 0, False)
-"""The variance of a population, without cancellation. None of none; NaN where squares would be out of range."""
+"""The variance of a population, without cancellation. None for no values; NaN where squares would be out of range."""
 STDDEV = _of_spread("stddev", 0, True)
 SAMPLE_VARIANCE = _of_spread("sample_variance", 1, False)
 """The variance estimated from a sample: divided by count - 1. None of fewer than two."""
@@ -184,16 +184,16 @@ def _family(name: str, combine: Combine, commutative: bool = True, **more: Any) 
 
 
 MIN = _family("min", _least)
-"""The smallest. None of none; -0.0 before 0.0; a NaN wins."""
+"""The smallest. None for no values; -0.0 before 0.0; a NaN wins."""
 MAX = _family("max", _most)
-"""The largest. None of none; a NaN wins."""
+"""The largest. None for no values; a NaN wins."""
 RANGE = _family(
     "range",
     lambda a, b: (_least(a[0], b[0]), _most(a[1], b[1])),
     lift=lambda value: (value, value),
     lower=lambda a: None if a is None else a[1] - a[0],
 )
-"""Largest minus smallest. None of none."""
+"""Largest minus smallest. None for no values."""
 
 
 def _max_count(a: tuple[Value, int], b: tuple[Value, int]) -> tuple[Value, int]:
@@ -202,16 +202,16 @@ def _max_count(a: tuple[Value, int], b: tuple[Value, int]) -> tuple[Value, int]:
 
 
 MAXCOUNT = _family("maxcount", _max_count, lift=lambda value: (value, 1))
-"""The largest, and how often it occurs: (value, times). None of none."""
+"""The largest, and how often it occurs: (value, times). None for no values."""
 FIRST = _family("first", lambda a, b: a, commutative=False)
-"""The oldest value. None of none."""
+"""The oldest value. None for no values."""
 LAST = _family("last", lambda a, b: b, commutative=False)
-"""The youngest value. None of none."""
+"""The youngest value. None for no values."""
 
 ARGMIN = Monoid(name="argmin", identity=None, combine=_optional(lambda a, b: b if b[0] < a[0] else a))
-"""Of pairs (number, anything): the one with the smallest number, the oldest of them. None of none."""
+"""Of pairs (number, anything): the one with the smallest number, the oldest of them. None for no values."""
 ARGMAX = Monoid(name="argmax", identity=None, combine=_optional(lambda a, b: b if b[0] > a[0] else a))
-"""Of pairs (number, anything): the one with the largest number, the oldest of them. None of none."""
+"""Of pairs (number, anything): the one with the largest number, the oldest of them. None for no values."""
 CONCAT = Monoid(name="concat", identity=(), lift=lambda value: (value,), combine=lambda a, b: a + b)
 """All values in order, as a tuple."""
 
@@ -226,7 +226,7 @@ BUILT_IN = {
 
 
 def built_in(name: str, kind: type | None = None) -> Monoid:
-    """The monoid of this module by its name here, or its variant over values of a type."""
+    """A monoid of this module by its name, or its variant over values of a type."""
     monoid: Monoid = globals()[name]
     return monoid if kind is None else monoid.of(kind)
 

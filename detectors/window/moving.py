@@ -1,7 +1,7 @@
-"""Aggregates that no tree gives in O(log n): of a window that moves, kept as it moves.
+"""Aggregates that no tree gives in O(log n), updated as a window moves.
 
-A window is asked for by its first and its last place in the total order. The next one mostly begins and ends a little later;
-what has come in between is taken in, and what lies before it let go of: a result costs what the window has moved.
+A window is queried by its first and its last place in the total order. The next window mostly begins and ends a little later:
+new entries are added and those before it removed, so a result costs as much as the window has moved.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CHUNK = 512
 
 
 class Counts:
-    """How often each value is there. All NaNs are one value."""
+    """How often each value occurs. All NaNs are one value."""
 
     def __init__(self) -> None:
         self._counts: dict[Key, int] = {}
@@ -35,7 +35,7 @@ class Counts:
         self._counts[value] = self._counts.get(value, 0) + 1
 
     def remove(self, value: Value) -> None:
-        """One less of a value that is there. O(1)."""
+        """One less of a present value. O(1)."""
         value = math.nan if value != value else value  # noqa: PLR0124
         if self._counts[value] == 1:
             del self._counts[value]
@@ -44,7 +44,7 @@ class Counts:
 
 
 class Ranks:
-    """Values in order, in chunks: which is the k-th. Zeros have no sign; NaNs have no place, and are only counted.
+    """Values in order, in chunks, to find the k-th. Zeros have no sign; NaNs have no rank and are only counted.
 
     >>> ranks = Ranks()
     >>> for value in (3.0, 1.0, 2.0, math.nan):
@@ -81,7 +81,7 @@ class Ranks:
         return low
 
     def add(self, value: Value) -> None:
-        """Put in a value. O(log n), and moving part of a chunk."""
+        """Add a value. O(log n), and moving part of a chunk."""
         if value != value:  # noqa: PLR0124 (NaN)
             self.nans += 1
             return
@@ -96,7 +96,7 @@ class Ranks:
             self._chunks[at : at + 1] = [chunk[:_CHUNK], chunk[_CHUNK:]]
 
     def remove(self, value: Value) -> None:
-        """Take out a value that is there. O(log n), and moving part of a chunk."""
+        """Remove a present value. O(log n), and moving part of a chunk."""
         if value != value:  # noqa: PLR0124
             self.nans -= 1
             return
@@ -113,7 +113,7 @@ def _unsigned(value: Value) -> Value:
 
 
 class Moving(Generic[Content]):
-    """The content of the window that was asked for last, over entries that come and go; the interface of a tree.
+    """The content of the window queried last, over entries that come and go; it has the interface of a tree.
 
     It holds the entries between two places, ``_bounds``, both included; nothing at first.
     """
@@ -126,7 +126,7 @@ class Moving(Generic[Content]):
         self._bounds: tuple[Order, Order] | None = None
 
     def bulk_insert(self, orders: Sequence[Order], values: Sequence[Value]) -> None:
-        """Add entries in order, none of which is there. O(entries)."""
+        """Add new entries, in order. O(entries)."""
         if not self._orders or self._orders[-1] < orders[0]:
             self._orders += orders
         else:
@@ -141,7 +141,7 @@ class Moving(Generic[Content]):
         return len(self._orders)
 
     def evict(self, order: Order) -> bool:
-        """Take out an entry; False if it is not there."""
+        """Remove an entry; False if it is not there."""
         if order not in self._values:
             return False
         del self._orders[bisect_left(self._orders, order)]
@@ -149,7 +149,7 @@ class Moving(Generic[Content]):
         return True
 
     def bulk_evict(self, last: Order) -> None:
-        """Take out all entries up to one."""
+        """Remove all entries up to one."""
         count = bisect_right(self._orders, last)
         for order in self._orders[:count]:
             self._leave(order)
@@ -164,7 +164,7 @@ class Moving(Generic[Content]):
             self._content.remove(value)
 
     def range_query(self, low: Order, high: Order) -> Content:
-        """What is there from ``low`` to ``high``, both included; good until the next call. O(what the window has moved)."""
+        """The content from ``low`` to ``high``, both included; valid until the next call. O(the window's movement)."""
         orders, values = self._orders, self._values
         start, end = bisect_left(orders, low), bisect_right(orders, high)
         was, until = 0, 0

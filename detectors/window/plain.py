@@ -1,4 +1,4 @@
-"""FiBA in plain Python: the algorithm of the paper, to be read, and to serve where the native core is not built.
+"""FiBA in plain Python: the paper's algorithm in readable form, used where the native core is not built.
 
 Tangwongsan, Hirzel and Schneider: Sub-O(log n) out-of-order sliding-window aggregation (VLDB 2019), section 3 and figures 2,
 7, 8 and 10; with a later correction: rebalancing for an eviction notes a sibling on either spine.
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 Note = tuple[Any, ...]
-"""A node, and all that is in it."""
+"""A node, and its whole state."""
 
 
 class TreeNode:
@@ -38,7 +38,7 @@ class TreeNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether its aggregate is that of its whole subtree: it is neither the root nor on a spine."""
+        """Whether its aggregate covers its whole subtree: it is neither the root nor on a spine."""
         return not (self.left or self.right) and self.parent is not None
 
 
@@ -47,7 +47,7 @@ Top = tuple[TreeNode, bool, bool]
 
 
 class PlainFiba:
-    """The interface and the meaning of ``Fiba`` (see there), for any monoid, in its plain Python form."""
+    """``Fiba`` in plain Python: the same interface and meaning (see there), for any monoid."""
 
     def __init__(self, monoid: Monoid, *, min_arity: int = 8, ordered: bool = False) -> None:
         if not 2 <= min_arity <= 128:
@@ -83,7 +83,7 @@ class PlainFiba:
     def work(self) -> dict[str, int]:
         return dict(self._work)
 
-    # What one does with a window.
+    # Public operations.
 
     def query(self) -> Value:
         if not self._root.children:
@@ -148,7 +148,7 @@ class PlainFiba:
         self.insert(ts, value)
         return self.query()
 
-    # All or nothing: an operator that raises leaves the tree as it was.
+    # All or nothing: a monoid that raises leaves the tree as it was.
 
     def _whole(self, operation: Callable[[], T]) -> T:
         if self._notes is not None:  # part of an operation
@@ -167,7 +167,7 @@ class PlainFiba:
             self._notes = None
 
     def _note(self, *nodes: TreeNode) -> None:
-        """These nodes are about to change."""
+        """Note the state of nodes that are about to change."""
         assert self._notes is not None, "changes are made within _whole"
         for node in nodes:
             state = (node.times.copy(), node.values.copy(), node.children.copy(), node.agg)
@@ -236,7 +236,7 @@ class PlainFiba:
         self._repair(*self._rebalance_for_evict(node, None))
 
     def _evict_inner(self, node: TreeNode, place: int) -> Top:
-        """Evict from a leaf instead, and put that entry into the gap."""
+        """Evict an entry from a leaf instead, and put it into the gap."""
         leaf, end = node.children[place + 1], 0
         if len(leaf.times) < self.min_arity:
             leaf, end = node.children[place], -1
@@ -280,7 +280,7 @@ class PlainFiba:
     # The steps of rebalancing. Each repairs the up-aggregates of what it changed.
 
     def _grow(self) -> None:
-        """A new root; the old one is about to be split, and stands on both spines until then."""
+        """Add a new root; the old one is about to be split, and is on both spines until then."""
         old, new = self._root, TreeNode()
         self._note(old)
         new.children = [old]
@@ -312,7 +312,7 @@ class PlainFiba:
         return parent
 
     def _merge(self, parent: TreeNode, place: int) -> TreeNode:
-        """Merge children ``place`` and the next; give the topmost node that changed."""
+        """Merge child ``place`` and the next; returns the topmost node that changed."""
         node, sibling = parent.children[place], parent.children[place + 1]
         self._note(parent, node, sibling)
         node.times += [parent.times.pop(place), *sibling.times]
@@ -333,7 +333,7 @@ class PlainFiba:
         return parent
 
     def _move(self, parent: TreeNode, place: int) -> None:
-        """Share the entries of children ``place`` and the next evenly."""
+        """Share the entries of child ``place`` and the next evenly."""
         node, sibling = parent.children[place], parent.children[place + 1]
         self._note(parent, node, sibling)
         times = [*node.times, parent.times[place], *sibling.times]
@@ -364,7 +364,7 @@ class PlainFiba:
         return result
 
     def _aggregate(self, node: TreeNode) -> Partial:
-        """What the aggregate of a node must be, by its place in the tree."""
+        """The aggregate that a node must have, by its place in the tree."""
         parts: list[Partial] = []
         above = node.parent.agg if node.parent is not None and node.parent is not self._root else None
         if node.right and node.parent is not self._root:
@@ -412,7 +412,7 @@ class PlainFiba:
     # Range queries (figure 10).
 
     def _collect(self, node: TreeNode, low: Place, high: Place, from_start: bool, to_end: bool, parts: list[Partial]) -> None:
-        """The parts of the range in a subtree, in order; it is known to begin, or to end, inside the range."""
+        """The parts of the range in a subtree, in order. The subtree is known to begin, or to end, inside the range."""
         if from_start and to_end and node.is_up:
             parts.append(node.agg)
             return

@@ -1,4 +1,4 @@
-"""What windows are to do, checked: kinds, keys, aggregates, results. What runs them is told this, and ``Windows`` is one."""
+"""The checked plan of windows: kinds, keys, aggregates, results. The code that runs windows gets it; ``Windows`` is one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STAMPS = ("ts", "id", "source", "level")
 
 
 class WindowsPlan(Operator):
-    """The operator without what runs it; see ``Windows``."""
+    """The operator without the code that runs it; see ``Windows``."""
 
     key: ClassVar[None] = None
 
@@ -73,17 +73,17 @@ class WindowsPlan(Operator):
         return attrgetter(*self.key_fields) if self.key_fields else lambda event: ()
 
     def shown(self, key: Value, known: Value) -> tuple[Value, ...]:
-        """The key's fields in results, for a key and the form of it that all equal ones have (``derivation.canonical``).
+        """The key's fields in results, for a key and its canonical form (``derivation.canonical``).
 
-        The same for all keys that are equal, so that it never shows which of them came first: as the result's types will have
-        it, else (truth values, enums) as it is. Raises WindowError where they will not.
+        All equal keys give the same fields, so results never show which of them came first: the key in the result's types, else
+        (truth values, enums) as it is. Raises WindowError if the types do not take it.
         """
         pairs = [(key, known)] if len(self.key_fields) == 1 else zip(key, known, strict=True)
         return tuple([self._shown(field, *pair) for field, pair in zip(self.key_fields, pairs, strict=True)])
 
     def _shown(self, field: str, value: Value, known: Value) -> Value:
         for form, strict in ((known, True), (value, True), (known, False)):
-            with suppress(Exception):  # a type may say what it likes of what is none of its own
+            with suppress(Exception):  # a type may raise anything for a foreign value
                 found = msgspec.convert(form, self._types[field], strict=strict)
                 if found == value:
                     return found
@@ -95,7 +95,7 @@ class WindowsPlan(Operator):
         return [names.index(field) for field in self.result.__struct_fields__]
 
     def events(self, rows: list[tuple[Value, ...]]) -> list[Event]:
-        """Results from the values of their fields. Raises WindowError where the result type will not have them."""
+        """Results from the values of their fields. Raises WindowError if the result type does not take them."""
         try:
             return msgspec.convert(rows, self._results)
         except msgspec.ValidationError as error:
@@ -105,11 +105,11 @@ class WindowsPlan(Operator):
             ) from None
 
     def beyond(self, event: Event) -> str | None:
-        """What is wrong with a result that has a number beyond 64 bits; None with any other."""
+        """The error of a result with a number beyond 64 bits; None for any other."""
         return beyond(event, self.may_overflow)
 
     def _made(self, reads: tuple[EventType, ...]) -> EventType:
-        """A result type: like what is read in its key, any value for the rest."""
+        """A result type: the key's fields have the types of the events read, the others take any value."""
         read = reads[0]
         hints = [typing.get_type_hints(each, include_extras=True) for each in reads]
         kinds = {field: [own.get(field, Any) for own in hints] for field in self.key_fields}

@@ -1,6 +1,6 @@
-"""The running state of windows: contents by key, and what is due when time passes.
+"""The running state of windows: contents by key, and the times at which keys are due.
 
-What was published is never stored: it follows from what the windows held, and is calculated again where a change touches it.
+Published results are never stored: they follow from the windows' content, and are computed again where a change touches them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from middleware.model.operator import Operation, Origin, Snapshot
 
 
 class WindowChanges:
-    """What comes and goes for one key, and when."""
+    """The entries that come and go for one key."""
 
     __slots__ = ("come", "gone")
 
@@ -36,7 +36,7 @@ class WindowChanges:
 
 
 class WindowsOperation(Operation):
-    """Runs ``Windows``: for each change, the results in the region it touches, before and after."""
+    """Runs ``Windows``: compares the results in the region that a change touches, before and after it."""
 
     def __init__(self, plan: WindowsPlan, name: str, level: int) -> None:
         super().__init__()
@@ -49,12 +49,12 @@ class WindowsOperation(Operation):
         self._layout = plan.layout()
         self._contents: dict[Key, Content] = {}
         self._shown: dict[Key, tuple[Value, ...]] = {}
-        """Keys as results show them, by the one form of all that are equal."""
+        """Keys as results show them, by their canonical form."""
         self._upto = END if plan.emit == "change" else NEVER
         self._due = Agenda()
         """When the next window of a key ends."""
         self._old = Agenda()
-        """When something that a key holds may no longer be needed."""
+        """When some entries of a key may no longer be needed."""
         self._held = 0
 
     @property
@@ -87,7 +87,7 @@ class WindowsOperation(Operation):
                 key = canonical(given)
                 values = tuple([value(event) for value in self._values])
                 if key not in self._shown:
-                    self._origin.id(key)  # it raises for keys that no identity can be made of
+                    self._origin.id(key)  # it raises for keys that cannot be part of an identity
                     self._shown[key] = self._plan.shown(given, key)
             except Exception:
                 self.fail(event, traceback.format_exc(limit=-8))
@@ -99,7 +99,7 @@ class WindowsOperation(Operation):
         content = self._contents.get(key)
         if content is None:
             if not changes.come:
-                return  # what goes was in no window, and is forgotten already
+                return  # the event was in no window, and is forgotten already
             content = self._contents[key] = self._kind.content(self._monoids)
         times = changes.times()
         region = self._kind.region(content, times) if times[0] <= self._upto else None
@@ -142,13 +142,13 @@ class WindowsOperation(Operation):
     # Time.
 
     def _schedule(self, key: Key, content: Content, upto: int) -> None:
-        """See to it that a key is looked at when its next window after ``upto`` ends."""
+        """Have a key visited when its next window after ``upto`` ends."""
         windows = self._kind.next(content, upto)
         if windows:
             self._due.put(key, windows[0].end)
 
     def _pass(self, upto: int, out: Delta) -> None:
-        """Publish the windows that end until ``upto``."""
+        """Publish the windows that end up to ``upto``."""
         if upto <= self._upto:
             return
         for key in self._due.due(upto):
@@ -159,13 +159,13 @@ class WindowsOperation(Operation):
         self._upto = upto
 
     def _age(self, key: Key, content: Content, final: int) -> None:
-        """See to it that a key is looked at when something it holds may be dropped; not more often than pays."""
+        """Have a key visited when some of its entries may be dropped, but not so often that it costs too much."""
         due = self._kind.due(content)
         if due < END:
             self._old.put(key, max(due, final + 1 + self._kind.retention // 4))
 
     def _purge(self, final: int) -> None:
-        """Forget what no window needs any more. Amortised O(log keys) an event."""
+        """Forget entries that no window needs any more. Amortised O(log keys) per event."""
         for key in self._old.due(final):
             content = self._contents[key]
             count = self._kind.droppable(content, final)

@@ -19,7 +19,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def hashed(value: object) -> int:
-    """64 random bits of a value, the same in every process: numbers that are equal have the same."""
+    """64 pseudo-random bits of a value, the same in every process, and the same for equal numbers."""
     if isinstance(value, float) and not math.isnan(value):
         value = int(value) if value.is_integer() and abs(value) < 9.2e18 else value
     elif not isinstance(value, float):
@@ -66,7 +66,7 @@ def _mask(value: object) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Sketch(Monoid):
-    """A monoid over hashes of values. ``lower_native``: makes the result of the bytes that the core gives."""
+    """A monoid over hashes of values. ``lower_native`` makes the result from the bytes that the core gives."""
 
     lower_native: Callable[[bytes], Value]
     lift_hash: Callable[[object], int] = hashed
@@ -82,7 +82,7 @@ BLOOM = Sketch(
     native=("bloom", "any"),
     lower_native=Filter,
 )
-"""Which values there were: a ``Filter``."""
+"""The set of values, as a ``Filter``."""
 
 _PRECISION = 12
 
@@ -113,11 +113,11 @@ DISTINCT = Sketch(
     native=("distinct", "any"),
     lower_native=_estimate,
 )
-"""How many different values there were, within 1.6 % (one standard error). 0 of none."""
+"""How many different values there were, within 1.6 % (one standard error). 0 for no values."""
 
 
 def quantile(q: float, accuracy: float = 0.01) -> Monoid:
-    """The value below which a part q of the values lies, within a relative ``accuracy``. None of none.
+    """The value below which a fraction q of the values lies, within a relative ``accuracy``. None if there are no values.
 
     DDSketch (Masson, Rim and Lee, VLDB 2019): counts in buckets that grow by a constant factor, so that merging is exact.
     Raises WindowError unless 0 <= q <= 1 and 0 < accuracy < 1.

@@ -1,4 +1,4 @@
-"""``Windows`` in step with each other, over plain numbers, in the native core: the fast way to run what ``running`` runs."""
+"""``Windows`` in step with each other, over plain numbers, in the native core: the fast alternative to ``running``."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _column(aggregate: Aggregate) -> Column | None:
 
 
 class SteppedWindows(SteppedOperation):
-    """Runs ``Windows`` for which ``can_run``. ``show``: how results show keys, if not as ``Windows.shown``.
+    """Runs ``Windows`` for which ``can_run``. ``show``: how results show keys, if not by ``Windows.shown``.
 
     ``columns``
-        those that ``feed`` takes: fields, and whether each is a float.
+        the columns that ``feed`` takes: fields, and whether each is a float.
     ``overflows``
-        how many rows ``feed`` has left out, since a whole number in them is beyond 64 bits.
+        how many rows ``feed`` has left out, because they have a whole number beyond 64 bits.
     """
 
     def __init__(self, plan: WindowsPlan, name: str, level: int, show: Callable[[Key, Key], Row] | None = None) -> None:
@@ -62,7 +62,7 @@ class SteppedWindows(SteppedOperation):
         return withheld(self, out, self._plan.beyond) if is_beyond else out
 
     def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[Row]:
-        """Take columns of what comes, none of it at or before the ``final`` of the last call; rows of the windows that end."""
+        """Take columns of new entries, all after the last call's ``final``; returns rows of the windows that end."""
         rows, _, _, _, is_beyond = self._windows.feed(times, keys, columns, upto, final)
         if not is_beyond:
             return rows

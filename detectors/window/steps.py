@@ -1,4 +1,4 @@
-"""Windows in step with each other, over plain numbers, in the native core: what ``Windows`` and queries have in common."""
+"""Windows in step with each other, over plain numbers, in the native core: shared by ``Windows`` and queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stabl
 from middleware.model.operator import Operation, Snapshot
 
 _MOST_STEPS = 32
-"""A result is calculated from all a window holds: each event counts in so many of them. Beyond, a tree serves better."""
+"""Results are computed from a window's whole content, so an event counts in this many at most. Beyond, a tree is better."""
 
 _LONGEST = 2**60
 """Durations below 36 years: sums of times then stay in 64 bits."""
@@ -28,18 +28,18 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What the native core is told of windows.
+    """The description of windows for the native core.
 
     ``key``
         the fields by which they are keyed.
     ``aggregates``
-        what the core calls each of them, and the column it reads.
+        the core's name of each, and the column it reads.
     ``layout``
         for each field of a row: its place in (key fields, start, end, aggregates, ts, id, source, level).
     ``show``
-        how rows show a key, given it as it came and in the form of it that all equal ones have.
+        how rows show a key, given the key as it came and its canonical form, the same for all equal keys.
     ``at_once``
-        whether rows come before the window has ended.
+        whether rows are published before the window has ended.
     """
 
     over: Hopping
@@ -55,7 +55,7 @@ class Steps:
         return list(dict.fromkeys(column for _, column in self.aggregates if column is not None))
 
     def start(self, source: str, level: int) -> native.KeyedWindows:
-        """New windows, whose rows are stamped with that source and level."""
+        """New windows; their rows are stamped with this source and level."""
         columns = self.columns
         return native.KeyedWindows(
             sizes=list(self.over.sizes),
@@ -75,17 +75,17 @@ class Steps:
 
 
 def is_in_step(over: Hopping) -> bool:
-    """Whether the native core is there, and such windows are for it."""
+    """Whether the native core is there and suits these windows."""
     if not native.AVAILABLE or over.retention > _MOST_STEPS * over.every:
         return False
     return max(over.retention, over.every, abs(over.offset)) <= _LONGEST
 
 
 class SteppedOperation(Operation):
-    """Runs windows in the native core: a subclass makes events of its rows.
+    """Runs windows in the native core; a subclass makes events of its rows.
 
     ``made``
-        the event type that may have been made at run time, so that failures with it are kept by their values.
+        the result type, which may have been made at run time; so failures with it are saved as plain values.
     """
 
     def __init__(self, steps: Steps, name: str, level: int, made: EventType) -> None:
@@ -96,7 +96,7 @@ class SteppedOperation(Operation):
     def _step(
         self, inserts: list[Event], retracts: list[Event], upto: int, final: int
     ) -> tuple[list[Row], list[Row], list[Row], list[Row], bool]:
-        """Rows inserted, revised (old and new) and withdrawn; and whether a whole number among them is beyond 64 bits."""
+        """Rows inserted, revised (old and new) and withdrawn; and whether they have a whole number beyond 64 bits."""
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         return self._windows.apply(inserts, retracts, upto, final, self._failed)

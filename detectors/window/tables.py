@@ -1,4 +1,4 @@
-"""The same windows over Arrow tables and Parquet files: columns in, columns out, no Python object an event."""
+"""The same windows over Arrow tables and Parquet files: columns in, columns out, no Python object per event."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class TableWindows:
     """Runs hopping or tumbling ``Windows`` over record batches with rows at most ``lateness`` (ns) out of order.
 
     ``late``
-        how many rows came later than that; they are in no window.
+        how many rows came later than that; no window has them.
     ``overflows``
-        how many results were left out, since a whole number in them is beyond 64 bits.
+        how many results were left out, because they have a whole number beyond 64 bits.
 
-    All tables have the same columns, of the same types: keys those of the batches.
+    All tables have the same columns, of the same types; keys have the types of the batches.
 
-    Raises WindowError for windows that the native core cannot run, or that publish more than finals.
+    Raises WindowError for windows that the native core cannot run, or with ``emit="change"``.
     """
 
     def __init__(self, plan: Windows, *, lateness: int, ts: str = "ts") -> None:
@@ -44,7 +44,7 @@ class TableWindows:
         self._clock = self._final = MIN_TS
 
     def push(self, batch: pa.RecordBatch) -> pa.Table:
-        """Take rows; the results of the windows that are complete now."""
+        """Take rows; returns the results of the windows that are complete now."""
         for field in self._plan.key_fields:
             self._types.setdefault(field, _plain_type(batch.schema.field(field).type))
         times = _nanoseconds(batch[self._ts])
@@ -70,7 +70,7 @@ class TableWindows:
         return self._operation.overflows
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """The results of one batch after another, and of the rest."""
+        """The results of one batch after another, then of the remaining windows."""
         for batch in batches:
             yield self.push(batch)
         yield self.finish()
@@ -85,7 +85,7 @@ class TableWindows:
         return list(zip(*(batch[field].to_pylist() for field in fields), strict=True))
 
     def _shown(self, given: Key, known: Key) -> Row:
-        """A key's fields as they stand in the batches; zero without a sign, since zeros are one key."""
+        """A key's fields as in the batches; zero without a sign, since zeros are one key."""
         fields = given if isinstance(given, tuple) else (given,)
         kinds = [self._types[field] for field in self._plan.key_fields]
         return tuple([_of_kind(field, kind) for field, kind in zip(fields, kinds, strict=True)])

@@ -9,22 +9,22 @@ from middleware.model.operator import Operation
 
 
 class Windows(WindowsPlan):
-    """One result for each window, and each value of the key, in which something happened.
+    """One result for each window and each key that has events in it.
 
     ``reads``
         event types, or one.
     ``over``
         the kind of windows: ``Tumbling``, ``Hopping``, ``Sliding``, ``Session``, ``Landmark``, ``Counted``.
     ``values``
-        name -> (monoid, field), or a monoid that needs no field: what results say.
+        name -> (monoid, field), or a monoid that needs no field: the values of results.
     ``key``
-        names of fields, each with windows of its own; None for no key.
+        names of fields; each key has its own windows. None for no key.
     ``result``
         the event type of results: the key's fields, ``start``, ``end`` (ns; the window is (start, end]), and the values, by
         name. Made if it is not given. Results are stamped with the end of the window.
     ``emit``
-        ``close``: when the unit's time has passed the end, early and corrected later; ``change``: at once, and again
-        whenever something comes; ``final``: once, when nothing can change any more.
+        ``close``: when the unit's time has passed the end, early and corrected later; ``change``: at once, and again whenever
+        an event comes; ``final``: once, when nothing can change any more.
 
     >>> from detectors.window import COUNT, MAX, Tumbling
     >>> from middleware.model.event import Event
@@ -34,7 +34,7 @@ class Windows(WindowsPlan):
     >>> Windows(Reading, Tumbling(10), {"readings": COUNT, "highest": (MAX, "value")}, key="sensor").publishes
     (<class 'detectors.window.windows.ReadingWindow'>,)
 
-    Raises WindowError for what makes no sense.
+    Raises WindowError if the plan makes no sense.
     """
 
     def start(self, name: str, level: int) -> Operation:

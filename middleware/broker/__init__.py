@@ -1,1 +1,1 @@
-"""The broker of a node: who may say what, who gets what, and which watermarks hold. Pure."""
+"""The broker of a node: what each peer may send, what each gets, and which watermarks hold. Pure."""

@@ -1,11 +1,11 @@
-"""Back-pressure by type: who has no room, and which sources must therefore wait.
+"""Backpressure by type: which readers have no room, and which sources must therefore wait.
 
-A peer that leaves more than QUEUE_HIGH unread is slow until QUEUE_LOW. What it reads is *paused*: other nodes are told,
-and publishers of it that are attached here get no further credit. A reader that asked not to be waited for holds nobody
-up: it is served from the log where there is one, and let go where there is none. If the local detectors publish something
-paused, what they read is paused, too. So pressure runs along the types from a slow reader to the sources of what it reads,
+A peer that leaves more than QUEUE_HIGH unread is slow until QUEUE_LOW. The types it reads are *paused*: other nodes are told,
+and publishers of these types that are attached here get no further credit. A reader that asked not to be waited for holds no
+one up: it is served from the log where there is one, and disconnected where there is none. If the local detectors publish a
+paused type, the types they read are paused, too. So backpressure runs from a slow reader to the sources of what it reads,
 and stops nothing else. What is queued for a slow reader is bounded by QUEUE_HIGH and the credit of those sources; if they
-are at other nodes, by what they may send while the word travels there.
+are at other nodes, by what they may send until the news reaches them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from middleware.broker.peers import Peer
 from middleware.broker.routing import wanted
 
 QUEUE_HIGH = 1024 * 1024
-"""Bytes waiting for a peer's credit from which on it is slow."""
+"""Bytes waiting for a peer's credit beyond which it is slow."""
 
 QUEUE_LOW = QUEUE_HIGH // 2
 """Bytes at which a slow peer is slow no more."""
@@ -36,7 +36,7 @@ class Pressure:
         too_soon: bool,
         offset: int | None = None,
     ) -> bool:
-        """Look at the queues, hold or release the publishers' credit. Whether ``paused`` has changed. O(peers).
+        """Look at the queues, hold or release the publishers' credit; returns whether ``paused`` has changed. O(peers).
 
         ``too_soon``: nothing may be taken from publishers yet. ``offset``: of this node's log, None if it keeps none.
         """

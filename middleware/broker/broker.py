@@ -1,4 +1,4 @@
-"""The broker of a node: links, subscriptions, forwarding, watermarks, and pressure back to the sources. No I/O, no clock.
+"""The broker of a node: links, subscriptions, forwarding, watermarks, and backpressure to the sources. No I/O, no clock.
 
 Nodes are meshed fully, one link for each pair; publishers and subscribers attach to any node. A node sends its peers
 only what originates here (from its own publishers and detectors), and only if someone there wants it: so nothing runs
@@ -58,19 +58,19 @@ from middleware.model.event import EventTypes
 from middleware.model.time import SECOND
 
 GATHER = 30 * SECOND
-"""How long a new node waits for the peers in its configuration before it takes anything from publishers; one with a log as long
-as it takes, and once in its life: what is final without a peer would be wrong with it."""
+"""How long a new node waits for the peers in its configuration before it takes anything from publishers. One with a log waits
+as long as it takes, once in its life: results that are final without a peer would be wrong with it."""
 
 ABSENCE = 2 * SECOND
-"""A broker that was not called for longer was away itself."""
+"""A broker that was not called for longer than this was away itself."""
 
 
 class Broker:
     """See the module.
 
-    ``peers``: names of the nodes to dial; the channel to each is its name. ``owner``: whose key is behind a channel, if
-    there are keys: only the owner of a dialled node's key can be that node, so only nodes can send derived events.
-    ``derivations``: by type read, the publications that rest on it: what may be wrong where it is missing. ``backdate``: how
+    ``peers``: names of the nodes to dial; the channel to each is its name. ``owner``: returns the owner of the key behind a
+    channel, if there are keys: only the owner of a dialled node's key can be that node, so only nodes can send derived events.
+    ``derivations``: by type read, the publications that depend on it and may be wrong where it is missing. ``backdate``: how
     much earlier than raw events results may be, over all levels.
     """
 
@@ -113,7 +113,7 @@ class Broker:
         self._closing: str | None = None
         self.log = log
         self._awaited: dict[PeerKey, int] = {}
-        """Peers of a former life, and until when what they promised holds without them."""
+        """Peers of a former life, and until when their promises hold without them."""
         self._events_in = self._events_out = 0
         self._left: Counter[str] = Counter()
         self._lost: dict[PeerKey, int] = {}
@@ -121,13 +121,13 @@ class Broker:
         self.joined: list[PeerKey] = []
         """Nodes and publishers that have come, or come back, since the owner last cleared this."""
         self.questions: dict[PeerKey, int] = {}
-        """Who wants to know what streams wait for; the owner answers."""
+        """Peers that have asked what streams wait for; the owner answers."""
         self._owner = owner
         self._dialling = Dialling(frozenset(peers) - {name}, now)
         self._dialled, self._missing = self._dialling.names, set(self._dialling.names)
         self._tracker.gather(bool(self._missing))
         self._early: list[tuple[BlockHead, bytes]] = []
-        """What the local detectors made while peers were missing: those may want it, and have had no chance to say so."""
+        """Output of the local detectors while peers were missing: those may want it, and could not say so yet."""
         self._dial_due()
 
     # -- channels and links -------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Broker:
             self._received(peer, payload)
 
     def wall_is(self, wall: int, now: int) -> None:
-        """Unix time at ``now``, to tell what lies in the future; to be told again from time to time, as it may be set."""
+        """Set Unix time at ``now``, which tells what lies in the future; to be called now and then, as the clock may be set."""
         self._admission.sources.wall_is(wall, now)
 
     def disconnected(self, channel: Channel, now: int) -> None:
@@ -170,7 +170,7 @@ class Broker:
             peer.link.broken()
 
     def turned_out(self, channel: Channel, reason: str) -> None:
-        """Whoever is behind a channel has no business here any more."""
+        """The peer behind a channel is not allowed here any more."""
         if (peer := self._channels.get(channel)) is not None:
             peer.link.refuse(f"node {self.name}: {reason}")
 
@@ -244,17 +244,17 @@ class Broker:
     def _remove(self, peer: Peer, reason: str, returns: bool = False) -> None:
         """The peer is gone, for whatever reason: nothing waits for it, nothing is held back by it.
 
-        What it promised holds if it comes back as the same: because it ``returns`` at this moment, or has a log.
+        Its promises hold if it comes back as the same: because it ``returns`` at this moment, or has a log.
         """
         self._forget(peer)
         self._table.subscribe(peer, ())
         if peer.key in self._tracker.durable:
             self._lost[peer.key] = self._now
         elif peer.role == "node" and peer.name in self._dialled and not reason.startswith("said goodbye"):
-            self._tracker.lost(peer.key)  # it may be behind a cut, with publishers of its own: nothing ends without it
+            self._tracker.lost(peer.key)  # it may be cut off, with publishers of its own: nothing ends without it
             self._lost[peer.key] = self._now
         elif not returns and (self._closing is None or self.log is None or reason.startswith("said goodbye")):
-            self._leave(peer.key)  # who stays when a node with a log leaves is awaited by its next life
+            self._leave(peer.key)  # peers that stay when a node with a log leaves are awaited by its next life
         self._admission.sources.leave(peer.key)
         self._offering.is_stale = True
         lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
@@ -291,7 +291,7 @@ class Broker:
                 peer.link.refuse(f"node {self.name} cannot take its subscription: it is malformed")
 
     def _broken(self, key: PeerKey, types: Collection[str] = ()) -> None:
-        """Changes from a node are missing: of these types, or of all it ever had; and so of all that rests on them here."""
+        """Changes from a node are missing: of these types, or of all it ever offered; and so of all that rests on them here."""
         missing = set(types) or self._tracker.ever.get(key, set())
         here = set().union(*(self._derivations.get(name, ()) for name in missing))
         if not missing:
@@ -300,7 +300,7 @@ class Broker:
         self._lack(key, missing, here)
 
     def _lack(self, key: PeerKey, missing: Collection[str], here: Collection[str]) -> None:
-        """Tell readers that changes are missing of types from a peer, and of those made here: these alone, if they stopped."""
+        """Send readers a Gap: changes from a peer are missing, and of types made ``here``; only these, if detectors stopped."""
         if self.log is not None:
             self.log.broken(key, sorted(missing), sorted(here))
         pass_on(missing, here, self._peers.values(), self.log.log_offset if self.log is not None else (0, 0), self._now)
@@ -343,7 +343,7 @@ class Broker:
                 self._gathered()
 
     def _attached(self, peer: Peer, interest: Interest) -> bool:
-        """A reader says for the first time on its link what it wants; whether it is a node that was here before."""
+        """A reader subscribes for the first time on its link; returns whether it is a node that was here before."""
         is_back = peer.key in self._tracker.ever
         if peer.role == "node":
             self.joined.append(peer.key)
@@ -358,7 +358,7 @@ class Broker:
         self._tracker.gather(False)
 
     def _leave(self, key: PeerKey) -> None:
-        """What it promised, and what it may still send, holds nothing back any more."""
+        """The peer's promises, and what it may still send, hold nothing back any more."""
         if self.log is not None:
             self.log.detached(key)
         self._tracker.left(key)
@@ -397,17 +397,16 @@ class Broker:
         self._offers(peer, interest)
 
     def _offers(self, peer: Peer, interest: Interest) -> None:
-        """A publisher or a node may send these types; what of them had ended goes on, if all agree from where on."""
+        """A publisher or a node may send these types; those that had ended go on once all nodes agree from which time on."""
         ended = self._reopening.ended(peer.key, peer.offered) if peer.role == "publisher" else []
         self._offered(peer.key, interest)
-        if ended:
-            self._reopening.begin(ended)
-        elif peer.role == "node":
+        self._reopening.offered(ended, peer.key)
+        if peer.role == "node":
             self._reopening.received(peer.key, interest)
         self._look()
 
     def _look(self) -> None:
-        """An era may have begun, or be settled: tell it to other nodes before all that comes of it."""
+        """An era may have begun, or be settled: tell other nodes before anything that follows from it."""
         if self._reopening.is_under_way and self._reopening.look(self._peers.values(), bool(self._missing), self._now):
             self._offering.is_stale = True
             for peer in self._peers.values():
@@ -419,7 +418,7 @@ class Broker:
         self._tracker.offered(key, self._admission.offers(interest) if key[0] == "publisher" else interest)
 
     def _route(self, head: BlockHead, block: bytes, delta: Delta | None, local: bool) -> None:
-        """Hand on what came from outside, to the local detectors too."""
+        """Forward a block that came from outside, to the local detectors too."""
         if self.log is not None:
             self.log.offset += 1
         self._forward(head, block, local)
@@ -443,9 +442,10 @@ class Broker:
     def take(self, now: int) -> Batch | None:
         """All that has arrived for the local detectors since the last time; None if nothing has changed for them.
 
-        ``watermarks`` holds what others promise of every type they read, but open ones; ``clock`` the largest raw time known.
+        ``watermarks`` holds what others promise of each type they read that is not open; ``clock`` the largest raw time known.
         """
         self._now = now
+        self._look()
         if self.log is not None and self.log.gathers and not self._missing:
             self.log.all_attached()
         batch = self._inbox.take(self._tracker.elsewhere, self._tracker.clock, self._missing, self._reopening.due())
@@ -454,13 +454,13 @@ class Broker:
         return batch
 
     def wanted(self) -> frozenset[str]:
-        """Which of the types that the local detectors publish somebody else subscribes to."""
+        """The types published by the local detectors that some peer subscribes to."""
         return frozenset(name for name in self.publications if self._table.route(name))
 
     def publish(self, batch: Batch, now: int) -> None:
         """Send what the local detectors made. They have passed it among themselves already: it is not given back to them.
 
-        Its clock mark is not needed: nodes hear of clocks from where the raw events come in.
+        Its clock mark is not needed: clock marks come from the nodes where the raw events come in.
         """
         self._now = now
         for name, delta in retractions_first(batch.deltas):
@@ -490,8 +490,7 @@ class Broker:
             self._was_away(now - self._settled_at, now)
         self._settled_at, self._excused = now, is_away
         if not self._missing:
-            publishers = [peer for peer in self._peers.values() if peer.role == "publisher"]
-            promised = self._admission.promise_on_behalf(self._tracker.clock, publishers, self.subscriptions, now)
+            promised = self._admission.promise_on_behalf(self._tracker.clock, self._peers.values(), self.subscriptions, now)
             if self.log is not None:
                 self.log.kept_word([*promised, *self._admission.clock_behind()])
         if self._missing and now - self._born >= GATHER and self.log is None:
@@ -506,7 +505,8 @@ class Broker:
             del self._awaited[key]
             self._leave(key)
         self._dial_due()
-        self._look()
+        if not self.subscriptions:  # who takes has looked before: what detectors are to hear of comes with what they are given
+            self._look()
         interest = self._current_interest()
         for peer in list(self._peers.values()):
             self._post(peer, interest, now)
@@ -523,15 +523,15 @@ class Broker:
         return effects
 
     def _was_away(self, duration: int, now: int) -> None:
-        """This node did not run for a while (it was stopped, or its clock leapt): in that time nobody was silent."""
+        """This node did not run for a while (it was stopped, or its clock leapt): in that time no peer counts as silent."""
         for peer in self._peers.values():
             peer.link.excuse(duration, now)
         self._awaited = {key: until + duration for key, until in self._awaited.items()}
         self._admission.sources.could_not_speak(now)
 
     def _post(self, peer: Peer, interest: Interest, now: int) -> None:
-        """First who this node is, on a new link, then changes, watermarks, and what else is new: nothing is overtaken by what
-        it rests on, and nobody takes for the same who has begun anew."""
+        """Send, on a new link, first who this node is, then changes, watermarks, and other news: nothing arrives before what it
+        depends on, and no peer mistakes a node that has begun anew for the old one."""
         if not peer.link.up or peer.role == "publisher":
             peer.tell_account()
             return
@@ -564,7 +564,7 @@ class Broker:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def close(self, reason: str, now: int) -> None:
-        """Begin to leave: take nothing more from publishers, and say goodbye to everyone once all they are to get is sent."""
+        """Begin to leave: take nothing more from publishers, and say goodbye to each peer once all it is to get is sent."""
         self._now, self._closing = now, reason
         for peer in self._peers.values():
             self._post(peer, self._current_interest(), now)
@@ -577,11 +577,11 @@ class Broker:
 
     @property
     def drained(self) -> bool:
-        """Whether no one who is attached is still to get anything."""
+        """Whether no attached peer has anything left to get."""
         return not any(peer.link.up for peer in self._peers.values())
 
     def answer(self, status: NodeStatus) -> None:
-        """Tell those who have asked what streams wait for."""
+        """Tell the peers that have asked what streams wait for."""
         questions, self.questions, body = self.questions, {}, msgspec.json.encode(status)
         for key, number in questions.items():
             if (peer := self._peers.get(key)) is not None:

@@ -19,7 +19,7 @@ class Dialling:
         self._pauses: dict[str, int] = {}
 
     def lost(self, name: str, refused: bool, now: int) -> None:
-        """There is no link with this node any more; ``refused``: one end would not have the other, and may well go on so."""
+        """There is no link with this node any more; ``refused``: one end refused the other, and may well do so again."""
         if name not in self.names:
             return
         pause = 0

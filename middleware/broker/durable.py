@@ -1,4 +1,4 @@
-"""A broker whose books outlive its process: they are told to a checkpoint, and taken up from one and from the log."""
+"""A broker whose state outlives its process: it goes into checkpoints, and is restored from one and from the log."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from middleware.model.change import Batch
 from middleware.model.event import NEVER
 
 MOST_REMEMBERED = 10_000
-"""Readers of one life that are told apart from those who come for the first time."""
+"""Most readers of one life that are remembered as having come before."""
 
 
 class DurableBroker(Broker):
     """A broker with a log, which can go on where another life ended.
 
     ``outrun``
-        who has shown in this life that the log lacks what it once had. One is believed: more would let a peer that lies do
-        harm to others again and again.
+        the peer that has shown in this life that the log lacks what it once had. Only one is believed: otherwise a peer that
+        lies could harm others again and again.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -57,7 +57,7 @@ class DurableBroker(Broker):
             self._recall(since)
 
     def _recall(self, offset: int) -> None:
-        """Read the raw blocks behind an offset of the log again, to know what came first. O(bytes)."""
+        """Read the raw blocks after an offset of the log again, to know what came first. O(bytes)."""
         assert self.log is not None
         last, copies = self.log.offset, self._ingress.copies
         while offset < last:
@@ -71,7 +71,7 @@ class DurableBroker(Broker):
             offset = reached
 
     def replay(self, record: Record) -> Batch | None:
-        """Take a step again: the books as it left them, and the batch that the detectors were given, if they were."""
+        """Replay a step: restores the state that it left, and returns the batch that the detectors were given, if any."""
         assert self.log is not None
         self._tracker.gather(self.log.gathers and bool(self._dialled))
         self._ingress.copies.at = record.first
@@ -79,6 +79,8 @@ class DurableBroker(Broker):
             if type(entry) is Received:
                 self._take_again(entry)
             elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
+                if entry.peer[0] == "publisher":
+                    self._tracker.hold(self._reopening.ended(entry.peer, entry.interest.raw), anew=False)
                 self._offered(entry.peer, entry.interest)
             elif type(entry) is Detached:
                 self._tracker.left(entry.peer)
@@ -110,9 +112,9 @@ class DurableBroker(Broker):
         self._tracker.noted(taken.peer, taken.changes)
 
     def resumed(self, watermarks: dict[str, int], reached: int = NEVER) -> None:
-        """All that was stored has been taken again, with these promises of the local detectors: await who was there.
+        """All records have been replayed, and led to these promises of the local detectors: await the peers of the last life.
 
-        ``reached``: up to where anything of theirs was final, or is stamped, that has ended.
+        ``reached``: the latest time that was final, or that an event has, in those of their streams that have ended.
         """
         self._tracker.promised_here(watermarks)
         self.sources.reached_before = self._tracker.clock if self._tracker.clock is not None else NEVER
@@ -135,9 +137,9 @@ class DurableBroker(Broker):
                 self._lost[key] = self._now  # type: ignore[index]
 
     def lost_log(self, common: int) -> None:
-        """What the log had behind offset ``common`` is lost: it goes on under another identity, and readers get a gap.
+        """What the log had after offset ``common`` is lost: it goes on under another identity, and readers get a gap.
 
-        The gap is in all that came in or was made here: of what was acknowledged to publishers something is gone.
+        The gap is in all types that came in or were made here: some of what was acknowledged to publishers is gone.
         """
         assert self.log is not None
         self.drops["gap in the log"] += 1
@@ -159,6 +161,6 @@ class DurableBroker(Broker):
         return super()._attached(peer, interest)
 
     def wait_longer(self, now: int) -> None:
-        """This node cannot answer at the moment: those it awaits have as long as ever once it can."""
+        """This node cannot answer at the moment: the peers it awaits get their full time once it can."""
         self._awaited = dict.fromkeys(self._awaited, now + SILENCE)
         self._admission.sources.could_not_speak(now)

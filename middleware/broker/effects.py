@@ -1,4 +1,4 @@
-"""What a broker has its owner do, and what it says of itself."""
+"""The effects that a broker asks of its owner, and its statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in: what a node has against a peer that says Hello. ZeroMQ has checked by then that its key is listed."""
+"""Which peers are let in: why a node turns away a peer that says Hello. ZeroMQ has checked by then that its key is listed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def objection(
     closing: bool,
     configured: Collection[str],
 ) -> Objection | None:
-    """What ``node`` has against this Hello, if anything.
+    """The objection of ``node`` to this Hello, if it has one.
 
-    ``owner``: whose key is behind the channel, None without keys. ``known``: the peer of this role and name, if there is
-    one. ``count``: peers at the moment. ``closing``: the node is about to leave. ``configured``: nodes that it knows of: with
-    keys, no other key speaks for one.
+    ``owner``: the owner of the key behind the channel, None without keys. ``known``: the peer of this role and name, if there
+    is one. ``count``: peers at the moment. ``closing``: the node is about to leave. ``configured``: nodes of its configuration:
+    with keys, only the key of a node's own name speaks for it.
     """
     role, name = hello.role, hello.name
     if hello.version != VERSION:

@@ -22,16 +22,16 @@ class Inbox:
         self._known: tuple[dict[str, int], int | None] = ({}, None)
 
     def put(self, head: BlockHead, block: bytes, delta: Delta | None) -> None:
-        """Add a block, and what is in it if that is known already."""
+        """Add a block, and its changes if they are decoded already."""
         self._blocks.setdefault(head.type, []).append((head, block, delta))
         self.pending += head.count
 
     def take(
         self, promises: CombinedWatermarks, clock: int | None, missing: Collection[str], ground: int | None = None
     ) -> Batch | None:
-        """All of it, decoded and merged; None if nothing has changed: no events, no watermark, no clock. O(bytes).
+        """All blocks, decoded and merged; None if nothing has changed: no events, no watermark, no clock. O(bytes).
 
-        ``ground``: from where on goes on what had ended, if the detectors are to be told.
+        ``ground``: the time from which ended streams go on, if the detectors are to be told.
         """
         if not self._subscriptions:
             return None

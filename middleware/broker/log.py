@@ -1,8 +1,8 @@
-"""The log of a node as its broker sees it: what a step took in and gave out, block by block, under offsets that last.
+"""The log of a node as its broker sees it: the input and output of each step, block by block, under lasting offsets.
 
-Pure: ``close`` gives the record of a step, the owner stores it, and what it has stored can be read through ``stored``.
+Pure: ``close`` returns the record of a step, the owner stores it, and stored records can be read through ``stored``.
 See docs/decisions/009. Blocks are numbered from 1 over all lives of the log; an *offset* is the number of the last block
-that a reader has passed, those that it did not want included.
+that a reader has passed, including blocks that it did not want.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
 
 
 class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
-    """What a peer wants and offers from now on; ``owner``: whose key it has shown."""
+    """What a peer wants and offers from now on; ``owner``: the owner of the key it has shown."""
 
     peer: PeerKey
     interest: Interest
@@ -63,13 +63,13 @@ class Moved(msgspec.Struct, array_like=True, tag=4, gc=False):
 
 
 class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):
-    """All configured peers have been heard of: who wants what is known."""
+    """All configured peers have been seen: their subscriptions are known."""
 
 
 class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
-    """Changes of these types from a peer are missing from here on, and so of those made ``here`` of them.
+    """Changes of these types from a peer are missing from here on, and so are changes of the types made from them ``here``.
 
-    Without ``names``, what makes those here has stopped.
+    Without ``names``, the detectors that make the types ``here`` have stopped.
     """
 
     peer: PeerKey
@@ -78,28 +78,28 @@ class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
 
 
 class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
-    """Raw events that were not let in: listed once this is stored, and known from then on."""
+    """Raw events that were turned away: listed once this is stored, and known from then on."""
 
     turned: list[Turned]
 
 
 class OnBehalf(msgspec.Struct, array_like=True, tag=8, gc=False):
     """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left;
-    nothing any more, if there is no watermark."""
+    without watermarks, it promises nothing any more."""
 
     peer: PeerKey | None
     watermarks: dict[str, int]
 
 
 class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
-    """The log lacks what it had behind offset ``common``: from here on its identity is ``line``."""
+    """The log has lost what it had after offset ``common``: from here on its identity is ``line``."""
 
     line: int
     common: int
 
 
 class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
-    """A new era began here (see ``eras``): up to ``reached`` anything was final; ``names``: what was offered."""
+    """A new era began here (see ``eras``). ``reached``: the latest time that was final; ``names``: the types offered."""
 
     era: int
     reached: int
@@ -107,19 +107,19 @@ class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
 
 
 class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
-    """What had ended before the era goes on from there."""
+    """Streams that had ended before the era go on from ``ground``."""
 
     ground: int
 
 
 class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
-    """These units have stopped by the end of the step: when one does may depend on what no log has, as alpha."""
+    """These units have stopped by the end of the step: when a unit stops may depend on what no log has, such as alpha."""
 
     names: list[str]
 
 
 class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
-    """This node's clock is so far (ns) behind those of all others, by which it goes; 0 once it is not."""
+    """How far (ns) this node's clock is behind those of all others, which it goes by; 0 once it is not."""
 
     behind: int
 
@@ -142,7 +142,7 @@ LogEntry = (
 )
 
 BREAK = "!"
-"""In the place of a type: what is missing. No event type has such a name."""
+"""Stands in place of a type where changes are missing. No event type has this name."""
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
@@ -164,7 +164,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     finals: dict[str, int]
 
     def blocks(self) -> Iterator[tuple[int, bool, BlockHead, bytes]]:
-        """(number, whether it originates at this node, head, block) of each block; a break is one, its block the names."""
+        """(number, whether it originates at this node, head, block) of each block; a break counts as a block of names."""
         number = self.first
         for entry in self.entries:
             if type(entry) is Received:
@@ -180,26 +180,26 @@ class Record(msgspec.Struct, array_like=True, gc=False):
 
 
 _MOST_LINES = 16
-"""Identities of before that a log remembers."""
+"""Most former identities that a log remembers."""
 
 MOST_NAMES = 1_000
-"""Subscriptions with a name that one log keeps places for."""
+"""Most subscriptions with a name that one log keeps offsets for."""
 
 decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
 Stored = Callable[[int, int], Iterable[Record]]
-"""(offset, bytes) -> the stored records with blocks behind the offset, in order, from the first on, about so many bytes."""
+"""(offset, bytes) -> the stored records with blocks after the offset, in order, from the first on, about so many bytes."""
 
 
 _MOST_COMMITS = 64
 
 
 class Reader(msgspec.Struct):
-    """Someone the log is kept for, attached or not: the offset it needs nothing up to, and whether it finds its place again
-    under its name after a life of its own has ended. ``owner``: the key that the name belongs to, if there are keys.
+    """A reader that the log is kept for, attached or not. It needs nothing up to ``offset`` any more; if ``named``, it resumes
+    under its name after its own life has ended. ``owner``: the key that the name belongs to, if there are keys.
 
     ``commits``
-        some of the places that it had before, spread over the log: (offset, mark). Who has finals up to a mark at least
-        loses nothing if it reads on from its offset.
+        some of its former offsets, spread over the log: (offset, mark). A reader that has at least the finals up to a mark
+        loses nothing if it reads on from the offset beside it.
     """
 
     patterns: frozenset[str]
@@ -210,7 +210,7 @@ class Reader(msgspec.Struct):
     commits: list[tuple[int, Mark | None]] = []
 
     def moved(self, offset: int, mark: Mark | None, oldest: int = 0) -> None:
-        """It has got there; the log reaches back to ``oldest``. O(1): there is a limit to ``commits``."""
+        """It has reached this offset; the log goes back to ``oldest``. O(1): there is a limit to ``commits``."""
         if self.named and mark != self.mark:
             self.commits.append((self.offset, self.mark))
             if len(self.commits) > _MOST_COMMITS:
@@ -226,7 +226,7 @@ class Reader(msgspec.Struct):
         return 1 + spans.index(min(spans))
 
     def commit_for(self, after: Mark | None) -> tuple[int, Mark | None]:
-        """Where it goes on if all it has is finals up to ``after``: the last place that will do, or else the oldest known."""
+        """Where it goes on if all it has is finals up to ``after``: the last commit that will do, or else the oldest known."""
         commit = self.offset, self.mark
         for before in reversed(self.commits):
             if after is None or commit[1] is None or commit[1] <= after:
@@ -235,7 +235,7 @@ class Reader(msgspec.Struct):
         return commit
 
     def back(self, after: Mark | None) -> None:
-        """It goes on at that place."""
+        """It goes on at that commit."""
         commit = self.commit_for(after)
         while (self.offset, self.mark) != commit:
             self.offset, self.mark = self.commits.pop()
@@ -247,7 +247,7 @@ class Log:
     ``line``
         identity of this log. ``oldest``: the offset up to which it may have been cut off.
     ``former``
-        by identities that it had before it lost its end: the offset up to which it is the same.
+        by identity that it had before it lost its end: the offset up to which the log is the same.
     ``began``
         the offset at which this life of the node began.
     ``offset``
@@ -255,7 +255,7 @@ class Log:
     ``readers``
         those the log is kept for: nodes, and subscribers.
     ``gathers``
-        whether all that is made is kept, because peers may want it that were never heard of.
+        whether all output is kept, because peers that have not been seen yet may want it.
     """
 
     def __init__(self, line: int, stored: Stored) -> None:
@@ -276,7 +276,7 @@ class Log:
 
     @property
     def log_offset(self) -> LogOffset:
-        """Where who has read all of it stands."""
+        """Where a reader stands that has read all of it."""
         return self.line, self.offset
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -310,11 +310,11 @@ class Log:
         self._entries.append(TurnedAway(turned))
 
     def noted(self, entry: Began | WentOn) -> None:
-        """Note what becomes of the era."""
+        """Note that an era began or went on."""
         self._entries.append(entry)
 
     def kept_word(self, entries: Iterable[OnBehalf | Behind]) -> None:
-        """Note what is promised in the place of others, and by which clock: this node keeps its word through a crash."""
+        """Note what is promised in the place of others, and by which clock: these promises hold through a crash."""
         self._entries += entries
 
     def halted(self, names: list[str]) -> None:
@@ -329,7 +329,7 @@ class Log:
             self._entries.append(Moved(peer, reader.offset, mark))
 
     def renewed(self, line: int, common: int) -> None:
-        """Note that what the log had behind offset ``common`` is lost, and with it its identity."""
+        """Note that what the log had after offset ``common`` is lost, and with it the log's identity."""
         self._entries.append(Renewed(line, common))
         self._renew(line, common)
 
@@ -338,7 +338,7 @@ class Log:
         self.line, self.former = line, dict(list(former.items())[-_MOST_LINES:])
 
     def all_attached(self) -> None:
-        """Note that all configured peers have been heard of."""
+        """Note that all configured peers have been seen."""
         self.gathers = False
         self._entries.append(AllAttached())
 
@@ -347,7 +347,7 @@ class Log:
         self._stepped, self._clock = True, clock
 
     def close(self, finals: Mapping[str, int], even_empty: bool = False) -> Record | None:
-        """End the step; its record, or None if there is nothing to keep. The owner stores it and calls ``kept``."""
+        """End the step; returns its record, or None if there is nothing to keep. The owner stores it and calls ``kept``."""
         moved = {name: final for name, final in finals.items() if self._finals.get(name, NEVER) != final}
         if not self._entries and not moved and not even_empty:
             self._stepped = False
@@ -367,7 +367,7 @@ class Log:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def blocks_after(self, offset: int) -> tuple[list[tuple[int, bool, BlockHead, bytes]], int]:
-        """The next blocks behind an offset, about a frame's worth, and the offset they lead to. O(bytes)."""
+        """The next blocks after an offset, about a frame's worth, and the offset they lead to. O(bytes)."""
         found: list[tuple[int, bool, BlockHead, bytes]] = []
         size, at = 0, offset
         for record in self._records_after(offset):
@@ -393,9 +393,9 @@ class Log:
         yield Record(0, self._first, self._entries, False, None, {})
 
     def start_of(self, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
-        """Where a reader that just attached goes on, and whether there is a gap before that place.
+        """The offset at which a reader that just attached goes on, and whether there is a gap before it.
 
-        One that is ahead of this log has read what was lost with a disk, and with it what has taken its numbers since.
+        A reader ahead of this log has read blocks that were lost with a disk, and misses those that have their numbers now.
         """
         common = self.former.get(interest.line)
         is_here = interest.line == self.line or (common is not None and interest.offset <= common)
@@ -415,10 +415,10 @@ class Log:
     # -- readers ------------------------------------------------------------------------------------------------------
 
     def is_outrun(self, peer: PeerKey, interest: Interest, promised: int, is_first: bool) -> bool:
-        """Whether a reader has what this log never had: so the log is an older copy, or lacks its end.
+        """Whether a reader has what this log never had: then the log is an older copy, or lacks its end.
 
-        ``promised``: up to where anything that it reads is final, by all that this log knows. ``is_first``: it was not here
-        before in this life, so what it has is of former ones.
+        ``promised``: the latest time that is final in any type it reads, as far as this log knows. ``is_first``: it was not
+        here before in this life, so what it has is of former ones.
         """
         if interest.line:
             return interest.line == self.line and interest.offset > (self.began if is_first else self.offset)
@@ -426,7 +426,7 @@ class Log:
         return reader is not None and reader.named and interest.after is not None and interest.after[0] > promised
 
     def objection(self, peer: PeerKey, interest: Interest, owner: str | None) -> str | None:
-        """What this log has against a reader, if anything. O(readers) for a new name."""
+        """Why this log refuses a reader, if it does. O(readers) for a new name."""
         known = self.readers.get(peer)
         if known is not None and known.named:
             if known.owner != owner:
@@ -457,7 +457,7 @@ class Log:
             self._table.subscribe(peer, ())
 
     def wants(self) -> frozenset[str]:
-        """What subscribers want of this node, those who are away included."""
+        """The patterns of this node's subscribers, including those that are away."""
         return self._table.patterns([peer for peer in self.readers if peer[0] == "subscriber"])
 
     def is_wanted(self, name: str) -> bool:
@@ -466,7 +466,7 @@ class Log:
 
     @property
     def needed(self) -> int:
-        """Every reader has passed this offset, those included that were never heard of."""
+        """Every reader has passed this offset, including those that have not been seen yet."""
         if self.gathers:
             return 0
         return min((reader.offset for reader in self.readers.values()), default=self.offset)
@@ -497,7 +497,7 @@ class Log:
             self._keep(peer, Reader(*reader))
 
     def passed(self, record: Record) -> None:
-        """A stored record was taken again."""
+        """Note that a stored record was replayed."""
         self.offset = record.first
         for entry in record.entries:
             if type(entry) is Received:

@@ -15,7 +15,7 @@ def merged(deltas: Sequence[Delta]) -> Delta:
 def retractions_first(deltas: Mapping[str, Delta]) -> Iterator[tuple[str, Delta]]:
     """Changes by type in an order in which they may be taken one by one: all retractions before all else.
 
-    An identity that changes its type is retracted under the one and inserted under the other, and who reads both types
+    An identity that changes its type is retracted under the old type and inserted under the new one, and a reader of both
     may get them in two batches: insertion first would look like a duplicate.
     """
     mixed = len(deltas) > 1 and any(delta.retracts for delta in deltas.values())

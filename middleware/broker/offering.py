@@ -14,7 +14,7 @@ from middleware.link.codec import MOST_NAME_BYTES, MOST_TYPES, Interest
 
 
 class Offering:
-    """See the module. ``interest``: as it was said last; ``is_stale``: it may be another by now."""
+    """See the module. ``interest``: the last one made; ``is_stale``: it may have changed since."""
 
     def __init__(self, subscriptions: frozenset[str], publications: frozenset[str]) -> None:
         self.interest, self.is_stale = Interest(0), True
@@ -46,11 +46,11 @@ class Offering:
 
 
 def with_log(interest: Interest, peer: Peer, ever: Collection[str]) -> Interest:
-    """What to say to a node that is served from the log, or may yet be: what comes from there, too.
+    """The interest for a node that is served from the log, or may yet be: it also names the types that come from there.
 
     ``ever``: raw types that were ever sent here.
 
-    Else it would not wait for types of publishers that have left, and call final what the log is about to change.
+    Otherwise the node would not wait for types of publishers that have left, and call final what the log is about to change.
     """
     if peer.role != "node" or (peer.begun and peer.behind is None):
         return interest

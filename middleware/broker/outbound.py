@@ -1,4 +1,4 @@
-"""What goes out to a reader at the end of a step: live, or from the log while it is behind; then what is promised."""
+"""What goes out to a reader at the end of a step: events, live or from the log while it is behind; then watermarks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _missing = msgspec.msgpack.Decoder(tuple[list[str], list[str]]).decode
 
 
 def begin(peer: Peer, log: Log | None, interest: Interest) -> bool:
-    """A reader has attached: it goes on where it was, if there is a log. Whether there is a gap, of which it is told first.
+    """A reader has attached: it goes on where it was, if there is a log. Returns whether it got a Gap first.
 
-    Without a log there is one, too, for a reader that was here before: it sees so by itself.
+    Without a log there is a gap, too, for a reader that was here before: it finds that out by itself.
     """
     peer.begun = True
     if log is None:
@@ -38,11 +38,11 @@ def begin(peer: Peer, log: Log | None, interest: Interest) -> bool:
 
 
 def pass_on(names: Collection[str], here: Iterable[str], peers: Iterable[Peer], log_offset: LogOffset, now: int) -> None:
-    """Changes of these types are missing, and of those made ``here`` of them: tell those who read them, behind all that came
-    before. Other nodes hear from whom the changes came by themselves, and here of the rest. Without ``names``, what makes them
-    here has stopped.
+    """Changes of these types are missing, and of those made ``here`` from them: send readers a Gap, after all that came before.
+    Other nodes get one only for ``here``: where ``names`` came from, they notice the gap themselves. Without ``names``, the
+    detectors that make ``here`` have stopped.
 
-    ``log_offset``: of the break in this node's log; those that are served from there come to it in their time.
+    ``log_offset``: of the break in this node's log; readers that are served from the log come to it in their time.
     """
     for peer in peers:
         if peer.behind is None:
@@ -53,7 +53,7 @@ def _tell(peer: Peer, names: Collection[str], here: Iterable[str], log_offset: L
     missing = {*here} if peer.role == "node" else {*names, *here}
     types = sorted(name for name in missing if wanted(peer.patterns, name))
     if types:
-        peer.post(None, -1, NEVER, now, (log_offset[0], max(log_offset[1] - 1, 0)))  # who has only that is to be told again
+        peer.post(None, -1, NEVER, now, (log_offset[0], max(log_offset[1] - 1, 0)))  # a reader with only that is told again
         peer.link.send([encode(Gap(*log_offset, types, not names))])
 
 
@@ -68,9 +68,9 @@ def post_news(
     told: bool,
     idle: Collection[str] = (),
 ) -> None:
-    """Send what waits for a peer, and behind it what is new of watermarks and clocks: nothing is overtaken by what rests on it.
+    """Send what waits for a peer, and after it new watermarks and clock marks, so that none overtakes the events it rests on.
 
-    ``held``: nothing can be promised yet. ``told``: promises are due, however lately there were some. ``idle``: types of
+    ``held``: nothing can be promised yet. ``told``: watermarks are due, however recent the last ones are. ``idle``: types of
     publishers of this node, all of which are silent or gone.
     """
     is_node = peer.role == "node"
@@ -78,10 +78,10 @@ def post_news(
     clock = tracker.clock_here if is_node else NEVER
     watermarks = None
     if not held and (told or peer.news_due(promises.version, clock, now)):
-        known = promises.ends if is_node else ()  # what has ended all nodes know: whoever may send it begins a new era
+        known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins an era
         watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
-        if is_node:  # for types that nobody here sends any more there is nothing to promise, lest others wait for it to go on;
-            sent = tracker.here.offered(lambda origin: True).union(idle)  # but while all rest, nobody else knows that they do
+        if is_node:  # nothing is promised for types that no one here sends any more, or others would wait for them;
+            sent = tracker.here.offered(lambda origin: True).union(idle)  # but while all are idle, no one else knows it
             watermarks = {name: until for name, until in watermarks.items() if until == END or name in sent}
         else:
             watermarks |= {name: NEVER for name in promises.open if peer in table.route(name)}
@@ -90,7 +90,7 @@ def post_news(
 
 
 def note_passed(peer: Peer, log: Log) -> None:
-    """Note how far a reader has got that does not say so itself, by what its link has acknowledged."""
+    """Note how far a reader has got, by what its link has acknowledged, if it does not say so itself."""
     passed = peer.passed()
     reader = log.readers.get(peer.key)
     if passed is not None and reader is not None and not reader.named:

@@ -1,4 +1,4 @@
-"""What a broker knows about one peer: its link, what it wants and offers, and what is waiting to be told to it."""
+"""What a broker knows about one peer: its link, what it wants and offers, and what waits to be sent to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPREAD = 20 * MILLISECOND
 
 class PeerStatistics(msgspec.Struct):
     """One peer of a broker. ``slow``: it has no room, and what it reads waits at the source. ``reads``: whether it wants
-    events of any type; who only asks how the node is wants none.
+    events of any type; a peer that only asks for the node's status wants none.
     """
 
     role: Role
@@ -59,10 +59,9 @@ class Peer:
         self.ready_number: int | None = None
         """Number of an Interest that it is to be told about once all nodes know it."""
         self.told_interest = 0, 0
-        """The number of the last one, and how many types it said to be in the log."""
-        """Number of the Interest it was last told, 0 if none."""
+        """Number of the Interest it was last told (0 if none), and how many types that one said to be in the log."""
         self.era = 0
-        """That of this node, by what was told to it."""
+        """The era of this node that it was last told."""
         self.begun = False
         """Whether it has said where in this node's log it goes on."""
         self.begun_in_log = False
@@ -78,7 +77,7 @@ class Peer:
         self._watermarks_at = self._clock_at = -SPREAD
 
     def take(self, head: BlockHead, block: bytes, number: int) -> None:
-        """Let a block, of this number in the log (0: there is none), go out with the next frame."""
+        """Queue a block for the next frame; ``number``: its number in the log (0: there is no log)."""
         self._blocks.append((head, block, number))
 
     def forget_watermarks(self) -> None:
@@ -87,14 +86,14 @@ class Peer:
         self._told_watermarks = None
 
     def is_in(self, era: int) -> None:
-        """What it is sent is of this era of the node; if that has just begun, it is to be told again what has ended."""
+        """What it is sent belongs to this era; if the era has just begun, it must be told again what has ended."""
         if era != self.era:
             self.era = era
             self.forget_watermarks()
 
     def news_due(self, version: int, clock: int, now: int) -> bool:
-        """Whether there is news of watermarks or clock, and it is time to tell it: with events at once, else each by itself
-        as soon as it was not told without events for a while.
+        """Whether there is news of watermarks or clock, and it is time to send it: with events at once, without events each
+        of the two at most once in SPREAD.
         """
         moved, ticked = version != self._told_version, clock > self._told_clock
         if self._blocks:
@@ -104,9 +103,9 @@ class Peer:
     def post(
         self, watermarks: dict[str, int] | None, version: int, clock: int, now: int, log_offset: LogOffset = (0, 0)
     ) -> None:
-        """Send the waiting blocks, and behind them the watermarks (None: no news) and the clock mark (NEVER: none).
+        """Send the waiting blocks, then the watermarks (None: no news) and the clock mark (NEVER: none).
 
-        ``log_offset``: what all of it together leads to in this node's log.
+        ``log_offset``: the offset in this node's log that all of it together leads to.
         """
         if watermarks is not None:
             self._told_version = version
@@ -150,7 +149,7 @@ class Peer:
         return offset
 
     def tell_interest(self, interest: Interest, log_offset: LogOffset) -> None:
-        """Send what this node wants and offers, and the place it has reached in the peer's log."""
+        """Send what this node wants and offers, and the offset it has reached in the peer's log."""
         self.told_interest = interest.number, len(interest.logged)
         self.forget_watermarks()  # what was promised for a type before it was offered again counts no more
         self._interest_frame = self.link.send([encode(replace(interest, line=log_offset[0], offset=log_offset[1]))])
@@ -162,7 +161,7 @@ class Peer:
             self.asked = None
 
     def settled(self, wall: int | None, now: int) -> list[tuple[Channel, Parts]]:
-        """End a step: all that it was sent has been read; what is to leave now. ``wall``: see Link."""
+        """End a step: all that the peer sent has been read. Returns what is to leave now. ``wall``: see Link."""
         link = self.link
         link.wall = wall
         link.end_step(now)
@@ -173,7 +172,7 @@ class Peer:
         return sends
 
     def knows(self, interest: Interest) -> bool:
-        """Whether it has taken this Interest in."""
+        """Whether it has received this Interest."""
         return self.told_interest[0] == interest.number and self._interest_frame <= self.link.acked
 
     def statistics(self) -> PeerStatistics:

@@ -1,4 +1,4 @@
-"""Subscription tables: who wants events of a type. A pattern is a type's exact name, ``prefix.*``, or ``*``."""
+"""Subscription tables: which subscribers want a type. A pattern is a type's exact name, ``prefix.*``, or ``*``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Subscriber = TypeVar("Subscriber", bound=Hashable)
 
 
 def check_pattern(pattern: str) -> str:
-    """The pattern itself. Raises EventError for a star anywhere but at the end, behind a dot or alone."""
+    """The pattern itself. Raises EventError for a star anywhere but at the end, after a dot or alone."""
     stem = pattern.removesuffix("*")
     if not pattern or "*" in stem or (stem != pattern and stem and not stem.endswith(".")):
         raise EventError(f"{pattern!r} is no subscription: give a type name such as 'soccer.Hit', 'soccer.*', or '*'")
@@ -44,10 +44,10 @@ def wanted(patterns: Collection[str], type_name: str) -> bool:
 
 
 def fitted(patterns: Collection[str], most: int, most_bytes: int) -> list[str]:
-    """At most so many patterns, of so many bytes in all, that cover at least what the given ones do; sorted.
+    """At most ``most`` patterns, of ``most_bytes`` in all, that cover at least what the given ones do; sorted.
 
-    What is too much is widened, ``a.b.C`` to ``a.b.*``, then to ``a.*`` and ``*``: the deepest first, so that as little as may
-    be is covered that nobody asked for.
+    If they are too many, they are widened, ``a.b.C`` to ``a.b.*``, then to ``a.*`` and ``*``: the deepest first, so that they
+    cover as little as possible that no one asked for.
 
     >>> fitted(["b.x.C", "b.x.D", "A"], 2, 100)
     ['A', 'b.x.*']
@@ -78,7 +78,7 @@ def _is_covered(pattern: str, patterns: frozenset[str]) -> bool:
 
 
 MOST_ROUTES = 65_536
-"""Types that are looked up once only, until there are more of them."""
+"""Most types whose routes are kept; when there are more, all are looked up anew."""
 
 
 class RoutingTable(Generic[Subscriber]):
@@ -97,7 +97,7 @@ class RoutingTable(Generic[Subscriber]):
             self._patterns.pop(subscriber, None)
 
     def route(self, type_name: str) -> tuple[Subscriber, ...]:
-        """Who wants this type, each once, in order of first subscription."""
+        """The subscribers that want this type, each once, in order of first subscription."""
         found = self._routes.get(type_name)
         if found is None:
             if len(self._routes) >= MOST_ROUTES:  # names come from outside: a flood of them must not fill the memory

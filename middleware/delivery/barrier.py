@@ -15,11 +15,11 @@ class Barrier:
     """Events of the subscribed types, final ones only, each once, in total order.
 
     ``watermark``
-        everything up to it has been let go: the least watermark of the subscribed types. A type subscribed by its exact
-        name counts from the start, one that a pattern covers from when it is first heard of. It goes back only from END, to the
-        newest that was let go, when what had ended goes on (``Batch.ground``).
+        everything up to it has been released: the least watermark of the subscribed types. A type subscribed by its exact
+        name counts from the start, a type covered by a pattern from its first appearance. It goes back only from END, to the
+        newest event released, when streams that had ended go on (``Batch.ground``).
     ``violations``
-        changes to what was final already, by kind. They are not let go; a stream that keeps its promises has none.
+        changes to events that were final already, by kind. They are not released; a stream that keeps its promises has none.
     """
 
     def __init__(self, patterns: Collection[str]) -> None:
@@ -36,7 +36,7 @@ class Barrier:
         return len(self._held)
 
     def take(self, batch: Batch) -> list[Event]:
-        """Take changes, then promises; the events that are final now. O(log n) per change."""
+        """Take changes, then watermarks; return the events that are final now. O(log n) per change."""
         if batch.ground is not None:
             self._go_on()
         for name in batch.deltas.keys() | batch.watermarks.keys():
@@ -53,7 +53,7 @@ class Barrier:
         return self._released()
 
     def _go_on(self) -> None:
-        """A new era: what has ended in it is to be said again, and nothing comes that is as old as what was let go."""
+        """A new era: streams that end in it say so again, and nothing comes that is as old as what was released."""
         self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
         if self.watermark == END:
             self.watermark = self._newest
@@ -63,7 +63,7 @@ class Barrier:
         return identity in self._held
 
     def forget(self) -> int:
-        """Give up what is held back, since what would change it is lost; returns how many events that were."""
+        """Drop the events held back, because changes to them are lost; returns how many they were."""
         count = len(self._held)
         self._held.clear()
         self._heap.clear()

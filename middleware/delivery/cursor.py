@@ -1,4 +1,4 @@
-"""The cursor of a final subscription: from where on a log must be read again to lose nothing that is still held back. Pure."""
+"""The cursor of a final subscription: the offset to read a log from again, so that no event held back is lost. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 
 _Group = list[int]
-"""[offset before what came together, how many events of it are still held back]."""
+"""[offset before the changes that came together, how many of their events are still held back]."""
 
 
 class Cursor:
@@ -29,14 +29,14 @@ class Cursor:
 
     @property
     def offset(self) -> int:
-        """The lowest offset behind which something may still be needed. O(1)."""
+        """The lowest offset after which something may still be needed. O(1)."""
         groups = self._groups
         while groups and not groups[0][1]:
             groups.popleft()
         return groups[0][0] if groups else self.log_offset[1]
 
     def fresh(self, finals: list[Event]) -> list[Event]:
-        """Those of the finals, in total order, that were not delivered before; they are, from now on."""
+        """The finals (in total order) that were not delivered before; from now on they count as delivered."""
         mark = self.mark
         if mark is not None and finals and ORDER(finals[0]) <= mark:
             finals = [event for event in finals if ORDER(event) > mark]
@@ -45,7 +45,7 @@ class Cursor:
         return finals
 
     def moved(self, log_offset: tuple[int, int], deltas: Iterable[Delta], finals: list[Event], barrier: Barrier) -> None:
-        """Changes have come that lead to ``log_offset``, and the barrier has let ``finals`` go. O(changes)."""
+        """Changes have come that lead to ``log_offset``, and the barrier has released ``finals``. O(changes)."""
         group = [self.log_offset[1] if self.log_offset[0] == log_offset[0] else 0, 0]
         deltas = list(deltas)
         for delta in deltas:  # all retractions first: an identity may change its type
@@ -67,7 +67,7 @@ class Cursor:
         self.log_offset = log_offset
 
     def forget(self) -> None:
-        """What was held back is given up: nothing of it needs to be read again."""
+        """The events held back were dropped: none of them needs to be read again."""
         self._groups.clear()
         self._came.clear()
 
@@ -78,7 +78,7 @@ class Cursor:
         return group
 
     def _bind(self, came: _Group, start: int) -> int:
-        """What came with this group is changed now: who reads the change again must read its coming again, too."""
+        """An event of group ``came`` changes now: to read the change again, the event must be read again, too."""
         low = came[0]
         for group in reversed(self._groups):
             if group[0] <= low:

@@ -1,7 +1,7 @@
-"""What a publisher says to its node, in ``Publisher`` and in the simulation alike: events, promises, and both again. Pure.
+"""What a publisher sends to its node, in ``Publisher`` and in the simulation alike: events, watermarks, both again. Pure.
 
-The owner sends what ``said`` and ``promise`` return over its link, in that order, and ``restarted`` behind all that is sent
-again, when the link has begun a new life.
+The owner sends over its link what ``said`` and ``promise`` return, in that order. When the link has begun a new life, it sends
+what ``restarted`` returns, after all that is sent again.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class Frame(NamedTuple):
 class Publication:
     """See the module. ``types``: event types (or their names) that will be sent.
 
-    ``greeting``: the first payload of each life of the link, with all that was sent in the ones before: else, where all others
-    have ended, what it is about to send would have. Whatever makes a frame raises EventError for what cannot be sent.
+    ``greeting``: the first payload of each life of the link. It names all types sent in former lives: otherwise a type that all
+    other publishers have ended would have ended before it is sent again. All that makes a frame raises EventError for events
+    that cannot be sent.
     """
 
     def __init__(self, types: Iterable[EventType | str] = ()) -> None:
@@ -53,7 +54,7 @@ class Publication:
             yield from self._frames(events[start : start + _EVENTS_A_FRAME])
 
     def _frames(self, events: Sequence[Event]) -> Iterator[Frame]:
-        """Events of all types in one frame: one type ahead of another would move the clock, and make that late."""
+        """Events of all types in one frame: if one type went first, it would move the clock and make the others late."""
         by_type: dict[str, list[Event]] = {}
         for event in events:
             by_type.setdefault(name_of(event), []).append(event)
@@ -102,7 +103,7 @@ class Publication:
         return [encode(Changes(None, self._watermarks, []))]
 
     def restarted(self) -> Parts | None:
-        """A node that starts anew must be told the promises anew, behind all that is sent again; None if there is nothing."""
+        """A restarted node must get watermarks and clock again, after all that is sent again; None if there are none."""
         if not self._watermarks and self._clock is None:
             return None
         return [encode(Changes(self._clock, self._watermarks or None, []))]

@@ -1,9 +1,9 @@
-"""A subscription as its reader sees it: what the node sends in; changes, finals, gaps, and what to tell the node, out. Pure.
+"""A subscription as its reader sees it: takes what the node sends; gives changes, finals, gaps, and replies to the node. Pure.
 
-It outlives the links it comes over. The owner hands it every payload (``receive``), tells it when the link has begun a new
-life (``restarted``), takes out what has arrived (``take``), reads that (``changes`` or ``batch``), and sends what there is to
-say of it (``passed``). ``receive``, ``restarted`` and ``take`` exclude each other; reading shares nothing with the first two,
-so that one thread may receive while another reads.
+It outlives its links. The owner passes it every payload (``receive``), tells it when the link has begun a new life
+(``restarted``), takes out what has arrived (``take``), reads it (``changes`` or ``batch``), and tells the node what it has read
+(``passed``). ``receive``, ``restarted`` and ``take`` must not run at the same time; reading shares nothing with the first two,
+so one thread may receive while another reads.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ Arrived = list[tuple[Changes, Parts]]
 
 _NOWHERE: LogOffset = (0, 0)
 _MISSED = Gap(0, 0)
-"""Stands where a reader sees for itself that changes are missing."""
+"""Stands where the reader itself finds that changes are missing."""
 
 
 class Interruption(msgspec.Struct, frozen=True):
     """Changes are missing here.
 
     ``given_up``
-        how many events were held back, and can never be called final, as one of the missing changes may withdraw them.
+        how many events held back were dropped: they can never be called final, as a missing change may withdraw them.
     ``committed``
-        if that is why: finals up to this mark were taken under the name before, more than this reader says that it has.
+        set if this is the cause: finals up to this mark were taken under the name before, more than this reader says it has.
     ``stopped``
-        types of which nothing more comes, if that is why: a detector that makes them, or what it rests on, has stopped.
+        set if this is the cause: types of which nothing more comes, as a detector they depend on has stopped.
     """
 
     given_up: int
@@ -71,14 +71,14 @@ class Subscription:
     ``final``
         whether it is read as finals, each once and in total order, or early: each change in the order in which it was made.
     ``resumes``
-        whether the node keeps its place under its name. ``after``: the last final that is known to be taken.
+        whether the node keeps its offset under its name. ``after``: the last final that is known to be taken.
     ``ready``
-        whether all nodes know it. ``watermark``: that of the reader; what is read up to it stays as it is. From END it
-        goes back when a new era begins: what comes then is newer than all that was read.
+        whether all nodes know the subscription. ``watermark``: the reader's; events read up to it do not change. It goes
+        back from END when a new era begins: what comes then is newer than all that was read.
     ``events``
-        changes read so far. ``drops``: what could not be taken, by reason; an interruption counts as one.
+        changes read so far. ``drops``: how many could not be taken, by reason; an interruption counts as one.
     ``interruptions``
-        those heeded since the owner last cleared this, all of them before what ``take`` has returned with them.
+        those found since the owner last cleared this; they lie before the changes that ``take`` has returned with them.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class Subscription:
         self._codec = codec
         self._inbox: deque[tuple[Payload, Parts, int]] = deque()
         self._log_offset: LogOffset | None = None
-        """Where in the node's log what has arrived leads to: _NOWHERE if to no place, None if nothing has arrived."""
+        """The offset reached in the node's log: _NOWHERE if none was given, None if nothing has arrived."""
         self._doubts = False
-        """Whether the node, which has lost the link, is yet to say if it still knows the name."""
+        """Whether the node, which has lost the link, has yet to say if it still knows the name."""
         self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
         self._taken = _NOWHERE
         self._cursor = Cursor(after)
@@ -119,7 +119,7 @@ class Subscription:
 
     @property
     def greeting(self) -> Parts:
-        """The first payload of each life of the link: what is wanted, and the place that has been reached."""
+        """The first payload of each life of the link: the subscribed types, and the offset reached."""
         line, offset = self._log_offset or _NOWHERE
         return [encode(replace(self._interest, line=line, offset=offset))]
 
@@ -129,7 +129,7 @@ class Subscription:
         return bool(self._inbox)
 
     def receive(self, parts: Parts) -> None:
-        """Take in the next payload. What it costs of the credit is given back when it is taken out."""
+        """Take the next payload. The credit it costs is given back when it is taken out."""
         try:
             payload: Payload = decode_payload(parts)
         except WireError as error:
@@ -137,11 +137,11 @@ class Subscription:
             payload = _MISSED  # it may have held changes
         if self._doubts:
             self._doubts = False
-            if not isinstance(payload, Resumed | Gap):  # which a node that knows the name says before all else
+            if not isinstance(payload, Resumed | Gap):  # a node that knows the name sends one of these first
                 self._inbox.append((_MISSED, [], 0))
         if type(payload) is Changes:
             if not payload.line and self._log_offset is not None and self._log_offset[0]:
-                self._inbox.append((_MISSED, [], 0))  # the log in which it had its place is gone, and nobody says so
+                self._inbox.append((_MISSED, [], 0))  # the log that held its offset is gone, and no Gap says so
             self._log_offset = (payload.line, payload.offset)
         elif type(payload) is not Gap:
             self.ready = self.ready or type(payload) is Ready
@@ -149,25 +149,25 @@ class Subscription:
         self._inbox.append((payload, parts, payload_size(parts)))
 
     def restarted(self) -> Parts:
-        """The link has begun a new life, since the node has lost the last one. Returns the greeting of the new life.
+        """The link has begun a new life, because the node has lost the last one. Returns the greeting of the new life.
 
-        A node with a log goes on at the place that was reached, or that it keeps under the name, or tells of a gap; without a
-        log there is one. Who had heard nothing yet was promised nothing. What has arrived stays, but costs nothing of the new
-        link's credit.
+        A node with a log goes on at the offset reached, or at the one it keeps under the name, or sends a Gap; without a log
+        there always is a gap, unless nothing had arrived before. What has arrived stays, but costs none of the new link's
+        credit.
         """
         self.ready = False
         self._inbox = deque((payload, parts, 0) for payload, parts, _ in self._inbox)
         if self._interest.resumes and not (self._log_offset or _NOWHERE)[0]:
-            self._doubts = True  # what its former lives had committed may be lost, though it has heard nothing itself
+            self._doubts = True  # what its former lives committed may be lost, though this one has received nothing
         elif self._log_offset == _NOWHERE:
             self._inbox.append((_MISSED, [], 0))
             self._log_offset = None
         return self.greeting
 
     def take(self) -> tuple[Arrived, int]:
-        """What has arrived, and the bytes of credit to give back; nothing behind a gap together with what came before it.
+        """The changes that have arrived, and the bytes of credit to give back; never changes from both sides of a gap.
 
-        Without changes there may be credit. O(payloads).
+        There may be credit without changes. O(payloads).
         """
         arrived: Arrived = []
         size, inbox = 0, self._inbox
@@ -200,7 +200,7 @@ class Subscription:
                 self._interrupted(payload.mark)
 
     def _interrupted(self, committed: Mark | None = None) -> None:
-        """What is held back may have been withdrawn by what is missing, so it can never be called final."""
+        """A missing change may have withdrawn an event held back, so none of those can ever be called final."""
         self.drops["interruption"] += 1
         given_up = self.barrier.forget() if self.barrier is not None else 0
         self._cursor.forget()
@@ -209,7 +209,7 @@ class Subscription:
     # -- what is read -------------------------------------------------------------------------------------------------
 
     def changes(self, arrived: Arrived) -> list[Change]:
-        """What has arrived as changes one by one, and behind them how far the watermark has come, if it has. O(changes)."""
+        """What has arrived as single changes, followed by the watermark if it has moved. O(changes)."""
         if self.barrier is None:
             self._goes_on(arrived)
             changes: list[Change] = [change for _, delta in self._deltas(arrived) for change in delta.changes()]
@@ -233,7 +233,7 @@ class Subscription:
         return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
 
     def passed(self) -> Parts | None:
-        """What to tell the node, once what was read is safe, so that it is not sent again to this name; None if nothing."""
+        """What to tell the node once the changes read are safe, so that they are not sent again; None if nothing is new."""
         line, offset, mark = *self._taken, None
         if self.barrier is not None:
             line, offset, mark = self._cursor.log_offset[0], self._cursor.offset, self._cursor.mark
@@ -246,7 +246,7 @@ class Subscription:
         return [encode(passed)]
 
     def _finals(self, barrier: Barrier, batch: Batch, arrived: Arrived) -> list[Event]:
-        """What the barrier lets go and was not delivered before."""
+        """The events that the barrier releases and that were not delivered before."""
         finals = barrier.take(batch)
         if self._interest.resumes and arrived and (last := arrived[-1][0]).line:
             self._cursor.moved((last.line, last.offset), batch.deltas.values(), finals, barrier)
@@ -282,7 +282,7 @@ class Subscription:
         return True
 
     def _goes_on(self, arrived: Arrived) -> bool:
-        """Whether a new era of the node has begun: what has ended in it is to be said again."""
+        """Whether a new era of the node has begun, in which streams that end must say so again."""
         if not arrived or arrived[-1][0].era == self._era:
             return False
         self._era = arrived[-1][0].era
@@ -293,5 +293,5 @@ class Subscription:
 
 
 def _latest_watermarks(arrived: Arrived) -> dict[str, int]:
-    """The node's promises are whole, so the last ones told stand for all."""
+    """Each set of watermarks from a node is complete, so the last one counts."""
     return next((changes.watermarks for changes, _ in reversed(arrived) if changes.watermarks is not None), {})

@@ -1,8 +1,8 @@
-"""A checkpoint in pieces: first the state that is one whole, a little at a time, then lanes by key, a few at a time.
+"""A checkpoint in pieces: first the whole (the state not by key), a little at a time, then lanes by key, a few at a time.
 
-All of them show the state at the end of one record, however many steps are taken in between: what the whole is made of shares
-nothing with what goes on, and lanes are copied when they are touched. Each piece carries a checksum over itself and the pieces
-before it, and the last one says so: what is damaged, missing or from elsewhere is found.
+All pieces show the state at the end of one record, however many steps are taken in between: the whole shares nothing with the
+running state, and lanes are copied when they are touched. Each piece carries a checksum over itself and the pieces before it,
+and the last one is marked as such: a damaged, missing or foreign piece is found.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUM = 8
 _LANES, _LAST, _WHOLE = b"\0", b"\1", b"\2"
 
 _LANE = 256
-"""Bytes of the whole that go with so many lanes: about as long as it takes to write one down."""
+"""Bytes of the whole that stand for one lane: they take about as long to write down."""
 
 _ADVICE = (
     "see that the disk is sound; start the node with --rebuild to take its whole log again, or, if the log does not reach back "
@@ -39,8 +39,8 @@ _ADVICE = (
 
 
 class Piece(msgspec.Struct):
-    """Piece ``part`` (from 0) of the checkpoint of the state at the end of record ``number``. They are to be stored in order;
-    the checkpoint counts once the last one is."""
+    """Piece ``part`` (from 0) of the checkpoint of the state at the end of record ``number``. Pieces are to be stored in order;
+    the checkpoint counts once the last one is stored."""
 
     number: int
     part: int
@@ -57,22 +57,22 @@ class Piece(msgspec.Struct):
 
 
 def whole(data: bytes) -> list[bytes]:
-    """The pieces of a checkpoint that was written as one (format 2 of the log): it reads as a first piece that has all."""
+    """The pieces of a checkpoint that was written as one (format 2 of the log): the first piece has all of it."""
     total = _summed(0, _WHOLE, data)
     last = _summed(total, _LAST, b"")
     return [total.to_bytes(_SUM, "big") + _WHOLE + data, last.to_bytes(_SUM, "big") + _LAST]
 
 
 class Bytes(Protocol):
-    """Bytes that are made as they are asked for."""
+    """Bytes that are made on demand."""
 
     def take(self, size: int) -> bytes:
-        """The next of them, about so many; none at the end."""
+        """The next bytes, about ``size`` of them; none at the end."""
         ...
 
 
 Slicing = Callable[[Callable[[Any], None]], Bytes]
-"""What a function writes to the file that it is given, made as it is asked for."""
+"""Makes on demand the bytes that a function writes to the file it is given."""
 
 
 class AtOnce:
@@ -94,9 +94,9 @@ class Begun:
     """A checkpoint that is being made.
 
     ``state``
-        the whole: it may share nothing with what goes on that ever changes.
+        the whole: it may share nothing with the running state that ever changes.
     ``parts``
-        gives the next of what there is by key, about so many; nothing at the end.
+        returns the next lanes by key, about so many; nothing at the end.
     """
 
     def __init__(
@@ -114,15 +114,15 @@ class Begun:
         self._whole: Bytes | None = slicing(lambda file: write_state(state, file, types))
 
     def next(self, count: int) -> Piece:
-        """The next piece: at most so many lanes, or about as much of the whole. O(what is in it).
+        """The next piece: at most ``count`` lanes, or about as much of the whole. O(size of the piece).
 
-        The first one has next to nothing in it.
+        The first one is nearly empty.
         """
         with uncollected():
             return self._piece(*self._next(count))
 
     def _next(self, count: int) -> tuple[bytes, bytes]:
-        """Kind and body of it. All that was made on the way is gone when it returns, and no collection looks at it."""
+        """Kind and body of the next piece. What was made on the way is gone when it returns: no garbage collection sees it."""
         if self._head:
             head, self._head = self._head, b""
             return _WHOLE, head
@@ -159,13 +159,13 @@ class Stored:
         return decode_state(read_head(head), self._types)
 
     def parts(self) -> Iterator[Any]:
-        """What there is by key, once, in order."""
+        """The lanes by key, once, in order."""
         for body in self._bodies:
             yield decode_state(body, self._types)
 
 
 def bodies(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What the pieces hold, each once it is known to be what was written; those of the whole as one."""
+    """The bodies of the pieces, each once its checksum was found right; those of the whole as one."""
     total, number = 0, 0
     whole: list[bytes] = []
     for number, piece in enumerate(pieces, 1):

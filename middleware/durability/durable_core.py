@@ -25,7 +25,7 @@ from middleware.model.event import EventTypes
 from middleware.model.time import SECOND
 
 _STALLED = SECOND
-"""A disk that has not stored anything for so long holds the node up."""
+"""A disk that has stored nothing for this long holds the node up."""
 
 
 @runtime_checkable
@@ -33,30 +33,30 @@ class Recoverable(Protocol):
     """A processor of batches that can go on in another process; ``Hierarchy`` is one."""
 
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
-        """Take a step, or take one again that brought the units to ``finals``."""
+        """Take a step, or replay one that brought the units to ``finals``."""
         ...
 
     def finals(self) -> dict[str, int]:
-        """How far each unit has got."""
+        """Up to which time each unit is final."""
         ...
 
     @property
     def promised(self) -> dict[str, int]:
-        """What is promised of each type published here."""
+        """The watermark promised for each type published here."""
         ...
 
     @property
     def reached(self) -> int:
-        """Up to where anything was final, or is stamped, that its units have ended."""
+        """The latest time that was final, or that an event has, in the units that have ended."""
         ...
 
     @property
     def halted(self) -> Mapping[str, str]:
-        """By the name of a unit that has stopped, why."""
+        """Why each unit that has stopped did so, by name."""
         ...
 
     def halt(self, names: Collection[str]) -> list[Delta]:
-        """Stop these units, as they had in the step that is about to be taken again; returns what takes back their results."""
+        """Stop these units, as they had stopped in the step to be replayed next; returns what withdraws their results."""
         ...
 
     @property
@@ -65,23 +65,23 @@ class Recoverable(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that it needs to go on, but for what there is by key, of which there may be much: ``parts`` gives that.
+        """All that it needs to go on, except the state by key, which may be large: ``parts`` returns that.
 
-        It is written down in the course of later steps, so it may share nothing with the processor that ever changes.
+        It is written down during later steps, so it may share nothing with the processor that ever changes.
         """
         ...
 
     def parts(self, count: int) -> Mapping[str, Any]:
-        """The next of it, about so many, as it was when ``state`` was called, whatever steps came since; none at the end."""
+        """The next lanes, about ``count``, as they were when ``state`` was called, whatever came since; none at the end."""
         ...
 
     def restore(self, state: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> None:
-        """Go on from there; only for one that was just made."""
+        """Go on from a stored state; only for a processor that was just made."""
         ...
 
 
 class Write(msgspec.Struct):
-    """What is to be stored, in one transaction: a record, and if it is time the first pieces of a checkpoint as of its end.
+    """What is to be stored in one transaction: a record and, when one is due, the first pieces of a checkpoint as of its end.
 
     ``needed``
         no one needs blocks up to this offset any more.
@@ -107,11 +107,11 @@ class DurableEffects(msgspec.Struct):
 
 
 def _nothing(count: int) -> None:
-    """What a node without detectors has by key."""
+    """The lanes of a node without detectors: none."""
 
 
 def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
-    """Without frames that a later one on the same channel replaces: greetings, acknowledgements, and what is sent again."""
+    """The sends without frames that a later one on the channel replaces: greetings, acknowledgements, what is sent again."""
     kept: dict[Any, tuple[Channel, Parts]] = {}
     for channel, parts in sends:
         frame = decode_frame(parts[0])
@@ -121,16 +121,16 @@ def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
 
 
 class DurableCore:
-    """See the module. ``broker`` has ``log``, and ``processor`` its detectors, if it has any.
+    """See the module. ``broker`` writes to ``log``; ``processor`` runs the detectors, if there are any.
 
     ``turned``
         raw events that a former life turned away, and may not have listed.
     ``known``
-        event types of former lives, with their fields: what is stored of them stays stored.
+        event types of former lives, with their fields: their stored events stay stored.
     ``checkpoint_due``
         the next step begins a checkpoint; one that is not complete is given up.
     ``slicing``
-        how what a checkpoint writes is made a little at a time.
+        how the bytes of a checkpoint are made a little at a time.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class DurableCore:
         self._types, self._known, self._slicing = types, known or {}, slicing
         self._held: deque[tuple[int, Effects]] = deque()
         self._owed = list(turned)
-        self._halted: set[str] = set()  # as this life has noted it: in replay they may have stopped sooner than in the last one
+        self._halted: set[str] = set()  # as noted in this life: in replay, units may stop sooner than they did in the last one
         self._given: list[Turned] = []
         self._is_over = False
         self._stored = log.number
@@ -157,7 +157,7 @@ class DurableCore:
 
     @property
     def checkpointing(self) -> bool:
-        """Whether a checkpoint was begun and is not complete: ``go_on`` has more of it."""
+        """Whether a checkpoint was begun and is not complete: ``go_on`` returns the rest."""
         return self._begun is not None
 
     @property
@@ -166,7 +166,7 @@ class DurableCore:
         return self._owed + self._given + [each for _, outgoing in self._held for each in outgoing.turned]
 
     def _begin(self) -> None:
-        """A step begins: what the one before gave has been listed."""
+        """A step begins: what the last one returned has been listed."""
         if self._is_over:
             self._given, self._is_over = [], False
 
@@ -201,7 +201,7 @@ class DurableCore:
         return effects
 
     def _hold(self, outgoing: Effects, now: int) -> None:
-        """Keep what a step sends until all is stored; of what is said again while the disk stands still, only the last."""
+        """Keep what a step sends until its record is stored; of frames repeated while the disk stalls, only the last."""
         number = self.log.number
         if self._held and self._held[-1][0] == number and now - self._free_at > _STALLED:
             last = self._held[-1][1]
@@ -212,7 +212,7 @@ class DurableCore:
             self._held.append((number, outgoing))
 
     def stored(self, number: int, oldest: int = 0) -> DurableEffects:
-        """All records up to this one are safe: what waited for them may leave. The log begins behind offset ``oldest``."""
+        """All records up to this one are safe: what waited for them may leave. The log begins after offset ``oldest``."""
         self._begin()
         self.log.oldest = max(oldest, self.log.oldest)
         self._stored = max(number, self._stored)
@@ -237,8 +237,8 @@ class DurableCore:
         return self.go_on(0)
 
     def go_on(self, count: int) -> Piece:
-        """The next piece of the checkpoint that was begun: at most so many lanes, or about as much of the rest. To be stored
-        behind all before."""
+        """The next piece of the checkpoint that was begun: at most ``count`` lanes, or about as much of the whole. It is to be
+        stored after those before it."""
         assert self._begun is not None, "no checkpoint was begun"
         piece = self._begun.next(count)
         if piece.is_last:

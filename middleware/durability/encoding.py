@@ -1,7 +1,7 @@
-"""State as bytes: pickles in which events go by the name of their type, as on the wire. A checkpoint says before it what they
-are made of, because a pickle of events that have other fields now cannot be trusted to be read, or not to be.
+"""State as bytes: pickles in which events go by the name of their type, as on the wire.
 
-So a checkpoint can be read by a process whose classes are other objects of the same name. Checkpoints come from the
+So a process whose classes are other objects of the same name can read a checkpoint. A checkpoint begins with the fields of its
+event types, because a pickle of events whose fields have changed may load wrongly, or not at all. Checkpoints come from the
 node's own state folder: they are as trusted as its code.
 """
 
@@ -30,18 +30,18 @@ _fields = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
 def written_head(types: EventTypes, known: Mapping[str, str]) -> bytes:
-    """The fields of all event types that the node knows or (``known``) knew, as a checkpoint begins with them."""
+    """The head of a checkpoint: the fields of all event types that the node knows or (``known``) knew."""
     head = msgspec.msgpack.encode({**known, **{name: fields_of(event_type) for name, event_type in types.items()}})
     return len(head).to_bytes(_LENGTH, "big") + head
 
 
 def read_head(data: bytes) -> bytes:
-    """What follows behind it."""
+    """What follows the head."""
     return data[_LENGTH + int.from_bytes(data[:_LENGTH], "big") :]
 
 
 def known_events(data: bytes, types: EventTypes) -> dict[str, str]:
-    """The fields, by type, of all events that the log of this checkpoint may hold. Raises StateError if they are others now."""
+    """The fields, by type, of all events that this checkpoint's log may hold. Raises StateError if they have changed."""
     try:
         known = _fields(memoryview(data)[_LENGTH:][: int.from_bytes(data[:_LENGTH], "big")])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -69,7 +69,7 @@ def decode_state(data: bytes, types: EventTypes) -> Any:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without garbage collections: all that is made here is kept, and looking through it again and again takes longer."""
+    """Run without garbage collections: all that is made here is kept, so looking through it again and again is wasted."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -116,11 +116,11 @@ def _named_type(name: str) -> EventType:
 
 
 _TOGETHER = 256
-"""Items of a ``Later`` that are pickled together: a pickler keeps all that it has written till its end."""
+"""Items of a ``Later`` that are pickled together: a pickler keeps all it has written until it is done."""
 
 
 class _Read(list[Any]):
-    """What was a ``Later``, as it is read."""
+    """The list that a ``Later`` becomes when it is read."""
 
     def __init__(self, types: EventTypes) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _Read(list[Any]):
         self.extend([chunk])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Written down again, it is a list like others: an operation may give in its snapshot what it was restored from."""
+        """Pickled again, it is a plain list: the snapshot of an operation may hold what the operation was restored from."""
         return list, (), None, iter(self)
 
 
@@ -149,13 +149,13 @@ def _written(items: Later, types: EventTypes) -> Iterator[bytes]:
 
 
 _BY_VALUE = (type, FunctionType)
-"""What cloudpickle writes down by value where it cannot be imported."""
+"""Kinds of objects that cloudpickle writes down by value where they cannot be imported."""
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: Any, types: EventTypes) -> None:
         self.dispatch_table = dict(cloudpickle.Pickler.dispatch_table)  # its own is a chain of them in Python: slow
-        super().__init__(file, protocol=5)  # which takes the table, so that comes first
+        super().__init__(file, protocol=5)  # it reads the table, so that is set first
         self._types = types
 
     def reducer_override(self, item: Any) -> Any:
@@ -180,13 +180,13 @@ _MOVED = {
     "middleware.pubsub.ingress": "middleware.broker.ingress.checks",
     "detectors.worlds": "detectors.simulated",
 }
-"""Where what stands in the checkpoints of former versions is now."""
+"""Modules named in the checkpoints of former versions, and where they are now."""
 
 _RENAMED = {
     "detectors.sequence.runs.Entry": "RunEntry",
     "detectors.window.content.Entry": "WindowEntry",
 }
-"""What of it has another name now."""
+"""Classes in them that have another name now."""
 
 
 class _Unpickler(pickle.Unpickler):

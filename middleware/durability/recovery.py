@@ -1,7 +1,7 @@
-"""Recovery of a node: the last checkpoint, the records behind it taken again, and what consumers hold put right.
+"""Recovery of a node: it restores the last checkpoint, replays the records after it, and corrects what consumers hold.
 
-Pure. Rests on the log of outputs: consumers hold the net effect of all that was made; the node stands by what its units
-came to in replay; the difference is the first output of the new life (docs/decisions/009).
+Pure. Relies on the log of outputs: consumers hold the net effect of all outputs in it; the units' results in replay are what
+they should hold; the difference is the first output of the new life (docs/decisions/009).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from middleware.model.state import exactly
 
 
 class Recovered(msgspec.Struct):
-    """What a recovery came to. ``events``: given to the detectors again. ``corrected``: changes that put consumers right.
+    """The result of a recovery. ``events``: given to the detectors again. ``corrected``: changes that correct consumers.
 
-    ``turned``: raw events that were turned away, whose listing may have been lost with the former life.
-    ``withheld``: such changes to what had been called final. There are none unless detectors have changed: then what is
-    final stays what it was. ``unreadable``: events in the log that were none when they came either.
-    ``known``: the fields of the event types that the log may hold. ``changed``: the code is not that of the checkpoint: leave
-    another one at once, or else nothing tells the next life with which code this one went on.
+    ``turned``: raw events that were turned away, and that the former life may not have listed.
+    ``withheld``: corrections of results that had been called final. There are none unless detectors have changed: then
+    finals stay as they were. ``unreadable``: events in the log that could not be read when they came either.
+    ``known``: the fields of the event types that the log may hold. ``changed``: the code is not that of the checkpoint: write
+    a new checkpoint at once, or nothing tells the next life which code this one ran.
     """
 
     checkpoint: bool = False
@@ -56,12 +56,12 @@ def recover(
     records: Iterable[Record],
     rebuild: bool = False,
 ) -> tuple[Recovered, Batch]:
-    """Bring a broker and its detectors, both just made, to where the log ends. O(checkpoint + records behind it).
+    """Bring a broker and its detectors, both just made, to the end of the log. O(checkpoint + records after it).
 
-    ``checkpoint`` are its pieces, in order, and ``records`` those behind it; both are read as streams. To ``rebuild``, all
-    records there are: of the checkpoint only what it says of event types counts then, and everything is built anew. The batch
-    that comes with the counts is to be published first.
-    Raises StateError or DetectorError where the code has changed such that something that was taken would be lost.
+    ``checkpoint``: its pieces, in order; ``records``: those after it; both are read as streams. To ``rebuild``, ``records`` are
+    all there are: only the event types in the checkpoint count then, and everything is built anew. The batch that is returned
+    with the counts is to be published first.
+    Raises StateError or DetectorError if the code has changed such that stored events or state would be lost.
     """
     result = Recovered(checkpoint is not None and not rebuild)
     log = broker.log
@@ -93,11 +93,11 @@ def _replayed(
     result: Recovered,
     known: Mapping[str, str] | None,
 ) -> tuple[list[Change], list[Change], list[str]]:
-    """Take records again: what was published of them then, and what is published of them now, as far as anyone wants it; and
-    types of which nothing more comes, which nobody was told.
+    """Replay records. Returns what was published from them then, what is published now (as far as anyone wants it), and the
+    types of which nothing more comes, if no reader was told so.
 
-    ``known``: types of which nothing may be lost, not even if they are not known any more. None for a rebuild: then any may,
-    and what had stopped may go on, as its code may have been mended.
+    ``known``: types of which nothing may be lost, even if they are not registered any more. None for a rebuild: then any may
+    be lost, and units that had stopped may go on, as their code may have been mended.
     """
     assert broker.log is not None
     codec, drops = EventCodec(types), Drops()
@@ -137,7 +137,7 @@ def _replayed(
 
 
 def _restore(broker: DurableBroker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
-    """Go on from what a checkpoint holds."""
+    """Restore log, broker and detectors from a checkpoint."""
     state = checkpoint.state()
     units = state["units"]
     stored = units.get("units", ())
@@ -162,8 +162,8 @@ def _unreadable(drops: Drops) -> int:
 def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Mapping[str, str]) -> Drops:
     """The events of a record, by type, that cannot be read any more, although they could be when it was written.
 
-    They are of types that are gone, or are raw ones that were read before they were let in. Blocks from nodes, and those
-    that pass unread, may have held what is no event from the first; it was counted then.
+    Their types are gone, or they are raw events that were read before they were admitted. Blocks from nodes, and blocks that
+    pass unread, may have held malformed events from the start; those were counted then.
     """
     lost = Drops()
     for entry in record.entries:
@@ -183,10 +183,10 @@ def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Map
 
 
 def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
-    """What turns the state of consumers who took ``made`` into that of consumers who took ``stood``, both from one beginning.
+    """The delta from the state of consumers who took ``made`` to that of consumers who took ``stood``, both from one start.
 
-    ``logged``: the types of which the log holds all that was made since that beginning. Of others, one that someone began to
-    want in between, it may hold the withdrawal of an event whose coming it does not. O(changes).
+    ``logged``: the types of which the log holds all that was made since that start. Of a type that was first subscribed to in
+    between, it may hold the retraction of an event without its insertion. O(changes).
     """
     told, stands = _by_identity(made), _by_identity(stood)
     k_plus = dict(zip(map(IDENTITY, stood.inserts), stood.k_plus, strict=True)) if stood.k_plus is not None else {}
@@ -196,7 +196,7 @@ def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
             now = stands[identity][1]
             was = told[identity][1] if identity in told else stands[identity][0]
         else:
-            now, was = told[identity]  # untouched in replay: what stood in the beginning stands
+            now, was = told[identity]  # untouched in replay: what stood at the start stands
             if now is not None and type_name(now.__class__) not in logged:
                 now = None
         if was is not None and now is not None and was.__class__ is now.__class__:
@@ -216,12 +216,12 @@ def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
 
 
 def _is_told(was: Event, now: Event) -> bool:
-    """Whether who was told the one has the other. Of types that ``exactly`` does not know, the form on the wire decides."""
+    """Whether a consumer that got the one has the other. If ``exactly`` does not know a type, its form on the wire decides."""
     return was == now and (exactly(was, now) or encode(was) == encode(now))
 
 
 def _above(delta: Delta, promised: Mapping[str, int], final: int) -> tuple[Delta, int]:
-    """The changes to what is not final yet, and how many others there are. ``final``: of types not derived any more."""
+    """The changes to what is not final yet, and how many others there are. ``final``: watermark of types no longer derived."""
 
     def free(event: Event) -> bool:
         return event.ts > promised.get(type_name(event.__class__), final)
@@ -237,7 +237,7 @@ def _above(delta: Delta, promised: Mapping[str, int], final: int) -> tuple[Delta
 
 
 def _by_identity(delta: Delta) -> dict[Identity, tuple[Event | None, Event | None]]:
-    """What stood before and what stands after, by identity."""
+    """The event that stood before and the one that stands after, by identity."""
     states: dict[Identity, tuple[Event | None, Event | None]] = {IDENTITY(event): (event, None) for event in delta.retracts}
     states |= {IDENTITY(new): (old, new) for old, new in delta.revises}
     for event in delta.inserts:

@@ -1,7 +1,7 @@
 """Payloads: what brokers and clients tell each other, and events as bytes.
 
 A payload is one header part and one part per *block*, the changes of one event type. The header names type and counts,
-so a broker routes on it and hands the blocks on as they came; only who reads the events decodes them.
+so a broker routes on it and forwards the blocks unchanged; only readers of the events decode them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""
 
 LARGEST_BLOCK = MAX_FRAME - 64 * 1024
-"""Bytes of a block, which leave room for the header."""
+"""Most bytes in a block, which leaves room for the header."""
 
 BLOCK_TARGET = 256 * 1024
 """Bytes at which senders begin another block or frame: small beside the credit of a link, so that frames flow."""
 
 MOST_TYPES = 10_000
-"""Types, or patterns of types, that one peer may name; what a node names for all who are attached to it is made to fit."""
+"""Types, or patterns of types, that one peer may name; a node widens the patterns of its readers until they fit."""
 
 MOST_NAME_BYTES = 2**20
-"""Bytes of the patterns that a node names, so that all it says of itself fits into a frame."""
+"""Most bytes of patterns that a node names, so that its Interest fits into a frame."""
 
 OnSlow = Literal["block", "disconnect"]
 TypeName = Annotated[str, msgspec.Meta(max_length=256)]
@@ -49,8 +49,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     """What a block holds. ``plain``: a bare array of inserted events, without K+, revisions and retractions.
 
     ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
-    them; they spare the broker the decoding when it looks for duplicates. ``oldest``, ``newest``: the least and the
-    largest time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
+    them; with them the broker finds duplicates without decoding. ``oldest``, ``newest``: the least and the largest
+    time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
     """
 
     type: TypeName
@@ -69,10 +69,10 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
 
 
 class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
-    """Blocks of changes, then promises: ``watermarks`` replaces all that this sender promised before, None keeps it.
+    """Blocks of changes, then watermarks: ``watermarks`` replaces all that this sender promised before, None keeps it.
 
-    ``line``, ``offset``: the place in the sender's log that this leads to; 0 if it keeps none. ``era``: to a subscriber, that
-    of the node: what had ended in an earlier one goes on, from these blocks on (see ``eras``).
+    ``line``, ``offset``: the offset in the sender's log that this leads to; 0 if it keeps none. ``era``: to a subscriber, the
+    era of the node: from these blocks on, streams that had ended in an earlier era go on (see ``eras``).
     """
 
     clock: Timestamp | None
@@ -84,20 +84,20 @@ class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
 
 
 Mark = tuple[Timestamp, Count, str, int]
-"""The order key of an event: behind a barrier, everything up to it has been delivered."""
+"""The order key of an event: a barrier has delivered everything up to it."""
 
 
 class Interest(msgspec.Struct, array_like=True, tag=1):
-    """What the sender wants and what it may send: always the whole of it, which replaces what it said before.
+    """What the sender subscribes to and what it may send: always complete, so it replaces what it said before.
 
     ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
-    ``line``, ``offset``: the place it has reached in the receiver's log; 0 if it has heard nothing yet.
-    ``keeps``: it has a log itself, so it comes back as what it was. ``resumes``: it is to find its place again under its name,
-    or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), the place that it had then.
-    ``era``: that in which it promises from now on (see ``eras``). ``reached``: up to where all was final there when it began;
-    ``backdate``: how much earlier than raw events results may be; ``ground``: from where on all go on, if that is known;
-    ``before``: from where on they did in the era before.
-    ``logged``: types that nobody there sends any more, of which its log may hold what the receiver has yet to get.
+    ``line``, ``offset``: the offset it has reached in the receiver's log; 0 if it has received nothing yet.
+    ``keeps``: it has a log itself, so its state survives a restart. ``resumes``: it goes on at the offset kept under its name
+    or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), at the offset it had then.
+    ``era``: the era in which it promises from now on (see ``eras``). ``reached``: the latest time that was final there when
+    the era began; ``backdate``: how much earlier than raw events results may be; ``ground``: the time from which on all
+    streams go on, if it is known; ``before``: the ground of the era before.
+    ``logged``: types that no publisher there sends any more, but of which its log may hold events the receiver has yet to get.
     """
 
     number: Count
@@ -126,7 +126,7 @@ class Ready(msgspec.Struct, array_like=True, tag=2):
 
 
 class Passed(msgspec.Struct, array_like=True, tag=3):
-    """A subscriber with a name needs nothing up to ``offset`` of the log ``line`` any more; finals it has up to ``mark``."""
+    """A subscriber with a name needs nothing up to ``offset`` of the log ``line`` any more; it has finals up to ``mark``."""
 
     line: Count
     offset: Count
@@ -134,16 +134,16 @@ class Passed(msgspec.Struct, array_like=True, tag=3):
 
 
 class Resumed(msgspec.Struct, array_like=True, tag=7):
-    """To a subscriber that found its name again: what its last life said that it has."""
+    """To a subscriber that resumes its name: the mark up to which its last life had finals."""
 
     mark: Mark | None
 
 
 class Gap(msgspec.Struct, array_like=True, tag=4):
-    """Changes are missing behind the place that the receiver had reached: of these types, or of all that the sender has.
+    """Changes are missing after the offset that the receiver had reached: of these types, or (none) of all that the sender has.
 
     ``stopped``
-        what made these types has stopped, and withdrawn what was not final: all that was sent before stands.
+        the unit that made these types has stopped, and withdrawn what was not final: all that was sent before stands.
     """
 
     line: Count
@@ -166,7 +166,7 @@ class Answer(msgspec.Struct, array_like=True, tag=6):
 
 
 class Sample(msgspec.Struct, array_like=True, frozen=True):
-    """A change that was turned away: as much of it as is known. ``told``: what is wrong, where the reason is not all."""
+    """A change that was turned away: as much of it as is known. ``told``: details that the reason does not give."""
 
     reason: str
     type: str
@@ -179,8 +179,8 @@ class Sample(msgspec.Struct, array_like=True, frozen=True):
 class Tally(msgspec.Struct, array_like=True, tag=8):
     """To a publisher that asks (``Question``): what became of all that it has sent before, in this life of the link.
 
-    ``taken``: changes that went on. ``turned``: how many did not, by reason, with some samples. A node of before it knew
-    this payload gives an ``Answer``; a publisher of that time heeds nothing that it is sent.
+    ``taken``: changes that were admitted. ``turned``: how many were not, by reason, with some samples. A node older than
+    this payload sends an ``Answer``; a publisher of that age ignores all that it is sent.
     """
 
     number: Count
@@ -193,7 +193,7 @@ Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answe
 
 
 def _plain(value: Any) -> Any:
-    """What stands on the wire for a value that msgspec does not know: scalars of numpy are numbers like others."""
+    """The wire form of a value that msgspec does not know: numpy scalars become plain values."""
     if (known := plain(value)) is value:
         raise TypeError(f"Encoding objects of type {type(value).__module__}.{type(value).__qualname__} is unsupported")
     return known
@@ -209,7 +209,7 @@ _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
-    """The header of a payload. Raises WireError if it is malformed, too large, or does not fit the parts behind it."""
+    """The header of a payload. Raises WireError if it is malformed, too large, or does not fit the parts after it."""
     size = sum(map(len, parts))
     if size > limit:
         raise WireError(f"oversized frame: {size} bytes, at most {limit} are taken; send smaller batches")
@@ -229,7 +229,7 @@ def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
 
 
 def is_interest(header: bytes) -> bool:
-    """Whether the header of a payload, well formed or not, means to be an Interest."""
+    """Whether the header of a payload, well formed or not, is meant as an Interest."""
     return len(header) > 1 and header[0] >> 4 == 0x9 and header[1] == 1
 
 
@@ -246,7 +246,7 @@ def array_header(count: int) -> bytes:
 
 
 def length_of(array: bytes) -> int:
-    """How many elements a msgpack array says that it has; -1 if it is none. O(1)."""
+    """How many elements a msgpack array claims to have; -1 if this is no array. O(1)."""
     first = array[0] if array else 0
     if 0x90 <= first <= 0x9F:
         return first & 0x0F
@@ -290,7 +290,7 @@ class EventCodec:
         return _raw(head, delta, drops) if head.raw else delta
 
     def complaint(self, head: BlockHead, block: bytes) -> str:
-        """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to be said."""
+        """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""
         codec = self._codec(head.type)
         try:
             if codec is not None and head.plain:
@@ -346,7 +346,7 @@ def _salvaged(codec: _TypeCodec, head: BlockHead, block: bytes, drops: Drops) ->
 
 
 def _raw(head: BlockHead, delta: Delta, drops: Drops) -> Delta:
-    """Without what a publisher may not send: derived events, and times that its block denies."""
+    """The delta without what a publisher may not send: derived events, and events later than its block says."""
     newest = head.newest
     if newest is not None and delta.inserts and max(map(TS, delta.inserts)) > newest:
         kept = [event for event in delta.inserts if event.ts <= newest]
@@ -356,7 +356,7 @@ def _raw(head: BlockHead, delta: Delta, drops: Drops) -> Delta:
 
 
 def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
-    """Without what pretends to be derived: publishers send raw events only."""
+    """The delta without events that claim to be derived: publishers send raw events only."""
     if not delta.revises and not delta.retracts and not any(map(_LEVEL, delta.inserts)):
         return delta
     kept = Delta(
@@ -384,8 +384,8 @@ def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | N
 
 
 def sendable(delta: Delta, drops: Drops) -> Delta:
-    """Without the events that have no form on the wire (whole numbers beyond 64 bits, lone surrogates, foreign objects), each
-    counted: as none of their changes is ever sent, consumers see what they would if those had not been published. O(bytes).
+    """The delta without events that have no form on the wire (whole numbers beyond 64 bits, lone surrogates, foreign objects);
+    each is counted. As none of their changes is ever sent, consumers see what they would had they not been published. O(bytes).
     """
 
     def good(event: Event) -> bool:

@@ -1,7 +1,7 @@
 """Link frames: the first part of every message, which the link protocol reads; the other parts it leaves untouched.
 
 Each frame carries the sender's ``epoch`` (the life of its end of the link), and what it has received so far, so that
-every frame acknowledges and grants credit. All integers; msgpack arrays whose first element tells the kind.
+every frame acknowledges and grants credit. Numbers are integers; frames are msgpack arrays whose first element tells the kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from middleware.model.errors import WireError
 
 VERSION = 1
-"""Of the protocol; ends of different versions refuse each other."""
+"""Version of the protocol; ends of different versions refuse each other."""
 
 Role = Literal["node", "publisher", "subscriber"]
 Parts = list[bytes]
@@ -22,14 +22,14 @@ Parts = list[bytes]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Reason = Annotated[str, msgspec.Meta(max_length=4_096)]
-"""What strangers say is held within bounds before anything is done with it."""
+"""What strangers send is checked for its size before anything is done with it."""
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
-    """Opens or resumes a link. ``peer_epoch``: the life of the other end this one knows, or 0.
+    """Opens or resumes a link. ``peer_epoch``: the life of the other end that this end knows, or 0.
 
     ``received``: the number of the last frame received in order in that life. ``limit``: see Data. ``wall``: Unix time by the
-    clock of who says Hello, in ns; 0 if it does not tell.
+    sender's clock, in ns; 0 if it does not tell.
     """
 
     version: Count
@@ -73,7 +73,7 @@ class Ack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
 class Bye(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     """The last frame of a life: numbered like Data, so it is acknowledged only when all before it has arrived.
 
-    ``returns``: another life follows, which goes on where this one ends; who has a durable link waits for it.
+    ``returns``: another life follows, which goes on where this one ends; a durable link waits for it.
     """
 
     epoch: Count
@@ -110,5 +110,5 @@ def decode_frame(header: bytes) -> AnyFrame:
 
 
 def payload_size(parts: Parts) -> int:
-    """Bytes that a payload costs of the credit; both ends must count alike, so empty payloads cost a little too."""
+    """Bytes of credit that a payload costs; both ends must count alike, and empty payloads cost a little too."""
     return sum(map(len, parts)) + 32

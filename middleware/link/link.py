@@ -27,22 +27,22 @@ _MOST_CREDIT = 4 * WINDOW
 """However much credit a peer grants, no more than this is sent unacknowledged."""
 
 HEARTBEAT = 500 * MILLISECOND
-"""An end that has had nothing to say for so long says so."""
+"""An end that has sent nothing for this long sends a heartbeat."""
 
 SILENCE = 10 * SECOND
-"""A peer not heard of for so long is dead, whether its channel broke or not: earlier, what is under way would be lost."""
+"""A peer silent for this long is dead, whether its channel broke or not; giving up earlier would lose what is under way."""
 
 LAZY = 20 * MILLISECOND
-"""How long an end puts an acknowledgement off, unless the peer asks or needs the credit: so one stands for many."""
+"""How long an end puts off an acknowledgement, unless the peer asks or needs the credit: so one covers many frames."""
 
 RETRY = 100 * MILLISECOND
 """Shortest time between two requests, or two answers, to send again; and between two Hellos."""
 
 _MOST_IN_VAIN = 7
-"""How often the same is sent again before a peer that takes none of it is refused.
+"""How often the same payloads are sent again before a peer that takes none of them is refused.
 
-The pauses double from RETRY on, so this is longer than SILENCE: whoever is cut off in one direction only is given up as dead
-before. Without it a peer that asks and does not read could have the same bytes put into its channel for ever.
+The pauses double from RETRY on, so this takes longer than SILENCE: a peer cut off in one direction only is found dead before.
+Without this limit, a peer that asks and does not read could have the same bytes put into its channel for ever.
 """
 
 
@@ -68,7 +68,7 @@ class Link:
         self.outbox: list[Parts] = []
         self.closed: str | None = None
         self.refused = False
-        """Whether it was closed because one end will not have the other."""
+        """Whether it was closed because one end refused the other."""
         self.up = False
         self.peer: Hello | None = None
         self.held = False
@@ -78,7 +78,7 @@ class Link:
         self.greeting: Parts | None = None
         """The first payload of each life, if any."""
         self.wall: int | None = None
-        """Unix time less the running clock, if the peer is to be told it."""
+        """Unix time minus the running clock; None if the peer is not told it."""
         self.name, self.role, self.epoch, self.dials, self.durable = name, role, epoch, dials, durable
         self.restarts = 0
         """How often this end has begun a new life."""
@@ -182,7 +182,7 @@ class Link:
             self.outbox.append([encode_frame(Data(self.epoch, seq, self._received, limit, parts[0])), *parts[1:]])
 
     def _resend(self, now: int) -> None:
-        """Send again what is not acknowledged, ever more rarely while nothing of it is taken: it may be that nobody reads."""
+        """Send again what is not acknowledged, ever more rarely while none of it is taken: the peer may not be reading."""
         if self._unacked and now - self._resent_at >= RETRY << self._in_vain:
             if self._in_vain == _MOST_IN_VAIN:
                 self.refuse("it asks again and again for what it does not take")
@@ -247,7 +247,7 @@ class Link:
                 self._ask_again(now)
             return None
         if type(frame) is Data and self._received_bytes >= self._limit:
-            if self._limit:  # else it had some of a former life of this end, and sends this again
+            if self._limit:  # else it uses credit of a former life of this end, and will send this again
                 self.refuse("it ignores its credit")
             return None
         self._received += 1
@@ -299,7 +299,7 @@ class Link:
             self._ack_due = True
 
     def end_step(self, now: int) -> None:
-        """What ``consume`` (of all that came), ``tick`` and ``settle`` do together, at next to no cost if nothing is due."""
+        """Do what ``consume`` (of all that came), ``tick`` and ``settle`` do, at next to no cost if nothing is due."""
         consumed = self._consumed_bytes = self._received_bytes
         if not self.held and self._limit < consumed + WINDOW:
             self._ack_due = True
@@ -334,11 +334,11 @@ class Link:
     # -- life and death -----------------------------------------------------------------------------------------------
 
     def excuse(self, duration: int, now: int) -> None:
-        """This end was away for so long: that the peer was not heard of then says nothing about it."""
+        """This end was away for ``duration``: the peer's silence in that time does not count."""
         self._received_at = min(now, self._received_at + duration)
 
     def tick(self, now: int) -> None:
-        """To be called some times in a HEARTBEAT: Hello and heartbeats when due; ``closed`` when the peer is dead."""
+        """To be called several times a HEARTBEAT: sends Hello and heartbeats when due, sets ``closed`` if the peer is dead."""
         if self.closed is not None:
             return
         silent = now - self._received_at
@@ -354,7 +354,7 @@ class Link:
             self._acknowledge(now)
 
     def broken(self) -> None:
-        """The channel broke. The end that dials begins to say Hello, the other waits for that; for both, SILENCE counts on."""
+        """The channel broke. The end that dials begins to say Hello, the other waits for it; for both, SILENCE runs on."""
         if self.dials:
             self.up = False
 
@@ -410,7 +410,7 @@ class Link:
 
     def _refused(self, refusal: Refusal, now: int) -> None:
         if self.refused:
-            return  # what the peer says afterwards, to frames that crossed its refusal, opens nothing again
+            return  # the peer's answers to frames that crossed its refusal must not open the link again
         if refusal.epoch not in (0, self.epoch):
             self._count.old_epoch += 1
             return

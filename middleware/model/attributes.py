@@ -1,7 +1,7 @@
-"""The attributes of an instance: in its ``__dict__``, in slots over the whole MRO, or what its ``__getstate__`` says they are.
+"""The attributes of an instance: its ``__dict__``, the slots of its whole MRO, or the result of its ``__getstate__``.
 
-What is saved of an instance is what ``copy`` and ``pickle`` would save, as a dict by name that ``state`` can copy; but for what
-its class names as ``unchanging``.
+An instance is saved as ``copy`` and ``pickle`` would save it, as a dict by name that ``state`` can copy, without the attributes
+that its class names as ``unchanging``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from types import MemberDescriptorType
 from typing import Any
 
 Attributes = dict[str, Any]
-"""What is saved of an instance, by name."""
+"""The saved attributes of an instance, by name."""
 
 _GIVEN = "__getstate__"
-"""The name under which stands what an instance's own ``__getstate__`` gave: it need not be attributes."""
+"""The name for the result of an instance's own ``__getstate__``, which need not be attributes."""
 
 
 @cache
@@ -27,7 +27,7 @@ def slots(kind: type) -> tuple[str, ...]:
 
 @cache
 def unchanging(kind: type) -> tuple[str, ...]:
-    """The names of the attributes that are no part of the state: they are as the instance was made with."""
+    """The names of the attributes that are not part of the state: they stay as the instance was made."""
     return tuple(getattr(kind, "unchanging", ()))
 
 
@@ -38,18 +38,18 @@ def _saved_slots(kind: type) -> tuple[str, ...]:
 
 @cache
 def gives_state(kind: type) -> bool:
-    """Whether a class says itself what its state is, with ``__getstate__`` or ``__setstate__``."""
+    """Whether a class defines its state itself, with ``__getstate__`` or ``__setstate__``."""
     return any(name in vars(owner) for owner in kind.__mro__[:-1] for name in (_GIVEN, "__setstate__"))
 
 
 @cache
 def has_dict_only(kind: type) -> bool:
-    """Whether all there is to save of an instance of this class is its ``__dict__``."""
+    """Whether the ``__dict__`` of an instance of this class is all there is to save."""
     return not _saved_slots(kind) and not gives_state(kind) and set(unchanging(kind)) <= set(slots(kind))
 
 
 def attributes(instance: object) -> Attributes:
-    """All that is to be saved of an instance, by name. Shares what it holds with it, and may be its very ``__dict__``."""
+    """All that is to be saved of an instance, by name. Shares the instance's values, and may be its own ``__dict__``."""
     kind: type = type(instance)
     own: Attributes = vars(instance)
     if has_dict_only(kind):
@@ -61,7 +61,7 @@ def attributes(instance: object) -> Attributes:
 
 
 def set_attributes(instance: object, values: Attributes) -> None:
-    """Have an instance be made up of ``values``, as ``attributes`` gives them, and of what is unchanging."""
+    """Replace the attributes of an instance by ``values``, as ``attributes`` returns them; the unchanging ones stay."""
     kind: type = type(instance)
     own, fixed = vars(instance), unchanging(kind)
     for name in [name for name in own if name not in fixed]:
@@ -75,7 +75,7 @@ def set_attributes(instance: object, values: Attributes) -> None:
 
 
 def given(values: Attributes) -> Any:
-    """What people know as the state: what their ``__getstate__`` gave, else the attributes by name."""
+    """The state as users know it: the result of their ``__getstate__``, else the attributes by name."""
     return values.get(_GIVEN, values)
 
 
@@ -85,7 +85,7 @@ def as_given(kind: type, state: object) -> Any:
 
 
 def _set_given(instance: object, state: object) -> None:
-    """As ``copy`` and ``pickle`` do with what ``__getstate__`` gave: ``__setstate__``, or attributes, and slots behind them."""
+    """Restore a ``__getstate__`` result as ``copy`` and ``pickle`` do: by ``__setstate__``, or as attributes, then slots."""
     if hasattr(instance, "__setstate__"):
         instance.__setstate__(state)
         return
@@ -109,6 +109,6 @@ def _filled_slots(instance: object) -> Attributes:
     for name in _saved_slots(kind):
         try:
             filled[name] = object.__getattribute__(instance, name)
-        except AttributeError:  # never set, or deleted: it is to be so again
+        except AttributeError:  # never set, or deleted: it stays unset
             continue
     return filled

@@ -13,7 +13,7 @@ from middleware.model.state import same_event
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):
-    """A new event. ``k_plus``: by how much (ns) it came earlier than plain buffering would have let it (DEBS'13, 4.1)."""
+    """A new event. ``k_plus``: how much earlier (ns) it came than plain buffering would have allowed (DEBS'13, 4.1)."""
 
     event: Event
     k_plus: int = 0
@@ -44,8 +44,8 @@ Change = Insert | Revise | Retract | Watermark
 class Delta:
     """A consolidated set of changes: each (type, source, id) occurs at most once, so their order does not matter.
 
-    Columns rather than objects, because the columns are what the hot paths take. Where an identity changed its type it
-    stands among ``retracts`` with the old one and among ``inserts`` with the new one: consumers take retracts first.
+    Columns rather than objects, because the hot paths work on columns. An identity that has changed its type is in
+    ``retracts`` with the old type and in ``inserts`` with the new one: consumers take retracts first.
 
     ``inserts``, ``revises``, ``retracts``
         new events; (old, new) pairs; withdrawn events.
@@ -98,7 +98,7 @@ class Delta:
             yield Insert(event, k_plus)
 
     def by_type(self) -> dict[str, Delta]:
-        """The same split by event type name, which is what routing goes by. O(changes)."""
+        """The same changes split by event type name, for routing. O(changes)."""
         parts: dict[str, Delta] = {}
 
         def part(event: Event) -> Delta:
@@ -121,20 +121,20 @@ class Delta:
 
 
 class Batch(msgspec.Struct):
-    """What one step of a node takes in or gives out: changes and promises by event type, and the clock they were made at.
+    """The input or output of one step of a node: changes and watermarks by event type, and the clock they were made at.
 
     ``deltas``
         changes by event type name.
     ``watermarks``
-        by event type name: no further change of that type with ts <= this will come from where the batch comes from.
+        by event type name: no further change of that type with ts <= this will come from the batch's origin.
     ``clock``
-        largest raw occurrence time known where the batch comes from (a clock mark), or None.
+        largest raw occurrence time known at the batch's origin (a clock mark), or None.
     ``stopped``
-        event types of which, from here on, changes are missing: what makes them has stopped, and withdrawn what was not final.
+        event types whose changes are missing from here on: their unit has stopped, and withdrawn what was not final.
     ``reached``
-        up to where anything was final, or is stamped, of what has ended where the batch comes from.
+        the latest time that was final, or that an event has, in the streams that have ended at the batch's origin.
     ``ground``
-        if given, what had ended goes on, before all else in this batch: everything up to it was final, and stays so.
+        if given, streams that had ended go on, before all else in this batch: everything up to it was final, and stays so.
     """
 
     deltas: dict[str, Delta] = {}
@@ -146,7 +146,7 @@ class Batch(msgspec.Struct):
 
 
 def combined(deltas: Sequence[Delta]) -> Delta:
-    """Several changes with no identity in common as one. O(changes)."""
+    """Several deltas with no identity in common as one. O(changes)."""
     if len(deltas) == 1:
         return deltas[0]
     whole = Delta()
@@ -160,7 +160,7 @@ def combined(deltas: Sequence[Delta]) -> Delta:
 
 
 def composed(deltas: Sequence[Delta]) -> Delta:
-    """The net effect of deltas that came one after another. O(changes), and little for each insertion that stands as it came.
+    """The net effect of deltas that came one after another. O(changes); insertions that are not changed later cost little.
 
     >>> e, f = Event(ts=5, id=1, source="a"), Event(ts=6, id=2, source="a")
     >>> composed([Delta([e, f]), Delta(retracts=[e])]).inserts == [f]
@@ -188,7 +188,7 @@ def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
 
 
 def consolidate(changes: Iterable[Change]) -> Delta:
-    """The net effect of a run of changes per (source, id): what a consumer must do who saw none of them. O(changes).
+    """The net effect of a run of changes per (source, id), for a consumer that saw none of them. O(changes).
 
     >>> e = Event(ts=5, id=1, source="a")
     >>> consolidate([Insert(e), Retract(e)])

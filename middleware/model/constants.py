@@ -1,7 +1,7 @@
-"""What a class holds is constant: its attributes, and the defaults of its methods' arguments, which all instances share.
+"""What a class holds must not change: its attributes, and the defaults of its methods' arguments, which all instances share.
 
-No snapshot holds them, and every key sees them. Tables there are common, and cost nothing; what changes there is found by
-comparison (``Constants``), and an error.
+No snapshot holds them, and every key sees them. Tables there are common and cost nothing; a change to them is found by
+comparison (``Constants``), and is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _all_whole = frozenset(_WHOLE).issuperset
 
 
 def picture(value: object) -> object:
-    """What a value is made of, all the way down as ``copy.deepcopy`` goes: compares equal while nothing in it has changed.
+    """A picture of a value, taken apart as deep as ``copy.deepcopy`` goes: it compares equal while nothing in it has changed.
 
     What cannot be taken apart (a lock, say) stands for itself, and so do functions, classes and modules. O(size).
     """
@@ -57,7 +57,7 @@ def _pictures(owner: object, values: Iterable[object], met: dict[int, object]) -
 
 
 def reduction(value: object) -> Any:
-    """What ``copy`` and ``pickle`` take a value apart into; a text if that cannot be done, or its name says all."""
+    """The parts into which ``copy`` and ``pickle`` take a value; a text if there are none, or its name is enough."""
     try:
         return value.__reduce_ex__(4)
     except Exception:
@@ -65,11 +65,11 @@ def reduction(value: object) -> Any:
 
 
 Name = tuple[type, str]
-"""Where something is held: the class, and the attribute of it, or the argument of a method of it."""
+"""Where a value is held: the class, and its attribute or the argument of its method."""
 
 
 def held_by(kind: type, base: type) -> dict[Name, object]:
-    """What a class and its bases, up to ``base``, hold besides code: attributes, defaults of arguments."""
+    """The values a class and its bases, up to ``base``, hold besides code: attributes and defaults of arguments."""
     held: dict[Name, object] = {}
     for owner in kind.__mro__:
         if issubclass(base, owner):
@@ -89,7 +89,7 @@ def spoken(name: Name) -> str:
 
 
 def code_in(value: object) -> types.FunctionType | None:
-    """The function that an attribute of a class is, if it is one."""
+    """The function behind an attribute of a class, if it is one."""
     function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
     return function if isinstance(function, types.FunctionType) else None
 
@@ -120,7 +120,7 @@ def _same(one: object, other: object) -> bool:
 
 
 class Constants:
-    """What the class of a detector holds, and what its instances hold for good, as it was when this was made."""
+    """The values that a detector's class holds, and its instances for good, as they were when this was made."""
 
     def __init__(self, kind: type, base: type, unchanging: Mapping[str, object]) -> None:
         self._kind = kind
@@ -129,7 +129,7 @@ class Constants:
         self._were = self._pictures()
 
     def changing(self) -> list[str]:
-        """The names of what changes whenever it is used, and of which that cannot be seen: generators, running hashes."""
+        """The names of values that change with every use, in a way no picture shows: generators, running hashes."""
         held = held_by(self._kind, self._base) | self._unchanging
         moving = [name for name, value in held.items() if isinstance(value, Iterator) or hasattr(value, "hexdigest")]
         return [spoken(name) for name in moving if isinstance(reduction(held[name]), str)]
@@ -139,7 +139,7 @@ class Constants:
         return {name: picture(value) for name, value in held.items()}
 
     def changed(self) -> list[str]:
-        """The names of what is not as it was. O(size of what the class holds)."""
+        """The names of the values that have changed. O(size of what the class holds)."""
         return list(map(spoken, differing(self._were, self._pictures())))
 
     def check(self, detector: str) -> None:

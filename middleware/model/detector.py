@@ -1,4 +1,4 @@
-"""The contract of a detector: a fold over events in order (design section 6.1). What people write is a subclass of it."""
+"""The contract of a detector: a fold over events in order (design section 6.1). Users write subclasses of it."""
 
 from __future__ import annotations
 
@@ -42,17 +42,16 @@ class Detector:
     ``backdate``
         how much earlier (ns) than its cause it may stamp a result.
     ``version``
-        of its state: raise it with any change after which a stored state means something else, and give it ``migrate``.
+        of its state: raise it with any change after which a stored state means something else, and write ``migrate``.
     ``unchanging``
-        names of attributes that stay as they were made (a setup, a table, a model): no part of the state, shared by all keys.
+        names of attributes that stay as they were made (a setup, a table, a model): not part of the state, shared by all keys.
     ``identity``
-        what makes a result the same one in the next replay: "cause", that the same event leads to it; "time", that it
-        occurs at the same time. Declare "time" where any of several events may be the one that brings a result out
-        (the first after a window, say): a late one then changes nothing. No two events, of one key, may lead to
-        results with the same time stamp.
+        what makes a result the same one in the next replay: "cause", the event that leads to it; "time", its time stamp.
+        Declare "time" where any of several events may trigger a result (the first after a window, say): a late event
+        then changes nothing. With "time", no two events of one key may lead to results with the same time stamp.
 
-    Its attributes are its state, slots too; what its class holds (tables, defaults of arguments) is constant, and to stay as
-    it is. No clocks, I/O, randomness or globals inside: ``slackline check module:Class`` looks for them.
+    Its attributes, slots included, are its state; what its class holds (tables, defaults of arguments) is constant and must
+    not change. No clocks, I/O, randomness or globals inside: ``slackline check module:Class`` looks for them.
 
     >>> class Near(Event):
     ...     player: int
@@ -82,9 +81,9 @@ class Detector:
         raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")
 
     def snapshot(self) -> Any:
-        """The state as a value that later changes of the detector leave alone. Override both this and ``restore``.
+        """The state as a value that later changes to the detector do not affect. Override both this and ``restore``.
 
-        It is what ``pickle`` would save: all attributes, slots too; or what ``__getstate__`` gives, where there is one.
+        It is what ``pickle`` would save: all attributes, slots included, or the result of ``__getstate__`` if there is one.
         """
         kind: type = type(self)
         state = self.__dict__ if has_dict_only(kind) else attributes(self)
@@ -98,7 +97,7 @@ class Detector:
             raise _unsaved(self, state, error) from error
 
     def restore(self, state: Any) -> None:
-        """Return to a state that ``snapshot`` gave; the same one may be restored again."""
+        """Return to a state that ``snapshot`` returned; the same one may be restored again."""
         kind: type = type(self)
         if has_dict_only(kind):
             own = self.__dict__
@@ -108,10 +107,10 @@ class Detector:
             set_attributes(self, restored_state(state, self))
 
     def migrate(self, state: dict[str, Any], version: int) -> dict[str, Any]:
-        """Attributes for this version, made of those that an earlier ``version`` left; called where a node is started anew.
+        """Attributes for this version, made from those stored by an earlier ``version``; called when a node is started anew.
 
-        A detector with a ``snapshot`` of its own gets, and gives, what that makes. Without this method stored state of
-        another version is refused.
+        A detector with its own ``snapshot`` gets and returns state in the form of that snapshot. Without this method,
+        stored state of another version is refused.
         """
         raise DetectorError(
             f"{type(self).__name__} is of version {self.version}, its stored state of version {version}: give it "
@@ -125,9 +124,9 @@ def code_of(detector: Detector) -> tuple[int, str]:
     return detector.version, "; ".join(map(fields_of, types))
 
 
-@cache  # at every checkpoint, and it means looking up annotations
+@cache  # needed at every checkpoint, and it looks up annotations
 def fields_of(event_type: EventType) -> str:
-    """The fields of a type of its own as text, all the way down: equal texts, and what was written can be read.
+    """A type's own fields as text, all the way down: if the texts are equal, stored events can be read.
 
     >>> class Near(Event):
     ...     player: int
@@ -161,7 +160,7 @@ def _in_union(kind: object) -> tuple[bool, str]:
 
 
 def _kind(kind: object, met: set[type]) -> str:
-    """A type within a field: those with fields of their own (``met`` are those described before) and all that it is made of."""
+    """The type of a field as text, with all its parts. ``met``: the types with fields of their own described before."""
     if isinstance(kind, msgspec.inspect.Metadata):
         return _kind(kind.type, met)
     if isinstance(kind, msgspec.inspect.UnionType):
@@ -188,11 +187,11 @@ def _kind(kind: object, met: set[type]) -> str:
 
 
 def migrated(detector: Detector, state: Any, version: int) -> Any:
-    """A snapshot that another version took, as this one would have taken it. Raises DetectorError."""
+    """A snapshot taken by another version, in the form of this one. Raises DetectorError."""
     is_own = type(detector).snapshot is not Detector.snapshot
     try:
         kept = detector.migrate(state if is_own else given(restored_state(state, detector)), version)
-    except DetectorError:  # it says itself what is wrong
+    except DetectorError:  # its message says what is wrong
         raise
     except Exception as error:
         raise _misfit(detector, version, f"raised {error!r}") from error
@@ -221,7 +220,7 @@ def _misfit(detector: Detector, version: int, what: str) -> DetectorError:
 
 
 def detector_name(detector: Detector) -> str:
-    """The name under which a detector publishes: its class name, unless it is given another where it is deployed."""
+    """The name a detector publishes under: its class name, unless deployment gives it another."""
     return type(detector).__name__
 
 
@@ -243,9 +242,9 @@ def leaves_state(kind: type[Detector]) -> bool:
 
 
 def fresh(detector: Detector) -> Detector:
-    """Another instance in the same state: how keyed units make one a key.
+    """Another instance in the same state; keyed units make one for each key.
 
-    It shares nothing with the first, but what a ``snapshot`` of its own leaves out: that is taken to be constant.
+    It shares nothing with the first but what the detector's own ``snapshot`` leaves out, which counts as constant.
     """
     other = blank(detector)
     other.restore(detector.snapshot())
@@ -253,7 +252,7 @@ def fresh(detector: Detector) -> Detector:
 
 
 def blank(detector: Detector) -> Detector:
-    """Another instance that has yet to be given its state, with ``restore``."""
+    """Another instance, without state yet: ``restore`` gives it one."""
     kind: type = type(detector)
     other = object.__new__(kind) if leaves_state(kind) else copy.copy(detector)
     if unchanging(kind):
@@ -263,7 +262,7 @@ def blank(detector: Detector) -> Detector:
 
 
 def constants(detector: Detector) -> Constants:
-    """What the class of a detector holds, and what is unchanging: it is to stay as it is while instances run."""
+    """What a detector's class holds, and its unchanging attributes: these must not change while instances run."""
     return Constants(type(detector), Detector, _fixed(detector))
 
 
@@ -273,7 +272,7 @@ def _fixed(detector: Detector) -> dict[str, object]:
 
 
 def check_state(detector: Detector, name: str) -> None:
-    """Raise DetectorError where the state of a detector cannot be saved and made again, as it will have to be."""
+    """Raise DetectorError if the state of a detector cannot be saved and made again, which running it requires."""
     kind = type(detector)
     try:
         if leaves_state(kind) and len(parts := reduction(detector)) > 3 and any(part is not None for part in parts[3:5]):
@@ -291,7 +290,7 @@ def check_state(detector: Detector, name: str) -> None:
 
 
 def _unsaved(detector: Detector, state: dict[str, object], error: Exception) -> DetectorError:
-    """The attribute that cannot be copied, by name."""
+    """An error that names the attribute that cannot be copied."""
     name = type(detector).__name__
     for attribute, value in state.items():
         try:
@@ -306,7 +305,7 @@ def _unsaved(detector: Detector, state: dict[str, object], error: Exception) -> 
 
 
 def check_declaration(detector: Detector) -> None:
-    """Raise DetectorError where a detector's declarations make no sense."""
+    """Raise DetectorError if a detector's declarations make no sense."""
     name = detector_name(detector)
     for attribute in ("subscribes", "publishes", "clock"):
         types = getattr(detector, attribute)

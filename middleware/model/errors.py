@@ -1,4 +1,4 @@
-"""The errors people meet. Each message says what is wrong, where, and what to do about it."""
+"""The errors that users see. Each message says what is wrong, where, and what to do about it."""
 
 
 class SlacklineError(Exception):
@@ -22,7 +22,7 @@ class ScenarioError(SlacklineError):
 
 
 class RunError(SlacklineError):
-    """A run that broke on the way; what it was given is not at fault."""
+    """A run that failed on the way; its input is not at fault."""
 
 
 class WireError(SlacklineError):
@@ -30,7 +30,7 @@ class WireError(SlacklineError):
 
 
 class NetworkError(SlacklineError):
-    """A peer that cannot be reached, will not have us, or has left; an address or a key that will not do."""
+    """A peer that cannot be reached, refuses the link, or has left; an address or a key that cannot be used."""
 
 
 class KeyFileError(SlacklineError):
@@ -42,7 +42,7 @@ class StateError(SlacklineError):
 
 
 class SinkError(SlacklineError):
-    """A sink that will not take final events: a file, a database, an endpoint."""
+    """A sink (a file, a database, an endpoint) that does not accept final events."""
 
 
 class TraceError(SlacklineError):
@@ -58,9 +58,9 @@ class LateEventError(SlacklineError):
 
 
 class WindowError(SlacklineError):
-    """A window, or what is to be aggregated in it, that makes no sense."""
+    """A window, or an aggregate over one, that makes no sense."""
 
 
 def last_line(failure: str | None) -> str:
-    """What was raised, of a traceback: its last line. Empty for none."""
+    """The last line of a traceback, which says what was raised. Empty if there is none."""
     return (failure or "").strip().rpartition("\n")[2]

@@ -40,7 +40,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True
     ``level``
         0 for raw events, 1 + the highest level a detector reads for derived ones; filled in by the middleware.
 
-    A type's name on the wire is its class name, behind its ``namespace`` if it has one.
+    A type's name on the wire is its class name, with its ``namespace`` in front if it has one.
 
     >>> class Hit(Event):
     ...     ball: int
@@ -66,10 +66,10 @@ ORDER = attrgetter("ts", "level", "source", "id")
 IDENTITY = attrgetter("source", "id")
 
 Value = Any
-"""The value of a field of an event, or what is made of such: whatever its type declares."""
+"""The value of an event's field, of whatever type it declares, or a value made from such values."""
 
 Key = Hashable
-"""What parts events that have nothing to do with each other: values of some of their fields."""
+"""Values of some fields of an event: events with different keys have nothing to do with each other."""
 
 Order = tuple[int, int, str, int]
 Identity = tuple[str, int]
@@ -81,7 +81,7 @@ def type_name(event_type: EventType) -> str:
 
 
 def check_event_type(event_type: EventType) -> None:
-    """Raise EventError if it is none, or one that cannot be stamped and sent: fields of its own come first, by position."""
+    """Raise EventError unless this is an event type that can be stamped and sent: its own fields come first, by position."""
     if not (isinstance(event_type, type) and issubclass(event_type, Event)):
         raise EventError(f"{event_type!r} is not an event type: declare it as 'class Name(Event): ...'")
     declared = [name for each in event_type.__mro__[: event_type.__mro__.index(Event)] for name in get_annotations(each)]
@@ -95,7 +95,7 @@ def check_event_type(event_type: EventType) -> None:
 
 
 class EventTypes:
-    """The event types a process knows, by name: what bytes from outside are decoded against."""
+    """The event types a process knows, by name: bytes from outside are decoded against them."""
 
     def __init__(self, types: Iterable[EventType] = ()) -> None:
         self._types: dict[str, EventType] = {}
@@ -156,7 +156,7 @@ def derived_id(origin: int, cause: Event, ordinal: int) -> int:
 
 
 def timed_id(origin: int, ts: int, ordinal: int) -> int:
-    """Identity of a derived event that is known by when it occurred, whatever event it is derived from (decision 013).
+    """Identity of a derived event that depends on when it occurred, not on its cause (decision 013).
 
     ``ordinal`` tells several results of one cause apart.
     """
@@ -168,7 +168,7 @@ def _signed(number: int) -> int:
 
 
 def plain(value: Any) -> Any:
-    """A value with Python's numbers and texts for the scalars of numpy in it; the value itself if there are none."""
+    """A value with its numpy scalars replaced by Python numbers and texts; the value itself if it has none."""
     kind = type(value)
     if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
@@ -182,14 +182,14 @@ def plain(value: Any) -> Any:
 
 
 def with_plain_values(event: Event) -> Event:
-    """The event with Python's numbers and texts for the scalars of numpy in it."""
+    """The event with its numpy scalars replaced by Python numbers and texts."""
     values = astuple(event)
     plain_values = plain(values)
     return event if plain_values is values else _made(event.__class__, plain_values)
 
 
 def _made(event_type: EventType, values: tuple[Any, ...]) -> Event:
-    """An event of its fields, as they stand in it."""
+    """An event from the values of its fields, in order."""
     *own, ts, number, source, level = values
     return event_type(*own, ts=ts, id=number, source=source, level=level)
 

@@ -1,4 +1,4 @@
-"""From what a detector returns to events with an identity: checks the contract, then stamps id, source and level."""
+"""Gives the results of a detector their identity: checks the contract, then stamps id, source and level."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from middleware.model.operator import Operator
 class Derivation:
     """Turns the results of one detector, for one key, into derived events.
 
-    ``name`` is the source of what it derives, ``level`` its level. Raises DetectorError for a result that is no event,
-    of a type the detector does not publish, or stamped too far from its cause.
+    ``name`` is the source of the derived events, ``level`` their level. Raises DetectorError for a result that is no event,
+    has a type the detector does not publish, or is stamped too long before its cause.
     """
 
     __slots__ = ("_backdate", "_level", "_name", "_origin", "_publishes", "_timed")
@@ -72,14 +72,14 @@ class Derivation:
 
 
 def origin_of(name: str, key: Any = None) -> int:
-    """What stands for a detector and a key in the identities of what it derives. Raises DetectorError (see ``canonical``)."""
+    """The hash of a detector and a key that goes into the ids of its results. Raises DetectorError (see ``canonical``)."""
     return stable_hash(name if key is None else f"{name}\0{canonical(key)!r}")
 
 
 def canonical(key: Any) -> Any:
-    """A key as something whose ``repr`` is the same wherever the key is equal: 1, 1.0 and True are one key, and so one origin.
+    """A form of a key that has the same ``repr`` for all equal keys: 1, 1.0 and True are one key, and so one origin.
 
-    It can be a part of an ``Origin.id``. Raises DetectorError for keys of which that cannot be said.
+    It can be a part of an ``Origin.id``. Raises DetectorError for keys without such a form.
     """
     kind = key.__class__
     if kind is str or (kind is int and -(2**63) <= key < 2**63):  # nearly all keys, and there may be millions
@@ -144,7 +144,7 @@ def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, D
 
 
 def check_is_detector(given: object) -> None:
-    """Raise DetectorError for what is no detector, with what to give in its place."""
+    """Raise DetectorError if this is no detector; the message says what to give instead."""
     if isinstance(given, Detector):
         return
     if isinstance(given, type) and issubclass(given, Event):
@@ -155,7 +155,7 @@ def check_is_detector(given: object) -> None:
 
 
 def _example(given: object) -> str:
-    """How a detector that is given alone is written, in the list where it belongs."""
+    """How to write, inside a list, a detector that was given alone."""
     return f"{(given if isinstance(given, type) else type(given)).__name__}()" if _is_near(given) else "MyDetector()"
 
 
@@ -164,9 +164,9 @@ def _is_near(given: object) -> bool:
 
 
 def levels(detectors: Mapping[str, Detector]) -> dict[str, int]:
-    """The level of each detector: 1 + the highest level it reads; events that nobody derives are of level 0.
+    """The level of each detector: 1 + the highest level it reads; events that no detector derives have level 0.
 
-    Raises DetectorError where detectors read each other in a circle. O(detectors * levels).
+    Raises DetectorError if detectors read each other in a circle. O(detectors * levels).
     """
     publishers: dict[EventType, list[str]] = {}
     for name, detector in detectors.items():

@@ -1,4 +1,4 @@
-"""Lists that are made when they are needed: what a checkpoint takes is handed out at once, and written down in later steps."""
+"""Lists that are made when they are needed: a checkpoint takes them at once, and they are written down in later steps."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 
 class Later:
-    """What ``make(*given)`` gives, each time it is gone through, or written down by ``pickle``: read again, it is a list.
+    """Iterates over ``make(*given)``, called anew each time it is iterated or pickled; unpickled, it is a list.
 
-    ``given`` may never change. To make one costs no more than to hold it.
+    ``given`` may never change. Creating one is O(1).
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(Later(map, str, [1, 2])))

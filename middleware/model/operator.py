@@ -1,7 +1,7 @@
-"""The contract of an incremental operator (design section 6.2): changes in any order in, changes out, and nothing is replayed.
+"""The contract of an incremental operator (design section 6.2): it takes changes in any order, returns changes, never replays.
 
-Two halves: an ``Operator`` is the plan, immutable and shared by all who run it; ``start`` gives an ``Operation``, the running
-state, of which each unit has its own. Sequence queries, windows, CQL and flows are operators.
+It has two halves. An ``Operator`` is the plan, immutable and shared by all units that run it; ``start`` returns an
+``Operation``, the running state, one for each unit. Sequence queries, windows, CQL and flows are operators.
 """
 
 from __future__ import annotations
@@ -20,63 +20,63 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, Event, EventType, Identity, stable_hash
 
 Snapshot = Any
-"""The running state of an operation as plain values, of which it alone knows the form."""
+"""The running state of an operation as plain values, in a form that only the operation knows."""
 
 
 class Operation:
     """The running state of an operator.
 
-    What the unit promises, so that an operation need not check it: identities that come as ``inserts`` are new (repeats are
-    dropped where events enter), what comes as ``retracts`` is what was inserted, nothing in ``delta`` has ts <= the
+    The unit guarantees the following, so an operation need not check it: the identities in ``inserts`` are new (duplicates
+    are dropped where events enter); each event in ``retracts`` is as it was inserted; nothing in ``delta`` has ts <= the
     ``final`` of the call before, or ts > ``emitted`` of this one. A revision comes as a retraction and an insertion of one
     identity; ``revises`` is empty.
 
-    What an operation promises: what it has published in all, net, depends only on the events it holds or held, not on
-    their order, nor on how they were batched; no result has ts <= the ``final`` of an earlier call; each result is stamped
-    (``Origin``), and changes name what was published last. User code that raises is kept to the event at which it does
-    (``fail``); an exception out of ``apply`` stops the operator.
+    An operation guarantees: the net effect of all it has published depends only on the events it holds or held, not on
+    their order or batching; no result has ts <= the ``final`` of an earlier call; each result is stamped (``Origin``), and
+    its changes name the content published last. An exception in user code affects only the event that causes it (``fail``);
+    an exception out of ``apply`` stops the operator.
     """
 
     def __init__(self) -> None:
         self.failures: dict[Identity, tuple[Event, str]] = {}
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
-        """Take changes and time; give what changes among the results, each identity at most once.
+        """Take changes and times; return the changes to the results, each identity at most once.
 
         ``emitted``
-            all input with ts <= this that has come so far has been given, speculatively: results that wait for time to
-            pass (a window that closes, a negation at the end) are published once it has passed them, and corrected when
-            late input comes. Never goes back.
+            all input with ts <= this that has come so far has been passed in, speculatively: results that wait for time to
+            pass (a window that closes, a negation at the end) are published once ``emitted`` passes them, and corrected
+            if late input comes. Never goes back.
         ``final``
-            progress: no change of the input with ts <= this will come any more. What only served such changes is to be
-            forgotten. Never beyond ``emitted``; END when the stream has ended.
+            watermark of the input: no change to it with ts <= this will come any more. Whatever served only such changes
+            is to be forgotten. Never beyond ``emitted``; END when the stream has ended.
         """
         raise DetectorError(f"{type(self).__name__} has no apply(self, delta, emitted, final): it is what an operation is")
 
     @property
     def held(self) -> int:
-        """How many events (or what stands for them) it keeps: for statistics."""
+        """How many events (or entries that stand for them) it keeps, for statistics."""
         return 0
 
     @property
     def keys(self) -> int:
-        """How many keys it keeps apart: for statistics."""
+        """How many keys it keeps state for, for statistics."""
         return 1
 
     def snapshot(self) -> Snapshot:
-        """The whole running state as a value that can be pickled and that later changes leave alone."""
+        """The whole running state as a value that can be pickled and that later changes do not affect."""
         raise DetectorError(f"{type(self).__name__} has no snapshot(self): checkpoints need it")
 
     def restore(self, state: Snapshot) -> None:
-        """Become what the operation was when ``snapshot`` gave this state; the same one may be restored again."""
+        """Return to the state that ``snapshot`` returned; the same snapshot may be restored again."""
         raise DetectorError(f"{type(self).__name__} has no restore(self, state): recovery needs it")
 
     def fail(self, event: Event, failure: str) -> None:
-        """Quarantine an event at which user code raised; ``failure`` is the traceback. It counts as never inserted."""
+        """Quarantine an event on which user code raised; ``failure`` is the traceback. The event counts as never inserted."""
         self.failures[IDENTITY(event)] = (event, failure)
 
     def failed(self, final: int) -> list[tuple[Event, str]]:
-        """The failures that are final now, to be listed; they are forgotten here. O(failures)."""
+        """Return the failures that are final now, to be listed, and forget them. O(failures)."""
         done = [identity for identity, (event, _) in self.failures.items() if event.ts <= final]
         return [self.failures.pop(identity) for identity in done]
 
@@ -85,16 +85,16 @@ class Operator(Detector):
     """The plan of an incremental operator: immutable, cheap to copy, never itself changed by running.
 
     ``name``
-        the name under which it publishes, unless it is given another where it is deployed.
+        the name it publishes under, unless deployment gives it another.
     ``subscribes``, ``publishes``
-        as of any detector, but they may differ from instance to instance: a query makes its own.
+        as for any detector, but they may differ from instance to instance: a query sets its own.
 
     ``definition``
-        what it computes, as text: stored state of another one is not taken up. Operators made of data (a query, a window) say
-        it; of code, ``version`` speaks.
+        what it computes, as text: state stored under another definition is not restored. Operators made of data (a query, a
+        window) set it; those made of code use ``version``.
     ``prompt``
-        whether, at alpha = 0, it is given what has come even before the node's clock has got there, as what other nodes derive
-        may: right where no result waits for time to pass, so that nothing is held back for the clock's sake.
+        whether, at alpha = 0, it gets events at once even if they are ahead of the node's clock, as events derived on other
+        nodes may be. Right where no result waits for time to pass: then nothing is held back for the clock.
 
     Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
     """
@@ -105,7 +105,7 @@ class Operator(Detector):
     prompt: ClassVar[bool] = False
 
     def start(self, name: str, level: int) -> Operation:
-        """A new running state, which stamps its results with ``name`` as their source, and ``level``."""
+        """A new running state, which stamps its results with ``name`` as their source and with ``level``."""
         raise DetectorError(f"{type(self).__name__} has no start(self, name, level): it is the one method an operator needs")
 
     def on_event(self, event: Any) -> None:
@@ -114,7 +114,7 @@ class Operator(Detector):
 
 
 class Origin:
-    """Stamps the results of one operation: source, level, and an id that rests on what a result stands for alone.
+    """Stamps the results of one operation: source, level, and an id that depends only on what the result stands for.
 
     >>> origin = Origin("Average", level=1)
     >>> origin.id("a", 0, 10) == Origin("Average", level=1).id("a", 0, 10) != origin.id("b", 0, 10)
@@ -132,7 +132,7 @@ class Origin:
         """The 64-bit identity of the result that stands for ``parts``: a key and a window, or the identities of a match.
 
         ``parts`` are numbers, texts, bytes, None and tuples of these; equal keys of different type (1, 1.0, True) are to
-        be brought to one form before (``derivation.canonical``). The same in every process, for ever.
+        be brought to one form before (``identity.canonical``). The id is the same in every process, for ever.
         """
         number = xxhash.xxh3_64_intdigest(_encode(parts), self._seed)
         return number - 2**64 if number >= 2**63 else number
@@ -143,7 +143,7 @@ class Origin:
 
 
 def described(*values: object) -> str:
-    """What operators are made of as text, the same in every process: for ``Operator.definition``. Code goes by its name."""
+    """The parts of an operator as text, the same in every process, for ``Operator.definition``. Code appears by its name."""
     return " ".join(map(_described, values))
 
 

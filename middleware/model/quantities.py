@@ -22,13 +22,13 @@ NANOSECONDS = {name: size for size, names in _NAMES.items() for each in names fo
 """Nanoseconds in each unit of time, by its names; the same wherever a duration is written."""
 
 UNITS = ", ".join(names[0] for names in _NAMES.values())
-"""The units as they are told to people."""
+"""The units as users see them."""
 
 _DURATION = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([^\W\d]+)\s*")
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of a duration such as ``250us``, ``5ms``, ``1.5s`` or ``2 hours``; QuantityError if it is none.
+    """Nanoseconds of a duration such as ``250us``, ``5ms``, ``1.5s`` or ``2 hours``; QuantityError for any other text.
 
     >>> parse_duration("1.5s")
     1500000000
@@ -42,12 +42,12 @@ def parse_duration(text: str) -> int:
 
 
 def nanoseconds_of(unit: str) -> int | None:
-    """Nanoseconds in a unit of time, in any case; None if it is none."""
+    """Nanoseconds in a unit of time, in upper or lower case; None if there is no such unit."""
     return NANOSECONDS.get(unit.lower())
 
 
 def nearest_unit(name: str) -> str:
-    """The unit that is most like a name that is none; empty if none is."""
+    """The unit most like a wrong name; empty if no unit is close to it."""
     return next(iter(get_close_matches(name.lower(), NANOSECONDS, 1)), "")
 
 
@@ -87,7 +87,7 @@ def spoken_duration(nanoseconds: int) -> str:
 
 
 def spoken_time(nanoseconds: int) -> str:
-    """A moment for people: date and time (UTC) if it is likely to be Unix time, else seconds from where the times begin.
+    """A moment for people: date and time (UTC) if it is likely to be Unix time, else seconds from zero.
 
     >>> spoken_time(1_700_000_000_123_456_789), spoken_time(75_250_000_000)
     ('2023-11-14 22:13:20.123', '75.250 s')
@@ -98,7 +98,7 @@ def spoken_time(nanoseconds: int) -> str:
 
 
 def exact_time(at: int) -> str:
-    """A moment (ns) to be found again by: as UTC, to the last digit, if it is likely to be Unix time; else the number as it is.
+    """A moment (ns), exact enough to search for: UTC to the last digit if it is likely to be Unix time, else the plain number.
 
     >>> exact_time(1_700_000_000_500_000_000), exact_time(7)
     ('2023-11-14T22:13:20.5Z', '7')

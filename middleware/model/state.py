@@ -30,7 +30,7 @@ _all_atoms = _ATOMS.issuperset
 
 
 class Pickled:
-    """A state that is not plain, kept as its pickle. Where it refers to its owner (a bound method does), it will again."""
+    """A state that is not plain, kept as its pickle. References to its owner (a bound method has one) are restored."""
 
     __slots__ = ("data",)
 
@@ -87,7 +87,7 @@ def copy_state(state: Attributes, owner: object = None) -> Attributes | Pickled:
 
 
 def restored_state(copy: Attributes | Pickled, owner: object = None) -> Attributes:
-    """Attributes for ``owner`` made from a copy, which stays good for another time. O(size of the state)."""
+    """Attributes for ``owner`` made from a copy, which can be restored again. O(size of the state)."""
     if isinstance(copy, Pickled):
         return copy.value(owner)  # type: ignore[no-any-return]
     if _all_atoms(map(type, copy.values())):
@@ -148,7 +148,7 @@ def same_state(one: object, other: object) -> bool:
 
 
 def exactly(one: Any, other: Any) -> bool:
-    """Whether two values that are ``==`` agree in types, signs of zero and order all the way down. Of events, the content."""
+    """Whether two values that are ``==`` agree in types, signs of zero and order all the way down. Events: in their content."""
     kind = type(one)
     if kind is not type(other):
         return False
@@ -176,14 +176,14 @@ def _has_scalars_only(event_type: EventType) -> bool:
 
 
 def same_event(was: Event, now: Event) -> bool:
-    """Whether nobody could tell two events of one type apart. Scalars that are ``==`` differ in signs of 0 at most."""
+    """Whether no one could tell two events of one type apart. Scalars that are ``==`` can differ only in the sign of 0."""
     if was != now:
         return False
     return (_has_scalars_only(was.__class__) and 0.0 not in astuple(was)) or exactly(was, now)
 
 
 def _exactly_made(one: Any, other: Any) -> bool:
-    """The same of values of one type that is made of others; False of types that may have something that nobody knows of."""
+    """The same for values of one type that is made of others; False for types that may hold something unknown."""
     if isinstance(one, Enum):
         return one is other
     if isinstance(one, datetime):

@@ -1,4 +1,4 @@
-"""Names in messages: some of many, and the one that was meant."""
+"""Names in messages: a few of many, and the likely one for a wrong name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """The known name that ``name`` may stand for, as what is behind its namespace looks much like it in any case; or "".
+    """The known name most like ``name``, compared in any case and without the namespace; "" if none is close.
 
     >>> meant("Plian", ["soccer.Plain", "Odd"]), meant("weather.odd", ["soccer.Plain", "Odd"]), meant("x", ["Odd"])
     ('soccer.Plain', 'Odd', '')

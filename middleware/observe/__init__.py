@@ -1,1 +1,1 @@
-"""What is true of a running mesh, and of what it found: asked, scraped, looked at, explained."""
+"""Observes a running mesh and its results: status, metrics, a live page, and explanations."""

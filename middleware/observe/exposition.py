@@ -1,8 +1,8 @@
-"""A node's metrics and health over HTTP: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for whoever starts nodes.
+"""A node's metrics and health over HTTP: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for orchestrators.
 
-A thread of its own serves, with an event loop: what comes is bounded in size, time and number, so neither junk nor a scraper
-that does not read costs the node anything. The node's state is read by its own thread only, which makes a record of it when it
-is asked, once a second at most.
+A thread of its own serves, with an event loop: requests are bounded in size, time and number, so neither junk nor a scraper
+that does not read costs the node anything. Only the node's own thread reads its state: it makes a status when asked, at most
+once a second.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from middleware.observe.metrics import families
 from middleware.runtime.status import Status
 
 STANDS_STILL = 10.0
-"""Seconds without a turn of its loop after which a node is not healthy."""
+"""A node whose loop has not turned for this many seconds is not healthy."""
 
 MOST_OPEN = 32
-"""Connections at a time; for more, the oldest ones are closed."""
+"""The most open connections; beyond that, the oldest ones are closed."""
 
 TIME = 5.0
-"""Seconds for a whole exchange, from the first byte of the question to the last one of the answer."""
+"""Seconds for a whole exchange, from the first byte of the request to the last one of the answer."""
 
 _HEAD = 8 * 1024
-"""Bytes that a question may have."""
+"""The most bytes in a request."""
 
 _PATIENCE = 2.0
 _TEXT = "text/plain; charset=utf-8"
@@ -51,7 +51,7 @@ Answer = tuple[int, str, bytes]
 
 
 class Observed(Protocol):
-    """What is asked of a node; from any thread."""
+    """The part of a node that is used here; any thread may call it."""
 
     @property
     def is_stopping(self) -> bool:
@@ -60,18 +60,18 @@ class Observed(Protocol):
 
     @property
     def turned_at(self) -> float:
-        """When its loop last began a step, on the running clock (s)."""
+        """When its loop last began a step, on the monotonic clock (s)."""
         ...
 
     def status(self, patience: float) -> Status | None:
-        """What it knows of itself."""
+        """The node's status."""
         ...
 
 
 class Exposition(Collector):
-    """Serves at ``address`` (HOST:PORT; port ``*``: a free one) until it is closed. Raises ScenarioError if it cannot be had.
+    """Serves at ``address`` (HOST:PORT; port ``*``: a free one) until it is closed. Raises ScenarioError if that fails.
 
-    Until ``watch`` says which node it is about, that is starting: alive, and not ready. ``still``: see STANDS_STILL;
+    Until ``watch`` is called with a node, the node counts as starting: alive, but not ready. ``still``: see STANDS_STILL;
     ``patience``: seconds to wait for the node's answer; ``limit``: see TIME.
     """
 
@@ -94,11 +94,11 @@ class Exposition(Collector):
             _log.warning("whoever reaches this address can read this node's metrics", address=self.address)
 
     def watch(self, node: Observed) -> None:
-        """From now on this is about a node that has recovered and is about to run."""
+        """From now on, serve this node, which has recovered and is about to run."""
         self._node = node
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 
@@ -111,12 +111,12 @@ class Exposition(Collector):
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of the status that is being rendered."""
+        """The metrics of the status now being rendered."""
         status = self._rendered[0]
         return families(status) if status is not None else iter(())
 
     def _metrics(self) -> Answer:
-        """Rendered anew only if there is a newer status."""
+        """The metrics, rendered anew only if there is a newer status."""
         status = self._node.status(self._patience) if self._node is not None else None
         if status is None or status is not self._rendered[0]:
             self._rendered = status, b""
@@ -124,14 +124,14 @@ class Exposition(Collector):
         return 200, _METRICS, self._rendered[1]
 
     def _health(self) -> Answer:
-        """Whether the node's loop turns; while it recovers there is none that could."""
+        """Whether the node's loop turns; a node that recovers has no loop yet, and is healthy."""
         if self._node is None:
             return _said(200, "starting")
         still = time.monotonic() - self._node.turned_at
         return _said(200, "ok") if still < self._still else _said(503, f"its loop has been in one step for {still:.0f} s")
 
     def _readiness(self) -> Answer:
-        """Whether it takes events: it has recovered, knows all nodes of its configuration, and its loop answers."""
+        """Whether the node takes events: it has recovered, knows all nodes of its configuration, and its loop answers."""
         node = self._node
         if node is None:
             return _said(503, "starting: it recovers from its log")
@@ -164,7 +164,7 @@ class Exposition(Collector):
         await asyncio.gather(*open_ones, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One exchange, however it ends; nothing of it outlasts the limit."""
+        """Serve one exchange, however it ends; no part of it lasts beyond the limit."""
         task = asyncio.current_task()
         assert task is not None
         if len(self._open) >= MOST_OPEN:
@@ -191,9 +191,9 @@ class Exposition(Collector):
         elif method not in ("GET", "HEAD"):
             code, kind, body = _said(405, "GET it")
         elif path == "/healthz":
-            code, kind, body = self._health()  # waits for nobody
+            code, kind, body = self._health()  # never waits
         else:
-            async with self._rendering:  # one at a time: it is the same for all
+            async with self._rendering:  # one at a time: the answer is the same for all
                 code, kind, body = await asyncio.to_thread(answers[path])
         allow = "Allow: GET, HEAD\r\n" if code == 405 else ""
         header = (
@@ -208,7 +208,7 @@ def _said(code: int, text: str) -> Answer:
 
 
 def _asked(head: bytes) -> tuple[str, str]:
-    """Method and path of a question; without a path if it is none."""
+    """Method and path of a request; an empty path if the request is invalid."""
     words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
         return "", ""
@@ -244,6 +244,6 @@ def _spoken(listener: socket.socket) -> str:
 
 def _is_loopback(listener: socket.socket) -> bool:
     host = str(listener.getsockname()[0])
-    with suppress(ValueError):  # of no family that is known here
+    with suppress(ValueError):  # of an unknown address family
         return ipaddress.ip_address(host).is_loopback
     return False

@@ -1,4 +1,4 @@
-"""A mesh at a glance: lines for its nodes and detectors, and what a person should look at. Pure: from one status, or two."""
+"""A mesh at a glance: lines for nodes and detectors, and concerns for a person to look at. Pure: from one status, or two."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from middleware.ordering.records import UnitStatistics
 from middleware.runtime.status import Status, Vitals
 
 MANY_BLOCKS = 1_000
-"""Blocks that a named subscription may be behind before a person should look at it."""
+"""Blocks that a named subscription may lag behind before it is a concern."""
 
 _MILLION, _THOUSAND = 1_000_000, 1_000
 
 
 class NodeLine(msgspec.Struct, frozen=True):
-    """A node. Counts are since its start, or by second since the status before.
+    """A node. Counts are since its start, or per second since the earlier status.
 
     ``uptime``, ``lag``
-        ns; ``lag`` of its slowest detector behind its clock, None if it has none, or no clock yet.
+        ns; ``lag``: of its slowest detector behind its clock; None if it has no detector, or no clock yet.
     ``corrected``
-        revised or withdrawn, by results published; None if there were none.
+        results revised or withdrawn / results published; None if there were none.
     ``busy``, ``cpu``
-        of its detectors, and of its process (1: one core).
+        load of its detectors, and of its process (1: one core).
     ``memory``, ``queued``
-        bytes: of the process, and waiting for readers.
+        bytes used by the process, and bytes queued for readers.
     """
 
     node: str
@@ -50,7 +50,7 @@ class NodeLine(msgspec.Struct, frozen=True):
 
 
 class DetectorLine(msgspec.Struct, frozen=True):
-    """A detector; see NodeLine. ``k``, ``lag``: ns. ``busy``: None where it is not known."""
+    """A detector; see NodeLine. ``k``, ``lag``: ns. ``busy``: None if unknown."""
 
     detector: str
     node: str
@@ -66,24 +66,24 @@ class DetectorLine(msgspec.Struct, frozen=True):
 
 
 def node_lines(nodes: Iterable[Status], before: Iterable[Status] = ()) -> list[NodeLine]:
-    """A line for each node that has told its vitals. ``before``: what they said earlier; then counts are by second."""
+    """A line for each node that has told its vitals. ``before``: earlier statuses; with these, counts are per second."""
     earlier = {each.node: each for each in before}
     return [_node_line(each, each.vitals, _since(each, earlier.get(each.node))) for each in nodes if each.vitals is not None]
 
 
 def detector_lines(nodes: Iterable[Status], before: Iterable[Status] = ()) -> list[DetectorLine]:
-    """A line for each detector, in the order of its node."""
+    """A line for each detector, in the order of the nodes."""
     earlier = {each.node: each for each in before}
     return [line for each in nodes for line in _detector_lines(each, _since(each, earlier.get(each.node)))]
 
 
 def concerns(nodes: Sequence[Status]) -> list[str]:
-    """What a person should look at, a line each; nothing if all is well."""
+    """The concerns for a person to look at, one line each; empty if all is well."""
     return [line for node in nodes for line in _concerns(node)]
 
 
 class _Before(msgspec.Struct):
-    """What to compare with, and by how many seconds to divide: nothing, and 1, if there is none, or only of another life."""
+    """An earlier status, and the seconds since: nothing, and 1, if there is none, or only one of another life."""
 
     vitals: Vitals | None = None
     units: dict[str, UnitStatistics] = {}
@@ -153,14 +153,14 @@ def _detector_lines(status: Status, before: _Before) -> Iterator[DetectorLine]:
 
 
 def _results(units: Iterable[UnitStatistics], before: Iterable[UnitStatistics]) -> tuple[int, int]:
-    """How many results were published, and how many corrections of them."""
+    """The number of results published, and of their corrections."""
     now, past = list(units), list(before)
     published = sum(unit.inserted for unit in now) - sum(unit.inserted for unit in past)
     return published, sum(u.revised + u.retracted for u in now) - sum(u.revised + u.retracted for u in past)
 
 
 def _turned(vitals: Vitals) -> int:
-    """Events that were turned away where they came in."""
+    """The number of events that a node turned away."""
     return sum(vitals.counts.drops.get(reason, 0) for reason in TURNED.values())
 
 
@@ -232,5 +232,5 @@ def spoken_lag(nanoseconds: int | None) -> str:
 
 
 def spoken_share(share: float | None) -> str:
-    """A share in percent; nothing if there is none."""
+    """A share in percent; empty if there is none."""
     return "" if share is None else f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"

@@ -1,4 +1,4 @@
-"""A mesh as it is: all of its nodes are asked how they are, from the address of any of them, over connections that last."""
+"""The status of a mesh: asks all of its nodes, starting from the address of any of them, over lasting connections."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ TIMEOUT = 5.0
 """Seconds that a node may take to answer, by default."""
 
 _SLICE = 0.5
-"""Seconds that one key is tried, before it is looked whether another one has been answered."""
+"""Seconds for which one key is tried, before a check whether another one got an answer."""
 
 _PAUSE = 0.05
 
 _TELL_AFTER = 1.5
-"""Seconds after which it is said who has not answered yet."""
+"""Seconds after which the nodes without an answer are named."""
 
 
 class MeshStatus(msgspec.Struct):
-    """What the nodes of a mesh say, each once, by name; ``silent``: a line for each that does not answer."""
+    """The statuses of a mesh's nodes, each once, by name; ``silent``: a line for each node that does not answer."""
 
     nodes: list[Status]
     silent: list[str] = []
 
 
 class Lookout:
-    """Asks the nodes at ``addresses`` and, if it ``follows``, all those that these name as their peers.
+    """Asks the nodes at ``addresses`` and, if it ``follows``, all nodes that these name as their peers.
 
-    ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.
+    ``names``: the nodes in the allow-list of ``keys``; at each address, any of them may answer.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Lookout:
         self._learnt: dict[str, str] = {}
 
     def look(self, timeout: float = TIMEOUT, tell: Callable[[str], None] = lambda address: None) -> MeshStatus:
-        """Ask all of them at once, for ``timeout`` seconds; those that are learnt of meanwhile, for as long again.
+        """Ask all of them at once, for ``timeout`` seconds; nodes found meanwhile are asked for as long again.
 
         ``tell`` is called with each address that has not answered after _TELL_AFTER seconds.
         """
@@ -89,7 +89,7 @@ class Lookout:
             return {address: answer.result() for answer, address in asked.items()}
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         lines = list(self._lines.values())
         if lines:
             with ThreadPoolExecutor(len(lines)) as pool:
@@ -103,7 +103,7 @@ class Lookout:
 
 
 class _Line:
-    """The connection to one address: one for each name that may be behind it, until one of them is heard."""
+    """The connection to one address: one for each name that may be behind it, until one of them answers."""
 
     def __init__(self, address: str, keys: Keys | None, names: Sequence[str]) -> None:
         self._address, self._keys = address, keys
@@ -111,7 +111,7 @@ class _Line:
         self._open: dict[str | None, Inquiry] = {}
 
     def ask(self, timeout: float) -> Status | None:
-        """What the node there says, whichever of the candidates it is; None if it does not within ``timeout`` seconds."""
+        """The status of the node there, whichever candidate it is; None if it does not answer within ``timeout`` seconds."""
         heard: dict[str | None, Status] = {}
         enough = threading.Event()
         deadline = time.monotonic() + timeout
@@ -141,7 +141,7 @@ class _Line:
         return self._open[name]
 
     def _renew(self, name: str | None) -> None:
-        """A connection that one end has ended for good does not come back."""
+        """Renew a connection that one end has ended for good, since it does not come back."""
         inquiry = self._open.get(name)
         if inquiry is not None and inquiry.is_refused:
             self._open.pop(name).close()

@@ -1,7 +1,7 @@
-"""A node's status as Prometheus' metrics. Pure: nothing is counted here, all of it is in the status.
+"""A node's status as Prometheus metrics. Pure: nothing is counted here; all figures come from the status.
 
 Names follow Prometheus' conventions (base units, ``_total`` on counters). Every label is bounded: nodes, detectors and their
-event types come from the configuration, reasons are few, and of anything else only some get a series of their own.
+event types come from the configuration, reasons are few, and for all else only some values get a series of their own.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from middleware.runtime.latencies import BOUNDS, Histogram
 from middleware.runtime.status import LogStatus, Status, Vitals
 
 MOST_REASONS = 32
-"""Reasons that get a series of their own; the rest count together, as ``other``."""
+"""The most reasons with a series of their own; the rest count together, as ``other``."""
 
 MOST_TYPES = 500
-"""Event types, and MOST_NAMED subscriptions, that get a series of their own; of more, nothing is told."""
+"""The most event types with a series of their own (MOST_NAMED: of named subscriptions); the others get none."""
 
 MOST_NAMED = 100
 
@@ -32,7 +32,7 @@ _DUPLICATE = "duplicate"
 _ROLES = ("node", "publisher", "subscriber")
 
 Labels = TypeVar("Labels", bound=tuple[str, ...])
-"""Values of the labels of a sample, but the node's."""
+"""The label values of a sample, except the node's."""
 
 _UNIT_COUNTERS: tuple[tuple[str, str, Callable[[UnitStatistics], float]], ...] = (
     ("received", "Events that a detector's unit has taken in.", lambda unit: unit.received),
@@ -87,7 +87,7 @@ def families(status: Status) -> Iterator[Metric]:
 
 
 class _Maker:
-    """Makes families whose samples all have the label ``node``."""
+    """Makes metric families whose samples all have the label ``node``."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -99,7 +99,7 @@ class _Maker:
         return self._filled(CounterMetricFamily(f"slackline_{name}", text, labels=["node", *labels]), samples)
 
     def single(self, name: str, text: str, value: float | None) -> Metric:
-        """A counter if its name says so, else a gauge; without a sample if there is no value."""
+        """A counter if the name says so, else a gauge; without a sample if there is no value."""
         samples: dict[tuple[()], float] = {(): value} if value is not None else {}
         return self.counter(name, text, samples) if name.endswith("_total") else self.gauge(name, text, samples)
 
@@ -236,7 +236,7 @@ def _lag(watermark: int | None, clock: int | None) -> float | None:
 
 
 def _few(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by reason, the first MOST_REASONS by themselves: the same ones, however many more come."""
+    """Counts by reason, the first MOST_REASONS separately: they stay the same, however many more come."""
     few = dict(islice(counts.items(), MOST_REASONS))
     rest = sum(counts.values()) - sum(few.values())
     return few | {"other": few.get("other", 0) + rest} if rest else few

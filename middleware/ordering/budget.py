@@ -1,12 +1,12 @@
-"""alpha beyond the paper: the busy budget goes where it shortens the results that people subscribe to.
+"""alpha beyond the paper: the busy budget goes where it lowers the latency of results that people subscribe to.
 
-Algorithm 3 still steers how much is speculated in all. What it leaves open is where. Three observations say:
+Algorithm 3 still sets how much is speculated in all. It does not say where. Three observations do:
 
-- A unit from which no subscribed type can be reached wins nothing by speculating: it buffers (alpha = 1).
-- An event reaches the end of a path when the unit that waits longest, alpha_i * K_i, lets it go. Units on a path that wait
-  less than that pay for rollbacks and win nothing. So all wait the same time w: alpha_i = w / K_i.
-- Under pressure, before all back off, those go that cost most for the latency they win: K_i for each subscribed result that
-  hangs on the unit, per nanosecond spent on its corrections.
+- A unit that no subscribed type depends on wins nothing by speculating: it buffers (alpha = 1).
+- An event reaches the end of a path when the unit that waits longest, alpha_i * K_i, releases it. Units on the path that wait
+  less than that pay for rollbacks and win nothing. So all units wait the same time w: alpha_i = w / K_i.
+- Under pressure, before all units back off, those stop speculating that win the least latency for their cost: K_i for each
+  subscribed result that depends on the unit, per nanosecond spent on its corrections.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _POOR = 0.25
 """A unit is poor if its share of all latency won is below this part of its share of all that corrections cost."""
 
 _RETURN = 4
-"""Intervals below the target zone after which a unit that was set aside may speculate again."""
+"""After this many intervals below the target zone, a unit that was set aside may speculate again."""
 
 
 class Load(NamedTuple):
-    """A unit in the last interval.
+    """The load of a unit in the last interval.
 
     ``k``
         its slack, ns. ``corrections``: what it spent on corrections (ns, or detector calls).
     ``results``
-        subscribed results in that interval that it published, or that units above published which hang on it.
+        subscribed results of that interval that depend on it: published by itself, or by units above it.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Budget:
         self._calm = 0
 
     def adapt(self, busy: float, loads: Sequence[Load], wanted: frozenset[str]) -> dict[str, float]:
-        """alpha by unit, after an interval with this busy factor; ``wanted`` are the units that subscribed results hang on."""
+        """alpha by unit, after an interval with this busy factor; ``wanted``: the units that subscribed results depend on."""
         self._calm = self._calm + 1 if busy < LOWER else 0
         poorest = self._poorest(loads, wanted) if busy > UPPER and self.control.alpha < 1.0 else None
         if poorest is not None:
@@ -64,7 +64,7 @@ class Budget:
         return alphas
 
     def _poorest(self, loads: Sequence[Load], wanted: frozenset[str]) -> str | None:
-        """The unit that wins least for what it costs, if any is so poor that it should go before all back off."""
+        """The unit that wins least for its cost, if it wins so little that it should stop speculating before all back off."""
         able = [load for load in loads if load.name in wanted and load.name not in self.aside and load.corrections > 0]
         cost = sum(load.corrections for load in able)
         won = sum(load.k * load.results for load in able)

@@ -1,7 +1,7 @@
 """Sorted buffers of events: plain lists in strict total order, merged a batch at a time with C-speed primitives.
 
-A strict order holds no (source, id) twice at one time stamp, so it is also where duplicates are found: a second arrival
-ties with the first. Times alone are compared first, because ties are rare and attribute tuples cost four times as much.
+A strict order holds no (source, id) twice at one time stamp, so duplicates are found here, too: a second arrival ties
+with the first. Times alone are compared first, because ties are rare and attribute tuples cost four times as much.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from middleware import native
 from middleware.model.event import ORDER, TS, Event
 
 _FEW = 8
-"""Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this."""
+"""Events are inserted one by one if this many times their number is less than the length of the tail they fall into."""
 
 
 def plain_split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]:
-    """Part a batch into the run that gets ahead of ``top``, strictly increasing, and the rest, in arrival order.
+    """Split a batch into a strictly increasing run of events later than ``top``, and the rest, in arrival order.
 
-    One cheap pass: the run, most of any batch, needs no sorting, and no event in it can be a duplicate. O(n).
+    One cheap pass: the run (most of a usual batch) needs no sorting, and no event in it can be a duplicate. O(n).
     """
     ahead: list[Event] = []
     behind: list[Event] = []
@@ -39,7 +39,7 @@ split = native.split if native.AVAILABLE else plain_split
 
 
 def arranged(events: list[Event]) -> tuple[list[Event], int]:
-    """The events in strict total order, and how many repeats were left out. O(n log n), O(n) if they are in order."""
+    """The events in strict total order, and how many duplicates were left out. O(n log n); O(n) if they are in order."""
     if len(events) < 2:
         return events, 0
     ordered = sorted(events, key=TS)
@@ -55,7 +55,7 @@ def arranged(events: list[Event]) -> tuple[list[Event], int]:
 def plain_merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]:
     """Merge ``events`` into ``buffer``, both in strict total order.
 
-    Returns the events that went in, and the number of duplicates, which stay out: what is in the buffer came first.
+    Returns the events that were added, and the number of duplicates, which were not: the event in the buffer came first.
     O(k log n) for few events, O(tail they fall into) for many.
     """
     if not events:
@@ -81,7 +81,7 @@ merge = native.merge if native.AVAILABLE else plain_merge
 
 
 def place_of(buffer: list[Event], event: Event, start: int = 0) -> int:
-    """Where the event stands, or would stand, in the buffer from ``start`` on. O(log n)."""
+    """The position of the event in the buffer from ``start`` on, or the one it would have. O(log n)."""
     at = bisect_left(buffer, event.ts, start, key=TS)
     if at < len(buffer) and buffer[at].ts == event.ts and buffer[at] is not event:
         return bisect_left(buffer, ORDER(event), at, key=ORDER)
@@ -101,13 +101,13 @@ def _merge_tail(buffer: list[Event], events: list[Event]) -> list[Event]:
 
 
 def position_of(buffer: list[Event], event: Event) -> int | None:
-    """Where the event with this order key stands, or None. O(log n)."""
+    """The position of the event with this order key, or None. O(log n)."""
     at = place_of(buffer, event, 0)
     return at if at < len(buffer) and (buffer[at] is event or ORDER(buffer[at]) == ORDER(event)) else None
 
 
 def remove(buffer: list[Event], events: list[Event]) -> tuple[list[Event], list[Event]]:
-    """Take events out of the buffer: those that stood there, in order, and those that did not. O(k log n) and one pass."""
+    """Remove events; returns those that were in the buffer, in order, and those that were not. O(k log n) and one pass."""
     places: dict[int, Event] = {}
     missing = []
     for event in events:

@@ -1,7 +1,7 @@
-"""What a unit's work costs, measured as it goes, and the two choices that rest on it: retraction mode and snapshot spacing.
+"""The costs of a unit's work, measured as it runs, and the two choices they decide: retraction mode and snapshot spacing.
 
-The cores read no clock: a timer may be handed in (``runtime`` does). Without one, calls of the detector count instead of
-nanoseconds, which keeps simulations and tests deterministic. Whatever is chosen, results are the same.
+The cores read no clock: a timer may be passed in (``runtime`` does). Without one, detector calls count instead of
+nanoseconds, which keeps simulations and tests deterministic. Whatever the choice, results are the same.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Any
 from middleware.ordering.retraction import Retraction
 
 Timer = Callable[[], int]
-"""Nanoseconds of a clock that only goes forward."""
+"""Nanoseconds of a monotonic clock."""
 
 _SMOOTH = 1 / 16
 _SOONEST, _SELDOM = 16, 4_096
-"""After at least, and at most, so many corrections one is made the other way, so that its cost stays known."""
+"""The least and the most corrections between two that are made in the other mode, so that its cost stays known."""
 
 _EXPLORING = 0.01
-"""What that may cost, as a share of all corrections."""
+"""What these may cost, as a share of all corrections."""
 
 _BETTER = 0.85
-"""The other way must cost less than this share of the present one before the choice changes."""
+"""The choice changes only if the other mode costs less than this share of the present one."""
 
 _ENOUGH = 8
-"""So many corrections must have been made in a way before its cost counts: single ones differ by far."""
+"""A mode's cost counts only after this many corrections in it: single corrections differ widely."""
 
 _OUTLIER = 4.0
-"""No single correction counts for more than so many times the mean: it may be the machine that was slow."""
+"""No single correction counts for more than this many times the mean: the machine may have been slow."""
 
 _CLOSEST, _WIDEST = 8, 512
 _MEMORY = 16_384
-"""Events over which rollbacks are counted; older ones count half."""
+"""Rollbacks are counted over about this many events; older ones count half."""
 
 _UNKNOWN_SNAPSHOT = 24.0
-"""Without a timer a snapshot is taken to cost as much as this many calls of the detector."""
+"""Without a timer, a snapshot is assumed to cost as much as this many detector calls."""
 
 
 def smoothed(before: float | None, value: float) -> float:
@@ -62,11 +62,11 @@ class Costs:
     """Running estimates for one unit, in nanoseconds if there is a timer, else in detector calls.
 
     ``event``, ``snapshot``
-        of one call of the detector with all that goes with it, and of one snapshot.
+        cost of one detector call with all that goes with it, and of one snapshot.
     ``correction``
-        spent on corrections altogether; ``total`` on everything.
+        total spent on corrections; ``total``: on everything.
     ``downstream``
-        what one changed result costs those who read it; set from outside.
+        what one changed result costs its readers; set from outside.
     """
 
     def __init__(self, timer: Timer | None) -> None:
@@ -81,7 +81,7 @@ class Costs:
         self.total = 0.0
 
     def calm(self, emitted: int) -> None:
-        """A step without timer and without corrections: as cheap as it can be, since most are like that."""
+        """Count a step without timer and corrections: as cheap as it can be, since most steps are like that."""
         self._emitted += emitted
         self.total += emitted
 
@@ -106,7 +106,7 @@ class Costs:
         return spent
 
     def measure_snapshot(self, take: Callable[[], Any]) -> None:
-        """Measure one snapshot. A state that cannot be copied tells nothing; its lane finds out for itself."""
+        """Measure one snapshot. A state that cannot be copied is ignored here; its lane finds out for itself."""
         if self.timer is not None:
             start = self.timer()
             with suppress(Exception):
@@ -114,9 +114,9 @@ class Costs:
                 self.snapshot = smoothed(self.snapshot, self.timer() - start)
 
     def spacing(self) -> int | None:
-        """Events between snapshots at which snapshots and re-execution together cost least; None while too little is known.
+        """The number of events between snapshots that costs least, re-execution included; None while too little is known.
 
-        A snapshot every n events costs s/n an event, a rollback re-executes n/2 events on average: with p rollbacks an
+        A snapshot every n events costs s/n per event, and a rollback re-executes n/2 events on average: with p rollbacks per
         event, n = sqrt(2 s / (p e)) is best (Time Warp's checkpoint interval: Lin and Lazowska 1990, Ronngren and Ayani 1994).
         """
         if self.event is None or self.snapshot is None or not self._emitted:
@@ -128,10 +128,10 @@ class Costs:
 
 
 class RetractionChoice:
-    """Picks full or on-demand retraction by what corrections have cost lately, here and downstream; changes its mind.
+    """Chooses full or on-demand retraction by the recent cost of corrections, here and downstream; may switch at any time.
 
-    Answers what DEBS'13, section 5.4, left open. Now and then a correction is made the other way: the dearer that is, the
-    more seldom, so that knowing both costs takes a hundredth of them at most.
+    Answers what DEBS'13, section 5.4, left open. Now and then a correction is made in the other mode: the more that costs, the
+    less often, so that knowing both costs takes a hundredth of them at most.
     """
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class RetractionChoice:
         return self.mode if self._until_other > 0 else _OTHER[self.mode]
 
     def learn(self, mode: Retraction, cost: float) -> None:
-        """What one correction in ``mode`` has cost."""
+        """Learn what one correction in ``mode`` has cost."""
         before = self._costs[mode]
         self._costs[mode] = smoothed(before, min(cost, _OUTLIER * before) if before else cost)
         self._made[mode] += 1

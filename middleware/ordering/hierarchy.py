@@ -1,4 +1,4 @@
-"""The detectors of one node: their units, run in order of level, so that one step carries a batch all the way up."""
+"""The detectors of one node: their units run in order of level, so that one step carries a batch all the way up."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Adaptation(StrEnum):
 
 
 class Placed(msgspec.Struct):
-    """A unit in its place: what it reads and publishes by type name, and the state of its alpha adaptation.
+    """A unit in the hierarchy: the names of the types it reads and publishes, and the state of its alpha adaptation.
 
-    ``final`` is how far it had got when its types were last looked at.
+    ``final`` is the unit's ``final`` when the watermarks of its types were last updated.
     """
 
     unit: Unit
@@ -66,20 +66,20 @@ class Hierarchy:
     """The units of a node. A pure processor of batches: it reads no clock and does no I/O.
 
     ``detectors``
-        all detectors of the application by name: levels, and what is derived at all, follow from them.
+        all detectors of the application by name: they determine the levels and the set of derived types.
     ``here``
         the names of those that run on this node (None: all).
     ``policies``
-        how units behave: one for all, or by detector name with "" for the others.
+        how units behave: one policy for all, or by detector name, with "" for the others.
     ``adaptation``
-        how ``adapt`` steers the units' alphas by the busy factor: not at all, each by Algorithm 3, or all by one budget
-        weighted by what people subscribe to.
+        how ``adapt`` sets the units' alphas from the busy factor: not at all, each by Algorithm 3, or all by one budget
+        weighted by subscriptions.
     ``timer``
-        a clock in nanoseconds, to measure what work costs; without one, detector calls are counted.
+        a clock in nanoseconds that measures the cost of work; without one, detector calls are counted.
     ``resumes``
-        what has ended may go on, as it may at a node: costs a copy of the state of operators when it ends.
+        streams that have ended may resume, as they may at a node: costs a copy of the operators' state at each end.
     ``backdate``
-        how much earlier than raw events results may be, over all levels of the application, ns.
+        how much earlier than raw events results may be stamped, over all levels of the application, ns.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Hierarchy:
         self.budget = Budget()
         self.clock: int | None = None
         self._outside: dict[str, int] = {}
-        self._stopped = 0  # types of which nothing more comes, as was told
+        self._stopped = 0  # number of types that readers have been told nothing more comes of
         self._placed = [
             Placed.of(name, everything[name], level[name], _policy(policies, name), timer, resumes)
             for name in sorted(everything, key=lambda name: (level[name], name))
@@ -119,7 +119,7 @@ class Hierarchy:
         self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
         self.publications = frozenset(self._publishers)
         self.derivations = {name: self._resting_on(name) for name in self.subscriptions}
-        """By type read, the publications of this node that rest on it, at whatever level."""
+        """By type read, the publications of this node that depend on it, at whatever level."""
 
     @property
     def units(self) -> list[Unit]:
@@ -136,11 +136,11 @@ class Hierarchy:
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         """Take what arrived at this node; return what its detectors publish, in sequence.
 
-        ``batch.watermarks`` is the whole of what is promised from outside: a raw type that is missing is open. Several
-        batches come out only where results are withdrawn and published again (full retraction).
+        ``batch.watermarks`` holds all watermarks from outside: a raw type that is missing is open. More than one batch comes
+        out only where results are withdrawn and published again (full retraction).
 
-        ``finals``: in a replay, how far each unit named got in this step; the others stay where they are. So a step that
-        is taken again admits the same events, however alpha, K or batches of promises have changed.
+        ``finals``: in a replay, ``final`` of each named unit after this step; the other units keep theirs. So a replayed
+        step admits the same events, even if alpha, K or the batches of watermarks have changed.
         """
         self._outside = batch.watermarks
         if batch.clock is not None:
@@ -149,7 +149,7 @@ class Hierarchy:
         published: list[Parts] = []
         came = set(batch.deltas)
         moved: dict[str, int] = {}
-        halted: dict[str, str] = {}  # by type, why nothing more comes of it
+        halted: dict[str, str] = {}  # by type, why no more events of it come
         clock = self.clock
         for placed in self._placed:
             unit, before = placed.unit, placed.unit.final
@@ -161,7 +161,7 @@ class Hierarchy:
                 and came.isdisjoint(placed.reads)
                 and not (halted and self._why(placed, halted))
             ):
-                unit.pass_time(clock, *self._promised_to(placed))  # most units, most of the time
+                unit.pass_time(clock, *self._promised_to(placed))  # the usual case for most units
             else:
                 final = None if finals is None else finals.get(unit.name, before)
                 withdrawn = (resumed or []) + self._halt(placed, halted)
@@ -181,18 +181,18 @@ class Hierarchy:
             self._stopped = len(halted)
             promised = out[-1].watermarks if out else {}
             if out:
-                out[-1].watermarks = {}  # nothing is promised before readers know
+                out[-1].watermarks = {}  # no watermark goes out before readers know of the halt
             out.append(Batch({}, promised, self.clock, sorted(halted)))
         return out
 
     def halt(self, names: Collection[str]) -> list[Delta]:
-        """Halt these units, as they had in the step that is about to be taken again; returns what takes back their results."""
+        """Halt these units, as they had halted in the step about to be replayed; returns the retractions of their results."""
         why = "it had stopped before this node was started again"
         units = [placed.unit for placed in self._placed if placed.unit.name in names and placed.unit.halted is None]
         return [delta for unit in units for delta in unit.halt(why)]
 
     def _halt(self, placed: Placed, halted: Mapping[str, str]) -> list[Delta]:
-        """Halt a unit if what it reads has halted: what came of that, while part of it is missing, would be wrong for ever."""
+        """Halt a unit if a type it reads has halted: results from an input with missing events would stay wrong for ever."""
         why = self._why(placed, halted) if halted else None
         return placed.unit.halt(why) if why is not None and placed.unit.halted is None else []
 
@@ -202,11 +202,11 @@ class Hierarchy:
 
     @property
     def halted(self) -> dict[str, str]:
-        """By the name of a unit of which nothing more comes, why: the traceback of an operator, or what has halted below it."""
+        """The reason for each halted unit, by name: the traceback of its operator, or the name of what halted below it."""
         return {placed.unit.name: placed.unit.halted for placed in self._placed if placed.unit.halted is not None}
 
     def _step(self, placed: Placed, arrived: list[Parts], final: int | None) -> list[Delta]:
-        """Run one unit: round by round, so that what was withdrawn and published again comes in that sequence."""
+        """Run one unit, round by round, so that retractions come before the results that are published again."""
         inputs = [_together(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
         unit = placed.unit
         outputs: list[Delta] = []
@@ -218,7 +218,7 @@ class Hierarchy:
         return outputs + unit.push(last, self.clock, *self._promised_to(placed))
 
     def _promised_to(self, placed: Placed) -> tuple[int, bool]:
-        """The smallest promise of what a unit reads, END if there is none, and whether some of it is open."""
+        """The smallest watermark of the types a unit reads (END if there is none), and whether any of them is open."""
         promises = [self._promise(name) for name in placed.reads]
         if len(promises) == 1 and promises[0] is not None:
             return promises[0], False
@@ -234,7 +234,7 @@ class Hierarchy:
         return promise if own is None else min(own, NEVER if promise is None else promise)
 
     def _advance(self, placed: Placed, resumed: bool) -> dict[str, int]:
-        """A unit has got further, or was at the end and goes on: returns what can be promised of its types."""
+        """Note that a unit's ``final`` has moved, or that it resumed after its end; returns the new watermarks of its types."""
         placed.final = placed.unit.final
         moved = {}
         for name in placed.publishes:
@@ -245,7 +245,7 @@ class Hierarchy:
         return moved
 
     def _published(self, rounds: list[Parts], moved: dict[str, int]) -> list[Batch]:
-        """The batches that leave the node, the last with all that is newly promised."""
+        """The batches that leave the node; the last one has all new watermarks."""
         batches = [Batch({name: combined(deltas) for name, deltas in parts.items()}, {}, self.clock) for parts in rounds]
         if moved and not batches:
             batches.append(Batch({}, {}, self.clock))
@@ -258,7 +258,7 @@ class Hierarchy:
     def adapt(self, busy: float, wanted: Collection[str] | None = None) -> None:
         """Adapt the units' alphas to the node's busy factor of the last interval (every ``alpha.INTERVAL``).
 
-        ``wanted`` are the types that somebody outside this node's detectors subscribes to (None: all that are published).
+        ``wanted`` are the types with subscribers other than this node's detectors (None: all that are published).
         """
         self.price()
         if self.adaptation is Adaptation.EACH:
@@ -272,7 +272,7 @@ class Hierarchy:
                 placed.unit.alpha = alphas[placed.unit.name]
 
     def _loads(self, wanted: frozenset[str]) -> tuple[list[Load], frozenset[str]]:
-        """The units' loads since the last time, and the names of those that wanted results hang on. O(units * types)."""
+        """The units' loads since the last call, and the names of those that wanted results depend on. O(units * types)."""
         results: dict[str, float] = {}
         hanging: set[str] = set()
         by_type: dict[str, float] = {}
@@ -294,7 +294,7 @@ class Hierarchy:
         return loads, frozenset(hanging)
 
     def price(self) -> None:
-        """Tell each unit what a change of its results costs those that read it here, all the way up. O(units * types)."""
+        """Tell each unit what a change of its results costs its readers on this node, all the way up. O(units * types)."""
         by_type: dict[str, float] = {}
         for placed in reversed(self._placed):
             unit = placed.unit
@@ -305,37 +305,37 @@ class Hierarchy:
                     by_type[each] = by_type.get(each, 0.0) + own
 
     def inputs(self, unit: Unit) -> dict[str, int | None]:
-        """By type, what is promised to a unit of this node of each input; None where it is open."""
+        """The watermark of each input of a unit of this node, by type; None where the input is open."""
         placed = next(each for each in self._placed if each.unit is unit)
         return {name: self._promise(name) for name in placed.reads}
 
     def finals(self) -> dict[str, int]:
-        """How far each unit has got: what it derived from events at or below it never changes again."""
+        """``final`` of each unit: what it derived from events at or below that time never changes again."""
         return {placed.unit.name: placed.unit.final for placed in self._placed}
 
     @property
     def reached(self) -> int:
-        """Up to where anything was final, or is stamped, of the units at the end; NEVER if none is. O(units)."""
+        """The latest ``reached`` of the units whose input has ended; NEVER if there are none. O(units)."""
         return max((placed.unit.reached for placed in self._placed if placed.unit.final == END), default=NEVER)
 
     @property
     def promised(self) -> dict[str, int]:
-        """What is promised of each type published here."""
+        """The watermark of each type published here."""
         return self._promised
 
     @property
     def code(self) -> dict[str, Any]:
-        """With which code the units run: what stored state depends on."""
+        """The code that the units run: stored state depends on it."""
         return {placed.unit.name: (*code_of(placed.unit.detector), _definition(placed.unit)) for placed in self._placed}
 
     def state(self) -> dict[str, Any]:
-        """All that the units need to go on in another process, but for lanes by key: those come from ``parts``, as they are
+        """All that the units need to resume in another process, except keyed lanes: those come from ``parts``, as they are
         now. See ``Unit.state``."""
         units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
         return {"units": units, "code": self.code, "clock": self.clock, "promised": dict(self._promised)}
 
     def parts(self, count: int) -> dict[str, list[KeyedLane]]:
-        """The next lanes by unit, at most ``count`` in all, as they were when ``state`` was called; none if that was all."""
+        """The next keyed lanes by unit, at most ``count`` in all, as they were at the call of ``state``; empty at the end."""
         parts = {}
         for placed in self._placed:
             if part := placed.unit.part(count):
@@ -344,10 +344,10 @@ class Hierarchy:
         return parts
 
     def restore(self, state: Mapping[str, Any], parts: Iterable[Mapping[str, list[KeyedLane]]]) -> None:
-        """Become the hierarchy that gave ``state`` and these ``parts``: its detectors go on where they were.
+        """Become the hierarchy that gave ``state`` and these ``parts``: the detectors resume where they were.
 
-        A detector of another version migrates its state. Raises DetectorError if it cannot, if it is new (it would begin in
-        the middle), if the events it knows have changed, or if one with state is not here any more: nothing is dropped unasked.
+        A detector of another version migrates its state. Raises DetectorError if it cannot, if a detector is new (it would
+        start in the middle), if its event types have changed, or if one with stored state is gone: no state is dropped unasked.
         """
         self._check_names(state["units"].keys())
         self.clock = state["clock"]
@@ -359,7 +359,7 @@ class Hierarchy:
             with _taking_up(unit, versions[unit.name]) as version:
                 unit.restore(kept, version)
             placed.adaptation = Alpha(*adaptation)
-            if self.adaptation is Adaptation.NONE:  # it is as configured, now
+            if self.adaptation is Adaptation.NONE:  # alpha is the one configured now
                 unit.alpha = unit.policies.alpha
         for part in parts:
             for name, lanes in part.items():
@@ -384,13 +384,13 @@ class Hierarchy:
             )
 
     def statistics(self) -> list[UnitStatistics]:
-        """What each unit has done so far."""
+        """The statistics of each unit so far."""
         return [placed.unit.statistics() for placed in self._placed]
 
 
 def _by_time(delta: Delta) -> Delta:
-    """What a unit has published in one step, by time: a keyed one gives it key by key, and what came at once would look late
-    to the unit above. O(n) for what is in order, as that of one key is.
+    """The output of a unit in one step, sorted by time: a keyed unit gives it key by key, and without sorting, simultaneous
+    results would look late to the unit above. O(n) for runs that are in order, as those of one key are.
     """
     inserts, early = delta.inserts, delta.k_plus
     if len(inserts) < 2:
@@ -402,9 +402,9 @@ def _by_time(delta: Delta) -> Delta:
 
 
 def _together(parts: list[Delta]) -> Delta:
-    """What has come at once of several types, each in its order of arrival, by time among each other. O(n log n).
+    """Merge events of several types that arrived together: by time, each type in its order of arrival. O(n log n).
 
-    One type behind the other would look like a delay: the clock would have passed what comes second.
+    If one type came after the other, it would look delayed: the first one would already have moved the clock.
     """
     whole = combined(parts)
     runs = [part.inserts for part in parts if part.inserts]
@@ -418,14 +418,14 @@ def _together(parts: list[Delta]) -> Delta:
 
 
 def _definition(unit: Unit) -> str:
-    """What a unit computes, as far as it can be told from outside."""
+    """What a unit computes, as far as that can be seen from outside."""
     detector = unit.detector
     return detector.definition if isinstance(detector, Operator) else f"keyed by {described(type(detector).key)}"
 
 
 @contextmanager
 def _taking_up(unit: Unit, version: int) -> Iterator[int | None]:
-    """While a unit takes up what is stored: the version of the detector that stored it, if that was another one."""
+    """A context in which a unit restores stored state; gives the version of the detector that stored it, if it differs."""
     try:
         yield version if version != unit.detector.version else None
     except SlacklineError:
@@ -439,7 +439,7 @@ def _taking_up(unit: Unit, version: int) -> Iterator[int | None]:
 
 
 def _checked(unit: Unit, version: int, schema: str, definition: str) -> int:
-    """The version of the detector that left a state behind. Raises DetectorError if this one cannot go on from it."""
+    """The version of the detector that stored a state. Raises DetectorError if the present one cannot resume from it."""
     _, fields = code_of(unit.detector)
     if schema != fields:
         raise DetectorError(

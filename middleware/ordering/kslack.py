@@ -1,8 +1,8 @@
-"""Dynamic K-slack: the local clock of a unit, its slack K, and the allowed lateness behind which nothing is revised any more.
+"""Dynamic K-slack: the local clock of a unit, its slack K, and the allowed lateness beyond which no result is revised.
 
-DEBS'13, section 3.2: clk is the largest occurrence time of the clock types; K is the largest delay seen, an event's
-delay being measured when it arrives and again when the clock next moves; an event that was derived prematurely counts
-as later by its K+ (Algorithm 1). Design section 4 adds the allowed lateness.
+DEBS'13, section 3.2: clk is the largest occurrence time of the clock types; K is the largest delay seen. An event's delay
+is measured when it arrives, and again when the clock next moves; an event that was derived early counts as later by its
+K+ (Algorithm 1). Design section 4 adds the allowed lateness.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from middleware.model.event import END, NEVER, Event
 from middleware.model.time import SECOND
 
 MOST = 600 * SECOND
-"""By default no slack that is learnt grows beyond this, ns."""
+"""The default upper bound of a learnt slack, ns."""
 
 
 class SlackPolicy:
@@ -28,11 +28,11 @@ class SlackPolicy:
     ``k``
         the present slack, ns.
     ``reach``
-        the largest delay that is to be expected, ns: the allowed lateness rests on it.
+        the largest delay to be expected, ns: the allowed lateness follows from it.
     ``learnt``
-        the attributes that outlast the process; all others are as configured.
+        the attributes that checkpoints keep; all others are as configured.
     ``counts_late``
-        whether events that come too late are measured as all others are, as in the paper.
+        whether events that come too late are measured like all others, as in the paper.
     """
 
     learnt: tuple[str, ...] = ()
@@ -41,19 +41,19 @@ class SlackPolicy:
     reach: int
 
     def observe(self, clk: int, delayed: list[int], events: Sequence[Event]) -> None:
-        """Learn of ``events`` that met the clock ``clk`` and came in time.
+        """Learn from ``events`` that arrived in time, when the clock was ``clk``.
 
-        ``delayed`` are the times (each less its K+) of those of them that the clock had passed. Without events, they are
-        of events that were told before, and met a clock that has moved since.
+        ``delayed``: the times (each less its K+) of those events that the clock had already passed. If ``events`` is empty,
+        they belong to events observed earlier, measured again because the clock has moved.
         """
         raise NotImplementedError
 
     def waited(self, clk: int, ts: int) -> None:
-        """An event of time ``ts`` had the clock stand still behind it until it moved to ``clk``."""
+        """Since an event with time ``ts`` arrived, the clock stood still; now it moves to ``clk``."""
         self.observe(clk, [ts], ())
 
     def missed(self, clk: int, events: Sequence[Event], arrived: Sequence[Event]) -> None:
-        """Some events of those that ``arrived`` came too late, and are listed: by default they teach nothing."""
+        """Some of the events that ``arrived`` were too late, and are listed: by default, nothing is learnt from them."""
 
 
 class MaxSlack(SlackPolicy):
@@ -71,9 +71,9 @@ class MaxSlack(SlackPolicy):
 
 
 class QuantileSlack(SlackPolicy):
-    """K is a quantile of the last delays: forgets a burst, and leaves the rare rest to speculation.
+    """K is a quantile of the latest delays: bursts are forgotten, and rare long delays are left to speculation.
 
-    ``share`` of the last ``window`` events are at most K late. O(1) an event, and a sort of the window every window / 8.
+    ``share`` of the last ``window`` events are at most K late. O(1) per event, and a sort of the window every window / 8.
     """
 
     learnt = ("k", "reach", "_delays", "_unseen")
@@ -98,7 +98,7 @@ class QuantileSlack(SlackPolicy):
 
 
 class FixedSlack(SlackPolicy):
-    """K is given, as in plain K-slack."""
+    """A fixed K, as in plain K-slack."""
 
     def __init__(self, k: int) -> None:
         if k < 0:
@@ -110,9 +110,9 @@ class FixedSlack(SlackPolicy):
 
 
 class Lateness(msgspec.Struct, frozen=True):
-    """How far behind clk a unit still revises: max(factor * K, floor).
+    """The allowed lateness: a unit revises results up to max(factor * K, floor) behind clk.
 
-    ``Lateness(1, 0)`` is the paper's setting (lateness = K). With no floor, nothing is final before a delay was measured.
+    ``Lateness(1, 0)`` is the paper's setting (lateness = K). Without a floor, nothing is final until a delay is measured.
     """
 
     factor: float = 2.0
@@ -133,7 +133,7 @@ class LocalClock:
     ``clk``
         largest occurrence time of the clock types so far; NEVER before the first.
     ``within``
-        K is no longer than this: what is final is emitted, whatever delays were seen.
+        upper bound of K, ns: what is final is emitted, whatever delays were seen.
     """
 
     __slots__ = ("_held", "_pending", "clk", "policy", "within")
@@ -151,19 +151,19 @@ class LocalClock:
         return k if k < within else within
 
     def arrive(self, delayed: list[int], events: Sequence[Event]) -> None:
-        """Measure the delays of new events: ``delayed`` are the times (each less its K+) of all that the clock has passed."""
+        """Measure the delays of new events; ``delayed``: the times (each less its K+) of those that the clock has passed."""
         if self.clk != NEVER and (delayed or events):
             self.policy.observe(self.clk, delayed, events)
 
     def miss(self, events: Sequence[Event], arrived: Sequence[Event]) -> None:
-        """Some events of those that arrived came too late."""
+        """Tell the policy that some of the events that arrived were too late."""
         if self.clk != NEVER:
             self.policy.missed(self.clk, events, arrived)
 
     def tick(self, first: int, last: int, hold: bool = False) -> None:
-        """Move the clock, by events of its types from ``first`` (the first beyond clk) to ``last``.
+        """Move the clock to ``last``, by events of the clock types; ``first`` is the earliest of them beyond clk.
 
-        With ``hold`` it moves at the next tick without: what comes in several pieces at once meets one clock.
+        With ``hold``, it moves only at the next tick without: so all pieces of one arrival see the same clock.
         """
         if self._held is not None:
             first, last = min(first, self._held[0]), max(last, self._held[1])
@@ -177,22 +177,22 @@ class LocalClock:
         self.clk = last
 
     def release(self) -> None:
-        """Move the clock by what was held, if anything was."""
+        """Make the move of the clock that was held, if there is one."""
         if self._held is not None:
             self.tick(*self._held)
 
     def pend(self, delayed: list[int]) -> None:
-        """Note events that arrived since the clock last moved: their delay is measured again when it does."""
+        """Note events that arrived since the clock last moved: their delay is measured again at its next move."""
         if delayed:
             self._pending = min(delayed) if self._pending is None else min(self._pending, *delayed)
 
     def state(self) -> dict[str, Any]:
-        """clk, what is pending, and all that the policy has learnt, as plain values. To be taken between two batches."""
+        """clk, what is pending, and all that the policy has learnt, as plain values. To be called between two batches."""
         policy = {name: copy(getattr(self.policy, name)) for name in self.policy.learnt}
         return {"clk": self.clk, "within": self.within, "pending": self._pending, "policy": policy}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become the clock that gave ``state``. What a policy of another kind had learnt is of no use to this one."""
+        """Become the clock that gave ``state``. What a policy of another kind has learnt is ignored."""
         self.clk, self.within, self._pending = state["clk"], state.get("within", END), state["pending"]
         if tuple(state["policy"]) == self.policy.learnt:
             for name, value in state["policy"].items():
@@ -200,9 +200,9 @@ class LocalClock:
                 setattr(self.policy, name, deque(value, own.maxlen) if isinstance(own, deque) else copy(value))
 
     def mark(self, clock: int) -> None:
-        """Take a clock mark from outside: events this old exist elsewhere.
+        """Take a clock mark from outside: events with this time exist elsewhere.
 
-        What arrived before it has met a clock that others kept moving: its delay needs no second look.
+        Events that arrived before it are not measured again: others kept the clock moving when they arrived.
         """
         if clock > self.clk:
             self.clk = clock

@@ -1,8 +1,8 @@
-"""A lane: one detector instance with the events it was given, what it published, and snapshots to go back to.
+"""A lane: one detector instance with the events it was given, its results, and snapshots to go back to.
 
-An unkeyed unit has one lane, a keyed unit one for each key. Algorithms 1 and 2 of DEBS'13, a batch at a time: all that
-arrived is merged in, the detector goes back once, to the last snapshot before the earliest disturbed event, and is run
-forward once.
+An unkeyed unit has one lane, a keyed unit one for each key. Algorithms 1 and 2 of DEBS'13, a batch at a time: all events
+that arrived are merged in; the detector goes back once, to the last snapshot before the earliest disturbed event, and
+runs forward once.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from middleware.ordering.buffer import arranged, count_until, merge, place_of, p
 from middleware.ordering.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
 
 SPACING = 128
-"""Default number of events between two snapshots: what a rollback re-executes at the most beyond the disturbed ones."""
+"""Default number of events between two snapshots: the most that a rollback re-executes besides the disturbed events."""
 
 _LONG = 256
-"""Length of a history from which on it is worth a purge."""
+"""A history of at least this length is worth a purge."""
 
 _FIRST = (NEVER, 0, "", 0)
 """Before any event."""
 
 _STOPPED: Final = object()
-"""Stands for the state of a detector that failed and is to stay stopped; no snapshot equals it but itself."""
+"""Stands for the state of a detector that failed and stays stopped; it equals no snapshot but itself."""
 
 
 class Snapshot(NamedTuple):
@@ -44,12 +44,12 @@ class Snapshot(NamedTuple):
 
 
 class LaneState(NamedTuple):
-    """All that a lane needs to go on in another process. The lane may run on: it shares nothing with it that changes.
+    """All that a lane needs to resume in another process. The lane may run on: the two share nothing that changes.
 
     ``snapshots``
-        (position, state); a state stands in a tuple of its own, and () stands for that of a stopped detector.
+        (position, state); a state is wrapped in a tuple of its own, and () stands for that of a stopped detector.
     ``live``
-        the present state, likewise.
+        the present state, wrapped likewise.
     """
 
     history: list[Event]
@@ -60,7 +60,7 @@ class LaneState(NamedTuple):
 
 
 class Counts:
-    """What the lanes of one unit have done so far."""
+    """Counts of what the lanes of one unit have done so far."""
 
     __slots__ = ("duplicates", "executed", "failures", "rollbacks", "snapshots", "stops", "unknown")
 
@@ -75,7 +75,7 @@ class Counts:
 
 
 class Settings(msgspec.Struct):
-    """What all lanes of a unit have in common; the unit may change it between two calls."""
+    """Settings that all lanes of a unit share; the unit may change them between two calls."""
 
     retraction: Retraction = Retraction.ON_DEMAND
     spacing: int = SPACING
@@ -88,7 +88,7 @@ class Lane:
     ``history``
         emitted events in total order, from the first that may still be disturbed (or a little before).
     ``last``
-        time stamp of the last of them.
+        time stamp of the last event of ``history``.
     Invariant: ``snapshots`` are in order of position, and the first stands at position 0.
     """
 
@@ -107,7 +107,7 @@ class Lane:
         self.snapshots = [Snapshot(0, state)]
 
     def take(self, ahead: list[Event], behind: list[Event], removed: list[Event], clk: int, k: int) -> list[Delta]:
-        """Take events to emit and emitted events to forget; return what changes downstream, in sequence.
+        """Take events to emit, and emitted events to remove; return the changes for downstream, in sequence.
 
         ``ahead`` are strictly in order and later than any before; ``behind`` are in any order.
         """
@@ -134,14 +134,14 @@ class Lane:
         return self._correct(disturbed, end + len(came), later, clk, k)
 
     def _publish(self, start: int, clk: int, k: int) -> list[Delta]:
-        """Run the events from ``start`` on, none of which was run before."""
+        """Run the events from ``start`` on, all for the first time."""
         known = len(self.published)
         self._run(start, len(self.history))
         results = self.published[known:]
         return [inserted(results, clk, k)] if results else []
 
     def _correct(self, disturbed: list[Event], end: int, later: list[tuple[Event, Any]], clk: int, k: int) -> list[Delta]:
-        """Roll back before the first disturbed event and replay; the events from ``end`` on were never run."""
+        """Roll back to before the first disturbed event and replay; the events from ``end`` on have not run yet."""
         self.counts.rollbacks += 1
         first, last = ORDER(disturbed[0]), ORDER(disturbed[-1])
         start = min(place_of(self.history, disturbed[0]), end)
@@ -154,7 +154,7 @@ class Lane:
         self._restore(self.snapshots[at].state)
         origin = self.snapshots[at].position
         del self.snapshots[at + 1 :]
-        self._run(origin, start)  # undisturbed: what it derives again is what is published already
+        self._run(origin, start)  # undisturbed: it derives the same results again, which are published already
         del self.published[cut:]
         done = self._replay(start, end, stops, old, live)
         self._run(done, len(self.history))
@@ -165,10 +165,10 @@ class Lane:
         return [delta] if delta else []
 
     def _replay(self, start: int, end: int, stops: list[tuple[Event, Any]], old: list[Published], live: Any) -> int:
-        """Run from ``start`` until the state is what it was at a former snapshot behind all that was disturbed, or to ``end``.
+        """Run from ``start`` to ``end``, or until the state equals a former snapshot behind all disturbed events.
 
-        Returns the position up to which the detector has come. Where it stops early, the former snapshots, results and
-        state behind that point are good again (4.3.2, property 1).
+        Returns the position that the detector has reached. If it stops early, the former snapshots, results and state
+        behind that point are valid again (4.3.2, property 1).
         """
         places = [(position_of(self.history, event), event, state) for event, state in stops]
         for index, (place, event, state) in enumerate(places):
@@ -197,7 +197,7 @@ class Lane:
             start = self._execute(start, stop)
 
     def _execute(self, start: int, stop: int) -> int:
-        """Run a stretch without snapshots; returns where it ended: ``stop``, or behind an event at which it raised."""
+        """Run a stretch without snapshots; returns where it ended: ``stop``, or just behind an event at which it raised."""
         on_event, derive = self.on_event, self.derive
         events = self.history if start == 0 and stop == len(self.history) else self.history[start:stop]
         event = None
@@ -215,7 +215,7 @@ class Lane:
         return stop
 
     def fail(self, at: int) -> None:
-        """Quarantine the event at ``at``, at which the detector just raised: go on from the state before it."""
+        """Quarantine the event at ``at``, at which the detector just raised, and resume from the state before it."""
         if self.on_event is _stopped:
             self.published.append(left_out(self.history[at]))
             return
@@ -226,13 +226,13 @@ class Lane:
         else:
             odd: set[int] = set()
             while (place := self._rehearse(at, odd)) is not None:
-                odd.add(place)  # it did not fail here before: no pure function of its input
+                odd.add(place)  # it did not fail here before, so it is no pure function of its input
                 self.counts.failures += 1
             self.counts.executed += at - self.snapshots[-1].position
         self._snapshot(at + 1)  # so that no stretch between snapshots ever holds an event that failed
 
     def _rehearse(self, end: int, odd: set[int]) -> int | None:
-        """Bring the detector from the last snapshot to the state before ``end``, without odd events; where it raised, if so."""
+        """Run from the last snapshot to the state before ``end``, without the odd events; returns where it raised, or None."""
         origin = self.snapshots[-1]
         self._restore(origin.state)
         for place in range(origin.position, end):
@@ -246,19 +246,19 @@ class Lane:
         return None
 
     def renew(self, final: int) -> list[Published]:
-        """Take a snapshot at the end, where events are run one at a time; forget what is final where it is much."""
+        """Take a snapshot at the end; purge a long history. For lanes whose events run one at a time."""
         failures = self.purge(final) if len(self.history) >= _LONG else []
         if len(self.history) > self.snapshots[-1].position:
             self._snapshot(len(self.history))
         return failures
 
     def trim(self, final: int) -> list[Published]:
-        """Forget what is final where it is much; returns the failures among it. For lanes that are corrected all the time."""
+        """Purge if much is final; returns the failures that became final. For lanes that are corrected all the time."""
         is_much = len(self.history) >= _LONG and self.history[_LONG // 2].ts <= final
         return self.purge(final) if is_much else []
 
     def _snapshot(self, position: int) -> None:
-        """Note the state before ``position``; an unchanged state is stored once."""
+        """Take a snapshot of the state before ``position``; an unchanged state is stored once."""
         state = self._state()
         self.counts.snapshots += 1
         before = self.snapshots[-1]
@@ -269,7 +269,7 @@ class Lane:
         self.snapshots.append(Snapshot(position, state))
 
     def _state(self) -> Any:
-        """A snapshot of the detector. One whose state cannot be copied can never go back: it stops, and says so."""
+        """A snapshot of the detector. If its state cannot be copied, it can never go back: it stops, with a failure listed."""
         if self.on_event is _stopped:
             return _STOPPED
         try:
@@ -288,7 +288,7 @@ class Lane:
         self.on_event = self.detector.on_event
 
     def _snapshots_after(self, ts: int) -> list[tuple[Event, Any]]:
-        """The snapshots before events from ``ts`` on, by these events: that survives insertions. O(found)."""
+        """The snapshots before events from ``ts`` on, each with its event, which stays valid after insertions. O(found)."""
         history, found = self.history, []
         for at, state in reversed(self.snapshots):
             if at < len(history):
@@ -299,13 +299,13 @@ class Lane:
         return found
 
     def _remove(self, events: list[Event]) -> list[Event]:
-        """Take events out of the history; returns those that were there, in order."""
+        """Remove events from the history; returns those that were in it, in order."""
         gone, missing = remove(self.history, events)
         self.counts.unknown += len(missing)
         return gone
 
     def purge(self, final: int) -> list[Published]:
-        """Forget what lies at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
+        """Forget events at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
         settled = count_until(self.history, final)
         if settled and settled == len(self.history):
             self._snapshot(settled)
@@ -313,7 +313,7 @@ class Lane:
         if self.broken is not None and self.history:
             last = self.history[-1]
             if self.published and self.published[-1].cause is last and self.published[-1].failure:
-                self.published.pop()  # it was left out; this is why
+                self.published.pop()  # the event was left out; the failure to copy the state is why
             failures.append(Published(last, [], self.broken))
             self.broken = None
         at = bisect_right(self.snapshots, settled, key=_position) - 1
@@ -333,7 +333,7 @@ class Lane:
         return [event for published in self.published for event in published.events if event.ts > promised]
 
     def state(self, final: int) -> LaneState:
-        """See LaneState. What is final is forgotten first, unless there are failures among it."""
+        """See LaneState. Final events are forgotten first, unless there are failures among them."""
         is_sound = self.broken is None and not any(published.failure for published in self.published)
         if is_sound and self.history and self.history[0].ts <= final:
             self.purge(final)
@@ -350,7 +350,7 @@ class Lane:
         self._restore(_unboxed(live))
 
     def check(self) -> None:
-        """Every invariant of a lane."""
+        """Assert every invariant of a lane."""
         keys = list(map(ORDER, self.history))
         assert all(one < other for one, other in pairwise(keys)), "history out of order"
         causes = [ORDER(published.cause) for published in self.published]
@@ -372,12 +372,12 @@ def _unboxed(boxed: tuple[Any, ...]) -> Any:
 
 
 def _place_among(events: list[Event], event: Event | None) -> int:
-    """Where this very one is. A function of its own: a closure would slow down the loop that runs the events."""
+    """The position of this very event. A function of its own: a closure would slow down the loop that runs the events."""
     return next(number for number, each in enumerate(events) if each is event)
 
 
 def _stopped(event: Any) -> None:
-    """What a stopped detector does: it takes nothing, and ``fail`` lists the event."""
+    """``on_event`` of a stopped detector: it takes no event, and ``fail`` lists it."""
     raise DetectorError("it has stopped")
 
 

@@ -19,10 +19,10 @@ from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, inserted
 
 _KEYED = 4
-"""Keyed lanes go back often and by little: their snapshots are closer together by this."""
+"""Keyed lanes go back often but not far: their snapshots are closer together by this factor."""
 
 _SWEEP = 8
-"""How many lanes one purge looks at."""
+"""The number of lanes that one purge looks at."""
 
 
 KeyedLane = tuple[Any, LaneState]
@@ -30,7 +30,7 @@ KeyedLane = tuple[Any, LaneState]
 
 
 class LanesState(NamedTuple):
-    """All that the lanes of a unit need to go on in another process; those by key come behind it, in parts."""
+    """All that the lanes of a unit need to resume in another process; keyed lanes follow in parts."""
 
     lanes: list[KeyedLane]
     keyless: dict[Order, Published]
@@ -38,7 +38,7 @@ class LanesState(NamedTuple):
 
 
 def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int) -> list[KeyedLane]:
-    """Lanes of another version of their detector as this one would have left them. Raises DetectorError."""
+    """Lanes stored by another version of their detector, migrated to the present one. Raises DetectorError."""
 
     def boxed(box: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(migrated(detector, kept, version) for kept in box)
@@ -52,7 +52,7 @@ def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int) -> 
 
 
 def migrated_state(state: Any, detector: Detector, version: int) -> Any:
-    """The same of what ``state`` of lanes gives."""
+    """The same for what ``state`` of lanes gives."""
     if isinstance(detector, Operator):
         operation, failures, stopped, results, told, now, *kept = state
         if kept and kept[0] is not None:
@@ -63,7 +63,7 @@ def migrated_state(state: Any, detector: Detector, version: int) -> Any:
 
 
 def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane, promised: int) -> list[Delta]:
-    """The change that takes back all results later than what was promised. O(what is kept)."""
+    """The change that retracts all results later than ``promised``. O(what is kept)."""
     if isinstance(lanes, OperatorLane):
         return lanes.withdraw(promised)
     gone = lanes.standing(promised)
@@ -73,7 +73,7 @@ def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane
 def lanes_for(
     name: str, detector: Detector, level: int, settings: Settings, resumes: bool = False
 ) -> SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane:
-    """The lanes that a detector needs; those for keys from the native core, if it is there. ``resumes``: see OperatorLane."""
+    """The lanes for a detector; keyed lanes come from the native core, if it is available. ``resumes``: see OperatorLane."""
     if isinstance(detector, Operator):
         return OperatorLane(name, detector, level, resumes)
     key = key_function(detector)
@@ -84,7 +84,7 @@ def lanes_for(
 
 
 class SingleLane:
-    """The one lane of a detector without key."""
+    """The one lane of a detector without a key."""
 
     def __init__(self, name: str, detector: Detector, level: int, settings: Settings) -> None:
         self.counts = Counts()
@@ -103,18 +103,18 @@ class SingleLane:
         return position_of(self._lane.history, event) is not None
 
     def configure(self, settings: Settings) -> None:
-        """Take changed settings (the lane looks at them as it goes)."""
+        """Take changed settings (the lane reads them as it runs)."""
 
     def snapshot(self) -> None:
-        """Take a snapshot and forget it, to see what it costs."""
+        """Take a snapshot and drop it, to measure its cost."""
         self._lane.detector.snapshot()
 
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
-        """Give the detector what is ready and take back what is removed."""
+        """Give the detector the ready events, and take back the removed ones."""
         return self._lane.take(ready.ahead, ready.behind, removed, clk, k)
 
     def purge(self, final: int, everywhere: bool = True) -> list[Published]:
-        """Forget what is final; returns the failures among it."""
+        """Forget final events; returns the failures that became final."""
         return self._lane.purge(final)
 
     def standing(self, promised: int) -> list[Event]:
@@ -126,7 +126,7 @@ class SingleLane:
         return LanesState([(None, self._lane.state(final))], {}, [])
 
     def part(self, count: int) -> list[KeyedLane]:
-        """``state`` has it all."""
+        """Nothing: ``state`` has it all."""
         return []
 
     def restore(self, state: LanesState) -> None:
@@ -154,12 +154,12 @@ class KeyedLanes:
         self._initial = detector.snapshot()
         self._until_renewal = 0
         self._lanes: dict[Any, Lane] = {}
-        self._unwritten: dict[Lane, Any] = {}  # lanes that have yet to be given, with their keys
-        self._copies: dict[Lane, LaneState] = {}  # what those of them were that have been touched since
-        self._written = NEVER  # how far the unit had got
+        self._unwritten: dict[Lane, Any] = {}  # lanes that ``part`` has yet to give, with their keys
+        self._copies: dict[Lane, LaneState] = {}  # their states at the call of ``state``, of those touched since
+        self._written = NEVER  # what was final then
         self._sweep: Iterator[Lane] = iter(())
-        self._failures: list[Published] = []  # final ones of lanes that were purged on the way
-        self._keyless: dict[Order, Published] = {}  # events at which the key function failed, till they are final
+        self._failures: list[Published] = []  # final failures of lanes that were purged in between
+        self._keyless: dict[Order, Published] = {}  # events at which the key function failed, until they are final
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -178,17 +178,17 @@ class KeyedLanes:
         return lane is not None and position_of(lane.history, event) is not None
 
     def configure(self, settings: Settings) -> None:
-        """Take changed settings (the lanes look at them as they go)."""
+        """Take changed settings (the lanes read them as they run)."""
 
     def snapshot(self) -> None:
-        """Take a snapshot of some lane and forget it, to see what it costs."""
+        """Take a snapshot of some lane and drop it, to measure its cost."""
         for lane in islice(self._lanes.values(), 1):
             lane.detector.snapshot()
 
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
-        """Give each event to the lane of its key; then correct the lanes with something out of order.
+        """Give each event to the lane of its key; then correct the lanes that got events out of order.
 
-        A lane that published in this call and is corrected by it does so in two deltas, in sequence.
+        If a lane both publishes in this call and is corrected by it, its changes come in two deltas, in sequence.
         """
         results: list[Published] = []
         touched: set[Lane] = set()
@@ -196,7 +196,7 @@ class KeyedLanes:
         gone = self._gone(removed) if removed else {}
         for lane in gone:
             behind[lane] = []
-            lane.last = END  # whatever comes for it in this call must wait for the removal
+            lane.last = END  # all events for it in this call must wait for the removal
         events = chain(ready.behind, ready.ahead)
         self.counts.executed += len(ready.ahead) + len(ready.behind)
         while not self._run_in_order(events, results, touched, behind):
@@ -218,7 +218,7 @@ class KeyedLanes:
         clk: int,
         k: int,
     ) -> list[Delta]:
-        """Give lanes what came out of order for them; ``results`` are those of the events that came in order."""
+        """Give lanes the events that came out of order; ``results``: those of the events that came in order."""
         self.counts.executed -= sum(map(len, behind.values()))
         rounds: list[list[Delta]] = [[inserted(results, clk, k)] if results else []]
         for lane, events_behind in behind.items():
@@ -228,7 +228,7 @@ class KeyedLanes:
         return [combined(deltas) for deltas in rounds if deltas]
 
     def _renew(self, ready: Ready, settled: int) -> None:
-        """Renew the lane of every so-manieth event: each lane as often as it is busy, at no cost per event."""
+        """Renew the lane of every n-th event: the busier a lane, the more often, at no cost per event."""
         events = ready.ahead
         spacing = max(1, self._settings.spacing // _KEYED)
         for event in events[self._until_renewal :: spacing]:
@@ -247,7 +247,7 @@ class KeyedLanes:
         touched: set[Lane],
         behind: dict[Lane, list[Event]],
     ) -> bool:
-        """The hot loop: runs each event that is in order for its key, sorts out the others. False if one failed."""
+        """The hot loop: runs each event that is in order for its key, sets the others aside. False if one failed."""
         lanes, key, unwritten = self._lanes, self._key, self._unwritten
         lane = event = None
         try:
@@ -271,7 +271,7 @@ class KeyedLanes:
                     behind[lane].append(event)
                 else:
                     behind[lane] = [event]
-                    lane.last = END  # whatever else comes for it in this call must wait for its turn
+                    lane.last = END  # all further events for it in this call must wait for their turn
         except Exception:
             assert event is not None
             if lane is not None and lane.history and lane.history[-1] is event:
@@ -286,7 +286,7 @@ class KeyedLanes:
         return Lane(made(self._detector), derive, self._settings, self.counts, self._initial)
 
     def _gone(self, removed: list[Event]) -> dict[Lane, list[Event]]:
-        """Emitted events that are withdrawn, by lane."""
+        """The emitted events that are withdrawn, by lane."""
         gone: dict[Lane, list[Event]] = {}
         for event in removed:
             try:
@@ -301,9 +301,9 @@ class KeyedLanes:
         return gone
 
     def purge(self, final: int, everywhere: bool = False) -> list[Published]:
-        """Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.
+        """Forget final events in the next few lanes; in all of them at the end. Returns the failures that became final.
 
-        Busy lanes purge themselves as they run; this sweep is for those that fell silent. ``everywhere``: in all lanes now.
+        Busy lanes purge themselves as they run; this sweep is for those that fell silent. ``everywhere``: sweep all lanes now.
         """
         lanes = list(self._lanes.values()) if everywhere or final == END else list(islice(self._sweep, _SWEEP))
         if not lanes:
@@ -323,13 +323,13 @@ class KeyedLanes:
         return [event for lane in self._lanes.values() for event in lane.standing(promised)]
 
     def state(self, final: int) -> LanesState:
-        """See LanesState: all but the lanes, which ``part`` gives as they are now. What was begun before is given up."""
+        """See LanesState: all but the lanes, which ``part`` gives as they are now. Parts of an earlier call are dropped."""
         self._unwritten = {lane: key for key, lane in self._lanes.items()}
         self._copies, self._written = {}, final
         return LanesState([], dict(self._keyless), list(self._failures))
 
     def part(self, count: int) -> list[KeyedLane]:
-        """The next lanes, at most ``count``, as they were when ``state`` was called; none if that was all."""
+        """The next lanes, at most ``count``, as they were when ``state`` was called; empty at the end."""
         part = list(islice(self._unwritten.items(), count))
         for lane, _ in part:
             self._keep(lane)
@@ -337,7 +337,7 @@ class KeyedLanes:
         return [(key, self._copies.pop(lane)) for lane, key in part]
 
     def _keep(self, lane: Lane) -> None:
-        """Copy a lane that is to be written down as it is now, before it is touched."""
+        """Copy a lane that is still to be stored, before it changes."""
         if lane in self._unwritten and lane not in self._copies:
             self._copies[lane] = lane.state(self._written)
 

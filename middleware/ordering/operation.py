@@ -1,4 +1,4 @@
-"""The lane of an incremental operator: it is handed changes as they are, and the time that has passed; it never replays."""
+"""The lane of an incremental operator: it gets the changes themselves, and the passage of time; it never replays."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Ready(NamedTuple):
 
 
 _MANY = 64
-"""Changes kept before it is worth while to look which of them are final."""
+"""With this many changes kept, it is worth finding out which of them are final."""
 
 
 class Standing:
-    """What an operation has published and is not final: changes are kept as they go out, and netted when that is asked."""
+    """The published results of an operation that are not final: kept as changes, and netted on demand."""
 
     def __init__(self, results: Iterable[Event] = ()) -> None:
         kept = list(results)
@@ -39,7 +39,7 @@ class Standing:
         self._due = _MANY
 
     def note(self, out: Delta, final: int) -> None:
-        """Changes go out. Amortised O(1) each."""
+        """Note changes that go out. Amortised O(1) each."""
         events = [*out.inserts, *out.retracts, *chain.from_iterable(out.revises)]
         self._changes.append((max(map(TS, events)), Delta(out.inserts.copy(), out.revises.copy(), out.retracts.copy())))
         if len(self._changes) > self._due:
@@ -51,7 +51,7 @@ class Standing:
         return _standing(self._changes, final)
 
     def state(self, final: int) -> Later:
-        """The same, to be found out later."""
+        """The same, computed later."""
         return Later(_standing, self._changes.copy(), final)
 
 
@@ -66,11 +66,11 @@ def _standing(noted: list[tuple[int, Delta]], final: int) -> list[Event]:
 
 
 class OperatorLane:
-    """Stands where lanes of detectors stand, for an operator.
+    """Takes the place of a detector's lanes, for an operator.
 
-    ``stopped`` is the traceback if the operator raised out of ``apply``, or could not say what it holds. What it held is not to
-    be trusted any more: its results that are not final are withdrawn, and nothing more comes.
-    ``resumes``: what has ended may go on, so the operation is kept as it was before the end.
+    ``stopped`` is the traceback if the operator raised in ``apply``, or when asked for its state. That state cannot be
+    trusted any more: results that are not final are withdrawn, and no more come.
+    ``resumes``: the stream may resume after its end, so a copy of the operation from before the end is kept.
     """
 
     def __init__(self, name: str, operator: Operator, level: int, resumes: bool = False) -> None:
@@ -89,35 +89,35 @@ class OperatorLane:
 
     @property
     def held(self) -> int:
-        """How many events the operation keeps."""
+        """The number of events that the operation keeps."""
         return self._operation.held
 
     @property
     def has_failed(self) -> bool:
-        """Whether there are failures that are not listed yet."""
+        """Whether some failures are not listed yet."""
         return bool(self._operation.failures)
 
     @property
     def is_due(self) -> bool:
-        """Whether time has passed that the operation was not told of yet, or its unit not that it has stopped."""
+        """Whether the operation must still be told that time has passed, or the unit that the operation has stopped."""
         return self._now != self._told or self.stopped is not None
 
     def advance(self, emitted: int, final: int) -> None:
-        """Time passes: the operation is told of it at the next ``emit``."""
+        """Let time pass: the operation learns of it at the next ``emit``."""
         self._now = emitted, final
 
     def holds(self, event: Event) -> bool:
-        """Whether an emitted event stands here: operations keep what they like of it, so nobody can tell."""
+        """Always true: operations keep what they like of an event, so one cannot tell whether it is still here."""
         return True
 
     def configure(self, settings: Settings) -> None:
-        """Settings are about replays: there are none."""
+        """Nothing: settings are about replays, and there are none."""
 
     def snapshot(self) -> None:
-        """Nothing goes back, so no snapshots are taken on the way, and none is measured."""
+        """Nothing: an operation never goes back, so no snapshots are taken as it runs, and none is measured."""
 
     def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
-        """Hand over what is ready and what is removed; K+ of a result is how much earlier it comes than with full slack."""
+        """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
         inserts = ready.behind + ready.ahead if ready.behind else ready.ahead
@@ -134,12 +134,12 @@ class OperatorLane:
             return given + self.withdraw(promised)
 
     def _applied(self, delta: Delta, now: tuple[int, int], clk: int, k: int) -> list[Delta]:
-        """Hand changes and time to the operation; what changes among its results, if anything does."""
+        """Pass changes and time to the operation; returns the changes of its results, if there are any."""
         promised, self._told = self._told[1], now
         out = self._operation.apply(delta, *now)
         if not out:
             return []
-        out.inserts.sort(key=TS)  # as if each came when it happened: their delays are measured above
+        out.inserts.sort(key=TS)  # in order of time: the unit above measures their delays
         early = [max(0, event.ts + k - clk) for event in out.inserts]
         if any(early):
             out.k_plus = early
@@ -147,8 +147,8 @@ class OperatorLane:
         return [out]
 
     def go_on(self, ground: int) -> list[Delta]:
-        """Go on from before the end; what it gives again, up to ``ground``, was given at the end, and what stands above it is
-        said again, as it was withdrawn there. O(what is kept)."""
+        """Resume from before the end. Results up to ``ground`` were published at the end; those above it were withdrawn there,
+        so they are published again. O(what is kept)."""
         self._told = self._now = ground, ground
         if self._before is None or self.stopped is not None:
             return []
@@ -172,23 +172,23 @@ class OperatorLane:
         return self._results.above(promised)
 
     def withdraw(self, promised: int) -> list[Delta]:
-        """Take back all results later than what was promised: those up to it rest on all there is to rest on."""
+        """Retract all results later than ``promised``: those up to it are final, and complete."""
         gone, self._results = self._results.above(promised), Standing()
         return [Delta(retracts=gone)] if gone else []
 
     def purge(self, final: int, everywhere: bool = True) -> list[Published]:
-        """Operations forget by themselves; this gives the failures that became final."""
+        """Operations forget by themselves; this returns the failures that became final."""
         failures = [Published(event, [], failure) for event, failure in self._operation.failed(final)]
         self.counts.failures += len(failures)
         return failures
 
     def state(self, final: int) -> tuple[Any, ...]:
-        """All that the operation needs to go on in another process."""
+        """All that the operation needs to resume in another process."""
         operation = None
         if self.stopped is None:
             try:
                 operation = self._operation.snapshot()
-            except Exception:  # the node goes on: it stops as if it had raised at the next event
+            except Exception:  # the node goes on: the operation stops as if it had raised at the next event
                 self.stopped = traceback.format_exc(limit=-8)
         results = self._results.state(self._told[1])
         return operation, dict(self._operation.failures), self.stopped, results, self._told, self._now, self._before
@@ -196,7 +196,7 @@ class OperatorLane:
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the lane that gave ``state``."""
         operation, failed, self.stopped, results, self._told, self._now, *before = state
-        self._before = before[0] if before else None  # those of former versions have none
+        self._before = before[0] if before else None  # states of former versions have none
         self._results = Standing(results)
         if self.stopped is None:
             self._operation.restore(operation)
@@ -210,4 +210,4 @@ class OperatorLane:
         """There are no parts."""
 
     def check(self) -> None:
-        """Operations check themselves in tests of their own."""
+        """Nothing: operations have tests of their own."""

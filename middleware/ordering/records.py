@@ -1,4 +1,4 @@
-"""What a unit tells of itself: what came too late for it, and what it has done."""
+"""Records of a unit: the events that came too late for it, and its statistics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from middleware.model.event import Event
 
 
 class Late(msgspec.Struct, frozen=True):
-    """An entry of the late ledger: what came behind the allowed lateness, and the unit's clk, K and watermark then (ns)."""
+    """An entry of the late ledger: an event beyond the allowed lateness, and the unit's clk, K and watermark then (ns)."""
 
     event: Event
     change: str
@@ -18,10 +18,10 @@ class Late(msgspec.Struct, frozen=True):
 
 
 class UnitStatistics(msgspec.Struct, frozen=True):
-    """What a unit has done. ``executed`` counts detector calls, so ``executed - emitted`` were replays.
+    """The statistics of a unit. ``executed`` counts detector calls, so ``executed - emitted`` were replays.
 
-    ``waiting``, ``held``: events in its buffers now: not emitted yet; emitted, and kept because they may yet be disturbed.
-    ``halted``: why nothing more comes of it, if so.
+    ``waiting``, ``held``: events in its buffers now: not emitted yet; emitted, and kept because they may still be disturbed.
+    ``halted``: why it publishes nothing more, if it has halted.
     """
 
     detector: str

@@ -1,4 +1,4 @@
-"""What a replay means for those who read the results: the difference, or everything (DEBS'13, section 4.3)."""
+"""What readers of the results get after a replay: the difference, or everything (DEBS'13, section 4.3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Retraction(StrEnum):
     """How results of disturbed events are corrected.
 
     ``ON_DEMAND``
-        replay, compare with what was published, send the difference only; stop where the state is what it was (4.3.2).
+        replay, compare with what was published, send only the difference; stop where the state is as it was before (4.3.2).
     ``FULL``
         withdraw all results behind the disturbed event at once, then replay (4.3.1).
     ``AUTO``
@@ -29,7 +29,7 @@ class Retraction(StrEnum):
 
 
 class Published(NamedTuple):
-    """What a detector derived from one event. ``failure`` is the traceback if it raised instead."""
+    """The results that a detector derived from one event. ``failure`` is the traceback if it raised instead."""
 
     cause: Event
     events: list[Event]
@@ -37,12 +37,12 @@ class Published(NamedTuple):
 
 
 def left_out(event: Event) -> Published:
-    """The record of an event that came when its detector had stopped: nobody is to believe that it was used."""
+    """The record of an event that came after its detector had stopped, so that no reader takes it for used."""
     return Published(event, [], _LEFT_OUT)
 
 
 def k_plus(results: list[Published], clk: int, k: int) -> list[int] | None:
-    """K+ of each result: how much earlier its cause was emitted than after its full slack; None if none was early."""
+    """K+ of each result: how much earlier its cause was emitted than with full slack; None if none was early."""
     early = [max(0, cause.ts + k - clk) for cause, events, _ in results for _ in events]
     return early if any(early) else None
 
@@ -53,12 +53,12 @@ def inserted(results: list[Published], clk: int, k: int) -> Delta:
 
 
 def withdrawn(results: list[Published]) -> Delta:
-    """The change that takes results back."""
+    """The change that retracts results."""
     return Delta(retracts=[event for published in results for event in published.events])
 
 
 def difference(old: list[Published], new: list[Published], clk: int, k: int) -> Delta:
-    """The change that turns one run's results into another's: nothing for a result that came out the same again."""
+    """The change that turns one run's results into another's; results that came out the same are not in it."""
     before = {event.id: event for published in old for event in published.events}
     fresh: list[Published] = []
     delta = Delta()

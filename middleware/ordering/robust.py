@@ -1,11 +1,11 @@
-"""The slack that is learnt by default: from what can be in time, in the last minute, and from no source alone (decision 028).
+"""The default slack: learnt from events in time, of the last minute, and never from one source alone (decision 028).
 
-Two figures come of it, both of a window that is made of spans. ``k`` steers emission: the largest delay that was reached in two
-spans at least, so that what happens once is left to speculation. ``reach`` is what the allowed lateness rests on: the largest
-delay of an event in time.
+It gives two figures over a window that consists of spans. ``k`` controls emission: the largest delay that was reached in at
+least two spans, so that single outliers are left to speculation. ``reach`` determines the allowed lateness: the largest delay
+of an event in time.
 
-What comes too late teaches nothing by its delay, which may be anything. But if delays grow for good, all that is late is so
-from then on; so late events have a vote: once many sources are late, the allowed lateness is doubled, and they vote afresh.
+The delay of a late event teaches nothing: it may be anything. But if delays grow for good, all slow events are late from
+then on. So late events have a vote: once many sources are late, the allowed lateness is doubled, and they vote afresh.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from middleware.model.time import SECOND
 from middleware.ordering.kslack import MOST, Lateness, SlackPolicy
 
 SPANS = 12
-"""The window is so many spans, each of at least SPAN and LEAST_SPAN events: a minute, or 1,000 events if they are rarer."""
+"""Spans in the window, each at least SPAN long and with LEAST_SPAN events: a minute, or 1,000 events if they are rarer."""
 
 SPAN = 5 * SECOND
 LEAST_SPAN = 84
 
 JURY, JURY_ALONE = 20, 200
-"""So many events are looked at before late ones are believed; or before the source of them is believed to be alone."""
+"""Events to look at before late ones are believed; and the same where there is only one source."""
 
 LEAST_MISSED, LEAST_MISSED_ALONE = 3, 10
-"""So few late events, or fewer than 1 in 100, are outliers, whoever sent them."""
+"""Fewer late events than this (with one source: the second figure), or fewer than 1 in 100, are outliers."""
 
 _SOURCE = attrgetter("source")
 
 _MOST_SOURCES = 4096
-"""So many sources are told apart: enough to count shares of them."""
+"""The number of sources that are told apart: enough to count shares of them."""
 
 _Span = tuple[int, int, int]
-"""Of a span that is over: largest delay in time, what votes gave, the reach at its end."""
+"""A past span: the largest delay of an event in time, the reach given by votes, the reach at its end."""
 
 
 class RobustSlack(SlackPolicy):
     """See the module. O(1) a batch that is in time.
 
     ``lateness``
-        that of the unit: in a window the reach grows at most to what it allowed at the window's beginning, unless by votes.
+        the unit's policy: within a window, the reach grows at most to what it allowed at the window's start, unless by votes.
     ``most``
-        neither K nor the reach grows beyond, ns.
+        upper bound of K and the reach, ns.
     """
 
     def __init__(self, lateness: Lateness | None = None, most: int = MOST) -> None:
@@ -55,9 +55,9 @@ class RobustSlack(SlackPolicy):
         self.k = self.reach = 0
         self._spans: list[_Span] = []
         self._ends = NEVER
-        self._count = self._worst = self._given = 0  # of this span: events, largest delay in time, what votes gave
-        self._first = self._second = 0  # largest delays of the spans that are over
-        self._limit = self._lateness.of(0) or END  # without a floor nothing is final before a delay was seen
+        self._count = self._worst = self._given = 0  # of this span: events, largest delay in time, reach given by votes
+        self._first = self._second = 0  # the two largest delays of past spans
+        self._limit = self._lateness.of(0) or END  # without a floor, nothing is final before a delay is seen
         self._nearest = END
         self._sources: dict[str, None] = {}
         self._acquit()
@@ -80,7 +80,7 @@ class RobustSlack(SlackPolicy):
                 self._turn(clk, events)
 
     def waited(self, clk: int, ts: int) -> None:
-        """A silence is no delay: what came in time before it says nothing about what is to come beyond the allowed lateness."""
+        """A silence is no delay: if it is longer than the allowed lateness, nothing is learnt from it."""
         if clk - ts <= self._lateness.of(self.reach):
             self.observe(clk, [ts], ())
 
@@ -106,18 +106,18 @@ class RobustSlack(SlackPolicy):
         self.reach = min(max(self.reach, reach), self._most)
 
     def _hear(self, events: Sequence[Event]) -> None:
-        """Note the sources of all that comes while some are late, to know what share of them that is."""
+        """Note the sources of all events while some are late, to know the share of late sources."""
         if len(self._sources) < _MOST_SOURCES:
             self._sources.update(dict.fromkeys(map(_SOURCE, events)))
 
     def _acquit(self) -> None:
-        """Begin to count votes afresh."""
+        """Start to count votes afresh."""
         self._voters: dict[str, None] = {}
         self._missed = self._heard = self._turns = 0
         self._nearest = END
 
     def _turn(self, clk: int, events: Sequence[Event]) -> None:
-        """A span is over, and the oldest is forgotten."""
+        """End a span; the oldest one is forgotten."""
         self._spans.append((self._worst, self._given, self.reach))
         if len(self._spans) > SPANS:
             del self._spans[0]
@@ -133,4 +133,4 @@ class RobustSlack(SlackPolicy):
             self._sources.clear()
             self._acquit()
         if events and len(self._sources) < _MOST_SOURCES:
-            self._sources[events[-1].source] = None  # it moved the clock
+            self._sources[events[-1].source] = None  # this source moved the clock

@@ -32,39 +32,39 @@ from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
 
 _PURGE_EVERY = 1024
-"""How many events an unkeyed unit emits between two purges."""
+"""The number of events that a unit emits between two purges."""
 
 _LOOK_EVERY = 65_536
-"""How many events a unit emits, at most, between two looks at what is to be constant."""
+"""The most events that a unit emits between two checks that its detector's shared state is unchanged."""
 
 _NOTHING = Ready([], [])
 
 Revision = tuple[Event, Event]
-"""Old and new content of an event."""
+"""The old and the new content of an event."""
 
 _STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "halted", "reached", "_top", "_waiting", "_refused")
-"""What a unit is made of besides its clock and lanes; counts and measured costs are of one life only."""
+"""The stored attributes of a unit, besides its clock and lanes; counts and measured costs last for one life only."""
 
 
 class Policies(msgspec.Struct, frozen=True):
-    """How a unit behaves. The defaults serve; each field says who would change it.
+    """How a unit behaves. The defaults serve most uses; each field says when to change it.
 
     ``alpha``
-        where speculation starts: 1 is plain buffering, 0 full speculation. Adaptation takes it from there.
+        the initial alpha: 1 is plain buffering, 0 full speculation. Adaptation changes it from there.
     ``slack``
-        makes the K policy. None: learnt from what is in time, and from no source alone. ``MaxSlack`` is the paper's maximum,
-        moved by every outlier; a quantile forgets bursts; a fixed K serves comparisons.
+        makes the K policy. None: learnt from events in time, never from one source alone. ``MaxSlack`` is the paper's maximum,
+        which every outlier moves; a quantile forgets bursts; a fixed K serves comparisons.
     ``lateness``
-        how long results may change; raise its floor for sources that may be silent or late for longer.
+        how long results may change; raise its floor for sources that may be silent or late for longer than that.
     ``retraction``
         on-demand or full (DEBS'13, 4.3), or whichever costs less.
     ``spacing``
-        events between snapshots: None finds the best from measured cost, 1 is the paper's setting.
+        events between snapshots: None finds the best number from measured costs, 1 is the paper's setting.
     ``late``
-        "ledger" or "error": whether an event behind the allowed lateness is listed or ends the run.
+        "ledger" or "error": whether an event beyond the allowed lateness is listed or ends the run.
     ``failing``
-        "skip" the event at which a detector raises, or "stop" the detector (a keyed one: for that key). What comes after for
-        it is listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
+        "skip" the event at which a detector raises, or "stop" the detector (a keyed one: for that key). Then later events for
+        it are listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
     """
 
     alpha: float = 1.0
@@ -89,13 +89,13 @@ class Policies(msgspec.Struct, frozen=True):
 class Unit:
     """The ordering unit of one detector.
 
-    ``push`` takes whatever has arrived; nothing else moves it. It reads no clock and does no I/O.
-    ``final`` is its watermark: what it derived from events at or below it never changes again.
-    ``halted`` is why nothing more comes of it, None while it runs: its operator raised, or what it reads has halted. What was
-    not final then is withdrawn; what it is given from then on, and in the batch at which its operator raised, is listed as
-    failed once it is final. ``final`` goes on: there is nothing left that could become wrong.
-    ``reached`` is, once all has ended, the time of the last event that was taken or given, or of whatever else was known.
-    ``resumes``: what has ended may go on (``go_on``).
+    ``push`` takes what has arrived; only the unit's calls move it. It reads no clock and does no I/O.
+    ``final`` is its watermark: results derived from events at or below it never change again.
+    ``halted`` is why it publishes nothing more, None while it runs: its operator raised, or a type it reads has halted. Results
+    that were not final then are withdrawn. Events of the batch at which its operator raised, and all later ones, are listed as
+    failed once they are final. ``final`` still moves: nothing is left that could become wrong.
+    ``reached`` is, once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
+    ``resumes``: a stream that has ended may resume (``go_on``).
     """
 
     def __init__(
@@ -139,15 +139,15 @@ class Unit:
         self._reached, self._lateness = (
             0,
             self.policies.lateness.of(0),
-        )  # the allowed lateness is worked out when the reach has changed
-        self._failures, self._failing = 0, END  # counted so far, and until when some of them are not final
-        self._refused: dict[Identity, int] = {}  # whose last revision came too late, and its time: further ones rest on that
+        )  # the allowed lateness is computed anew when the reach changes
+        self._failures, self._failing = 0, END  # failures counted so far, and the time from which some of them are final
+        self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
         self._inserted = self._revised = self._retracted = 0
 
     @property
     def watermark(self) -> int:
-        """No further change of what this unit publishes will have ts <= this."""
+        """No further change that this unit publishes will have ts <= this."""
         final = self.final
         return final - self._backdate if NEVER < final < END else final
 
@@ -169,16 +169,16 @@ class Unit:
     def push(
         self, delta: Delta, mark: int | None = None, promised: int = END, is_open: bool = True, more: bool = False
     ) -> list[Delta]:
-        """Take what has arrived; return what changes downstream, in sequence.
+        """Take what has arrived; return the changes for downstream, in sequence.
 
         ``mark``
             the node's clock mark, if it has one; a unit with clock types of its own ignores it.
         ``promised``
-            smallest watermark of the upstream streams that promise any; END if none does.
+            the smallest watermark of the upstream streams that have one; END if none has.
         ``is_open``
-            whether some input comes without promises, so that clk - lateness bounds what is final.
+            whether some input has no watermark, so that clk - lateness bounds what is final.
         ``more``
-            whether there is more of the same arrival to come: the clock stands still till then.
+            whether more of the same arrival is to come: the clock stands still until then.
         """
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not delta and not more:
@@ -206,7 +206,7 @@ class Unit:
         return deltas
 
     def _is_due(self) -> bool:
-        """Tell an operator how far time is; whether it has yet to act on that. Detectors know no time."""
+        """Tell an operator what time it is; returns whether it has yet to act on that. Detectors know no time."""
         if self._operator is None or self.halted is not None:
             return False
         self._reach()
@@ -215,11 +215,11 @@ class Unit:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits here: then, as long as nothing comes, ``pass_time`` does all that ``push`` would do."""
+        """Whether no event waits here: then, if nothing has arrived, ``pass_time`` does all that ``push`` would do."""
         return not self._waiting and self._operator is None and self.halted is None
 
     def pass_time(self, mark: int | None, promised: int, is_open: bool) -> None:
-        """Nothing has come and nothing waits: only the clock and what is final move. Most units of a node, most of the time."""
+        """Move only the clock and ``final``: nothing has come and nothing waits. The usual case for most units of a node."""
         clock, before = self.clock, self.final
         clock.release()
         if mark is not None and mark > clock.clk and self._ticking is None:
@@ -237,18 +237,18 @@ class Unit:
             self._list_failures()
 
     def _end(self, before: int) -> None:
-        """All has become final, which had been so up to ``before``: note how far that goes."""
+        """All has become final (before: up to ``before``): note the latest time known here."""
         promised = before - self._backdate if before != NEVER else NEVER
         given = max(map(TS, self._lanes.standing(promised)), default=NEVER)
         self.reached = max(before, given, self._top, self.clock.clk)
 
     def go_on(self, ground: int) -> list[Delta]:
-        """What had ended goes on: up to ``ground``, no less than ``reached``, all stays final, and what comes is late there.
+        """Resume after the end: up to ``ground``, no less than ``reached``, all stays final, and events there are late.
 
-        Detectors go on from the state that they have, operators from the one before the end, which for them is an event like
-        others; returns the early results that they stand by still.
+        Detectors resume from their present state, operators from the one before the end, which for them is an event like
+        others; returns the early results that still hold.
         """
-        self.final = self.emitted = ground + self._backdate if ground != NEVER else NEVER  # so that no result is as old
+        self.final = self.emitted = ground + self._backdate if ground != NEVER else NEVER  # so all new results are later
         deltas = self._operator.go_on(ground) if self._operator is not None and self.halted is None else []
         self._count(deltas)
         return deltas
@@ -284,7 +284,7 @@ class Unit:
         return Ready(ahead, behind)
 
     def _measure(self, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
-        """Delays and clock where all events are in time or late by themselves: nothing is done per event in time."""
+        """Measure delays and move the clock where no event has a K+ and all types move the clock: no work per event in time."""
         clock = self.clock
         delayed = [event.ts for event in behind]
         if ahead and ahead[0].ts < clock.clk:  # clock marks were faster
@@ -296,12 +296,12 @@ class Unit:
         clock.tick(ahead[count_until(ahead, clock.clk)].ts, ahead[-1].ts, hold)
         if behind and inserts[-1] is not ahead[-1]:
             after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
-            clock.arrive(after, ())  # they came in the batch of the tick: it has measured them, the next one need not
+            clock.arrive(after, ())  # these came behind the tick in its batch: measured against it here, so not at the next one
 
     def _measure_singly(self, delta: Delta, mark: int | None, hold: bool) -> None:
-        """Delays and clock where events carry a K+, or only some types move the clock.
+        """Measure delays and move the clock where events carry a K+, or only some types move the clock.
 
-        A result stamped with a time that is still to come (the end of an open window) tells no time: nothing has happened
+        A result stamped with a time still to come (the end of an open window) does not move the clock: nothing has happened
         beyond the clock mark.
         """
         limit = END if mark is None else mark
@@ -324,7 +324,7 @@ class Unit:
             clock.pend(delayed)
 
     def _settle(self, promised: int, is_open: bool) -> None:
-        """Move ``final`` to where the promises and the allowed lateness allow; never back."""
+        """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
         if is_open:
             clock = self.clock
             if clock.policy.reach != self._reached:
@@ -338,22 +338,20 @@ class Unit:
             self.final = max(self.final, promised)
 
     def _reach(self) -> None:
-        """Move the AEP to where e.ts + alpha * K <= clk, and at least to what is final."""
+        """Move the AEP to the last time where e.ts + alpha * K <= clk, and at least to ``final``."""
         clock = self.clock
         reached = clock.clk - math.ceil(self.alpha * clock.k) if clock.clk != NEVER and self.halted is None else NEVER
         self.emitted = max(self.emitted, self.final, reached)
 
     def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
-        """The events to emit now: e.ts + alpha * K <= clk, or final, or behind the AEP. The rest waits."""
+        """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
         before = self.emitted
         self._reach()
         ahead, behind = arrived
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
-        if (
-            self._prompt and self.alpha == 0 and self.halted is None
-        ):  # whatever has come, has come: the clock need not know of it
+        if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and self._top <= self.emitted:
@@ -371,7 +369,7 @@ class Unit:
         return Ready(ready, behind)
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
-        """Give the detector what is ready, the way that costs least, and learn what it did cost."""
+        """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
         emitted = len(ready.ahead) + len(ready.behind)
         self._emitted += emitted
         self._unpurged += emitted
@@ -402,36 +400,36 @@ class Unit:
         return deltas
 
     def _look(self) -> None:
-        """See whether the detector has changed what its instances share: at first at once, then ever more seldom.
+        """Check that the detector has not changed what its instances share: at first often, then ever less often.
 
-        Raises DetectorError: what such a detector makes of its input is worth nothing.
+        Raises DetectorError if it has: the results of such a detector are worth nothing.
         """
         self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)
         if self._operator is None:
             self._constants.check(self.name)
 
     def halt(self, why: str) -> list[Delta]:
-        """Nothing more may come of this unit, as something is missing in what it reads; returns what takes back its results."""
+        """Stop publishing, since part of the input is missing; returns the retractions of the unit's results."""
         self._halt(why, _NOTHING)
         deltas = withdrawal(self._lanes, self.watermark)
         self._count(deltas)
         return deltas
 
     def _halt(self, why: str, ready: Ready) -> None:
-        """From now on events wait till they are final, and are listed then; those withdrawn before were never there."""
+        """From now on, events wait until they are final, and are then listed; those withdrawn before that are not."""
         self.halted, self.emitted = why, self.final
         events = ready.behind + ready.ahead
         merge(self._waiting, arranged([event for event in events if event.ts > self.final])[0])
         self._leave_out(Ready([event for event in events if event.ts <= self.final], []))
 
     def _leave_out(self, ready: Ready) -> None:
-        """List events of which nothing comes."""
+        """List events that lead to no result."""
         left_out = [Published(event, [], self.halted) for event in ready.behind + ready.ahead]
         self.quarantine += left_out
         self._unused += len(left_out)
 
     def _count(self, deltas: list[Delta]) -> int:
-        """Count what goes out; returns how much of it corrects what went out before."""
+        """Count the changes that go out; returns how many of them correct earlier ones."""
         before = self._revised + self._retracted
         for out in deltas:
             self._inserted += len(out.inserts)
@@ -440,24 +438,24 @@ class Unit:
         return self._revised + self._retracted - before
 
     def _learn(self, step: Step) -> None:
-        """Learn what a step did cost, in the mode in which it was made."""
+        """Learn the cost of a step, in the mode in which it ran."""
         cost = self.costs.learn(step)
         if self._choice is not None and cost is not None:
             mode = self._settings.retraction
-            # what full retraction publishes again is as much work downstream as what it withdraws
+            # full retraction publishes again what it withdraws, which is as much work downstream
             changes = step.affected * 2 if mode is Retraction.FULL else step.affected
             self._choice.learn(mode, (cost + changes * self.costs.downstream) / step.rollbacks)
 
     def _withdraw(self, delta: Delta) -> tuple[list[Event], list[Event]]:
-        """Take back what upstream withdraws or revises.
+        """Remove the events that upstream withdraws or revises.
 
-        Returns the new content of what it revises, and the events that the detector was given already.
+        Returns the new content of revised events, and the old events that the detector has been given already.
         """
         final, gone, revises = self.final, delta.retracts, delta.revises
         if any(event.ts <= final for event in gone):
             self._list_late([event for event in gone if event.ts <= final], "retract")
             gone = [event for event in gone if event.ts > final]
-        if any(min(old.ts, new.ts) <= final for old, new in revises):  # late as a whole: what it would revise stands
+        if any(min(old.ts, new.ts) <= final for old, new in revises):  # late as a whole: the old content stands
             self._refuse([(old, new) for old, new in revises if min(old.ts, new.ts) <= final])
             revises = [(old, new) for old, new in revises if min(old.ts, new.ts) > final]
         if self._refused or revises:
@@ -466,7 +464,7 @@ class Unit:
         return again, remove(self._waiting, gone + [old for old, _ in revises])[1]
 
     def _standing(self, gone: list[Event], revises: list[Revision]) -> tuple[list[Event], list[Revision]]:
-        """Without changes to what an event is not: what it would have become came too late, or its publisher is wrong."""
+        """The changes without those to content that is not there: it came too late itself, or the publisher is wrong."""
         refused, waiting, holds = self._refused, self._waiting, self._lanes.holds
         late = [event for event in gone if IDENTITY(event) in refused]
         if late:
@@ -479,7 +477,7 @@ class Unit:
         return gone, revises
 
     def _refuse(self, revises: list[Revision]) -> None:
-        """List revisions as late as a whole: what they would revise stands, and so do further ones that rest on them."""
+        """List revisions as late as a whole: the old content stands, and later revisions that rest on them are late, too."""
         self._list_late([new for _, new in revises], "revise")
         for old, new in revises:
             self._refused[IDENTITY(new)] = max(old.ts, new.ts)
@@ -497,11 +495,11 @@ class Unit:
 
     @property
     def first_waiting(self) -> Event | None:
-        """The first event in the buffer, which waits to be given to the detector."""
+        """The first event in the buffer that waits to be given to the detector."""
         return self._waiting[0] if self._waiting else None
 
     def take_late(self) -> list[Late]:
-        """What has been listed as late since the last time; the ledger is empty then, ``statistics`` still counts it."""
+        """The late events listed since the last call; empties the ledger, but ``statistics`` still counts them."""
         taken, self.ledger = self.ledger, []
         return taken
 
@@ -516,13 +514,13 @@ class Unit:
         self.quarantine += self._lanes.purge(self.final)
 
     def _list_failures(self) -> None:
-        """Failures have become final: list them now, however slow the stream is. O(keys)."""
+        """List failures that have become final now, however slow the stream is. O(keys)."""
         self._failing = END
         self.quarantine += self._lanes.purge(self.final, everywhere=True)
         self._failures = self._lanes.counts.failures
 
     def _space(self) -> None:
-        """Put the snapshots as far apart as is cheapest."""
+        """Set the distance between snapshots that costs least."""
         self.costs.measure_snapshot(self._lanes.snapshot)
         best = self.costs.spacing()
         if best is not None and not 0.7 < best / self._settings.spacing < 1.4:  # small moves are not worth it
@@ -530,7 +528,7 @@ class Unit:
             self._lanes.configure(self._settings)
 
     def statistics(self) -> UnitStatistics:
-        """What the unit has done so far."""
+        """The unit's statistics so far."""
         counts = self._lanes.counts
         return UnitStatistics(
             detector=self.name,
@@ -563,8 +561,8 @@ class Unit:
         )
 
     def state(self) -> dict[str, Any]:
-        """All that the unit needs to go on in another process, as values that can be pickled, but for its lanes by key: those
-        come from ``part``, as they are now. O(events that wait, and that a detector without key holds).
+        """All that the unit needs to resume in another process, as values that can be pickled, except keyed lanes: those come
+        from ``part``, as they are now. O(events that wait, and that a detector without a key holds).
 
         It shares nothing with the unit that ever changes.
         """
@@ -574,13 +572,13 @@ class Unit:
         return own | {"clock": self.clock.state(), "lanes": self._lanes.state(self.final)}
 
     def part(self, count: int) -> list[KeyedLane]:
-        """The next lanes by key, at most ``count``, as they were when ``state`` was called, however the unit has gone on."""
+        """The next keyed lanes, at most ``count``, as they were when ``state`` was called, whatever the unit did since."""
         return self._lanes.part(count)
 
     def restore(self, state: dict[str, Any], version: int | None = None) -> None:
-        """Become the unit that gave ``state``; only a unit that was just made can. Its parts are to follow.
+        """Become the unit that gave ``state``; only a new unit can. Its parts follow by ``restore_part``.
 
-        ``version``: of the detector that gave it, if that is another one. Raises DetectorError if it cannot be migrated.
+        ``version``: the detector's version then, if it was another one. Raises DetectorError if the state cannot be migrated.
         """
         for name in _STATE:
             setattr(self, name, state.get(name, NEVER))  # "reached" was not there in former versions
@@ -593,7 +591,7 @@ class Unit:
         self._lanes.restore_part(part if version is None else migrated_lanes(part, self.detector, version))
 
     def check(self) -> None:
-        """Every invariant of the unit and its lanes."""
+        """Assert every invariant of the unit and its lanes."""
         assert arranged(self._waiting) == (self._waiting, 0), "waiting events out of order"
         assert not self._waiting or self._waiting[0].ts > self.emitted, "an event waits that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"

@@ -1,8 +1,8 @@
-"""What the interpreter does beside a node, such that nothing waits for it long: garbage collections, and turns of threads.
+"""Keeps the interpreter's own work short in a process that runs a node: garbage collections, and switches of threads.
 
-A whole collection looks at every object there is, again and again: 0.2 s with 1,000,000 keys. Here, what survived one is left
-alone from then on (``gc.freeze``), so that the next one looks at what has come since: some 80,000 objects, less than 10 ms. So
-that cycles among old objects are found, too, all is looked at again when the process has become twice as large.
+A full collection visits every object, again and again: 0.2 s with 1,000,000 keys. Here, objects that survived one are not
+visited again (``gc.freeze``), so the next one visits only newer objects: some 80,000, in less than 10 ms. To find cycles among
+old objects, too, a full collection follows once the process has doubled in size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import psutil
 
 _TURN = 0.001
-"""How long one thread may keep another one waiting (s). A commit takes several turns, and results wait for it."""
+"""How long one thread may keep another one waiting (s). A commit takes several switches, and results wait for it."""
 
 
 def resident() -> int:
@@ -24,36 +24,36 @@ def resident() -> int:
 
 
 class _Collections:
-    """``size``: resident bytes of the process when all was looked at last."""
+    """``size``: resident bytes of the process at the last full collection."""
 
     def __init__(self, resident: Callable[[], int]) -> None:
         self._resident = resident
         self.size = resident()
 
     def told(self, phase: str, info: dict[str, int]) -> None:
-        """Of the begin and the end of a collection (see ``gc.callbacks``)."""
+        """Called at the start and the end of each collection (see ``gc.callbacks``)."""
         if info["generation"] < 2 or phase == "start":
             return
         if self._resident() > 2 * self.size:
-            gc.unfreeze()  # the next one is a whole one
+            gc.unfreeze()  # the next collection visits everything
             self.size = self._resident()
         else:
             gc.freeze()
 
 
 _running: list[_Collections] = []
-"""Those of this process."""
+"""The collections of this process."""
 
 
 def spare() -> None:
-    """Much has been made that is kept for a while: in a process that is calm, no collection looks at it. O(1)."""
+    """In a calm process, keep collections from visiting the objects made so far, as many of them will live long. O(1)."""
     if _running:
         gc.freeze()
 
 
 @contextmanager
 def calm(resident: Callable[[], int] = resident) -> Iterator[None]:
-    """For a process that runs one node: what is there in the beginning is kept, and collections are short from then on."""
+    """For a process that runs one node: the objects that exist at the start are kept, and collections stay short."""
     turn, collections = sys.getswitchinterval(), _Collections(resident)
     gc.freeze()
     gc.callbacks.append(collections.told)

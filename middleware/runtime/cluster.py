@@ -1,4 +1,4 @@
-"""The nodes of a scenario as processes on this machine: started together, ended together, each with its report."""
+"""The nodes of a scenario as processes on this machine: they start and end together, and each leaves a report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from middleware.runtime.scenario import Scenario
 Durability = Literal["disk", "memory"]
 
 _LAST_WORDS = 8
-"""Lines of its log that are told of a node that has died."""
+"""The number of log lines to show of a node that has died."""
 
 _READY = 60.0
 """Seconds that the nodes may take to find each other."""
@@ -40,9 +40,9 @@ class Cluster:
     ``addresses``
         where each node is reached.
     ``durability``
-        of the nodes whose plan says nothing of it; what they store goes with the cluster.
+        of the nodes whose plan does not set it; their stored state is deleted with the cluster.
     ``reports``
-        after the cluster has ended: the report of each node that lived to write one.
+        after the cluster has ended: the report of each node that could write one.
     """
 
     def __init__(self, scenario: Scenario, alpha: float | None = None, durability: Durability = "memory") -> None:
@@ -59,7 +59,7 @@ class Cluster:
         try:
             for name in self.scenario.places:
                 self.start(name)
-        except BaseException:  # such as Ctrl-C: those that have started are not left behind
+        except BaseException:  # such as Ctrl-C: no started node is left behind
             self.end()
             self._folder.cleanup()
             raise
@@ -71,7 +71,7 @@ class Cluster:
 
     def start(self, name: str) -> None:
         """Start a node's process."""
-        plan = Path(self._folder.name, "plan.json")  # the scenario as it is here, which may not be as its file has it
+        plan = Path(self._folder.name, "plan.json")  # the scenario as it is here, which may differ from its file
         plan.write_bytes(msgspec.json.encode(self.scenario.plan))
         command = [sys.executable, "-m", "middleware.cli.main", "node", str(self.scenario.file), name, "--plan", str(plan)]
         for pair in self.addresses.items():
@@ -81,26 +81,26 @@ class Cluster:
         command += ["--report", str(self._report(name)), "--state", str(self.state(name))]
         command += ["--tethered"]
         with self.log(name).open("ab") as log, uninterrupted():
-            # A session of its own: Ctrl-C in the terminal reaches the one who started the cluster, who ends it in order. Its
-            # standard input, on which nothing comes, ends with this process, even one that is killed: and the node with it.
+            # A session of its own: Ctrl-C in the terminal reaches only the starter of the cluster, which ends it in order. The
+            # node's standard input, always empty, closes when this process ends, even if killed: then the node ends, too.
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
 
     def state(self, name: str) -> Path:
-        """The state folder of a node; it goes with the cluster."""
+        """The state folder of a node; it is deleted with the cluster."""
         return Path(self._folder.name, "state", name)
 
     def log(self, name: str) -> Path:
-        """The file with what a node has printed."""
+        """The file with a node's output."""
         return Path(self._folder.name, f"{name}.log")
 
     def last_words(self, name: str) -> list[str]:
-        """The last lines that a node has printed."""
+        """The last lines of a node's output."""
         return self.log(name).read_text(errors="replace").strip().splitlines()[-_LAST_WORDS:]
 
     def await_ready(self, attach: Callable[[float], None]) -> None:
-        """Call ``attach`` (with a timeout) until it finds all nodes ready; if one has died instead, say what it said last.
+        """Call ``attach`` (with a timeout) until all nodes are ready; if one has died instead, show its last lines.
 
         Raises RunError if a node has ended, or if they take too long.
         """
@@ -125,7 +125,7 @@ class Cluster:
         os.kill(self._processes[name].pid, number)
 
     def end(self) -> None:
-        """Ask all nodes to end, from the one that is fed on; kill those that do not; read the reports."""
+        """Ask all nodes to end, starting with the one that is fed; kill those that do not; read the reports."""
         for process in self._in_order():
             if process.poll() is None:
                 process.terminate()
@@ -150,7 +150,7 @@ class Cluster:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Addresses on the loopback that nobody uses just now."""
+    """Loopback addresses with ports that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

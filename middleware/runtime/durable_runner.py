@@ -1,4 +1,4 @@
-"""Runs the core of a durable node on its store: recovers at the start, releases what is stored, makes checkpoints."""
+"""Runs the core of a durable node on its store: recovers at the start, releases stored steps, makes checkpoints."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from middleware.runtime.status import LogStatus
 from middleware.runtime.storage.store import Store
 
 TARGET = 10 * SECOND
-"""How long a recovery may take: a checkpoint is due when the node has worked for so long since the last one."""
+"""How long a recovery may take: a checkpoint is due when the node has worked for this long since the last one."""
 
 _SHARE = 20
-"""A checkpoint that took t is followed by none for this many times t: so that they never take more than 5 % of the time."""
+"""After a checkpoint that took t, none begins for this many times t, so that they never take more than 5 % of the time."""
 
 _SLICE = 2 * MILLISECOND
-"""How long a step works on a checkpoint, about."""
+"""About how long one step works on a checkpoint."""
 
 _FEW, _MOST = 16, 4_096
-"""Lanes in the first piece, and in one at the most."""
+"""Lanes in the first piece of a checkpoint, and the most in any piece."""
 
 _PATIENCE = 5 * SECOND
 
@@ -76,7 +76,7 @@ class DurableRunner:
         broker.publish(correction, time.monotonic_ns())
 
     def settle(self, now: int) -> list[DurableEffects]:
-        """End a step: write its record, and give what may leave, in order."""
+        """End a step: write its record, and return the effects that may leave now, in order."""
         self._tell_of_loss()
         released = []
         number = self._store.stored()
@@ -100,10 +100,10 @@ class DurableRunner:
             )
 
     def _write(self, now: int) -> DurableEffects:
-        """Settle the step and write its record, with which a checkpoint may begin."""
+        """Settle the step and write its record; a checkpoint may begin with it."""
         effects = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
         for write in effects.writes:
-            while self._at_once and self._core.checkpointing:  # no record without what tells with which code it was made
+            while self._at_once and self._core.checkpointing:  # no record without a checkpoint that names the code that made it
                 write.pieces.append(self._core.go_on(_MOST))
             self._at_once = False
             self._note(write.pieces)
@@ -112,7 +112,7 @@ class DurableRunner:
         return effects
 
     def _begin(self, now: int) -> DurableEffects:
-        """Settle the step, and begin a checkpoint as of its end. No collection looks at what that takes."""
+        """Settle the step, and begin a checkpoint as of its end. No garbage collection visits the objects made for it."""
         with uncollected():
             effects = self._core.settle(now)
             spare()
@@ -122,7 +122,7 @@ class DurableRunner:
         return effects
 
     def _go_on(self, count: int) -> None:
-        """Write a piece of the checkpoint, and learn how many lanes the next one may have."""
+        """Write a piece of the checkpoint, and set the number of lanes in the next one."""
         start = time.monotonic_ns()
         piece = self._core.go_on(count)
         self._store.write(piece)
@@ -141,7 +141,7 @@ class DurableRunner:
                 self._completed_seconds, self._completed_size = self._cost, self._size
 
     def status(self) -> LogStatus:
-        """Its log and checkpoints. O(named subscriptions)."""
+        """The status of the log and the checkpoints. O(named subscriptions)."""
         log, store = self._log, self._store
         readers = {peer[1]: log.offset - reader.offset for peer, reader in log.readers.items() if reader.named}
         return LogStatus(
@@ -159,7 +159,7 @@ class DurableRunner:
         )
 
     def end(self) -> None:
-        """Leave a checkpoint, so that the next life begins at once; wait until all is stored, or the disk will not have it."""
+        """Write a checkpoint, so that the next start is fast; wait until all is stored, or time is up."""
         self._core.checkpoint_due = True
         self._write(time.monotonic_ns())
         while self._core.checkpointing:
@@ -173,7 +173,7 @@ class DurableRunner:
 def _recovered(
     broker: DurableBroker, processor: Recoverable | None, types: EventTypes, store: Store, rebuild: bool
 ) -> tuple[Recovered, Batch]:
-    """See ``recover``; where the code has changed, what is said of it says of which file, too."""
+    """See ``recover``; where the code has changed, the message also names the file."""
     if rebuild and not store.is_whole:
         raise StateError(
             f"{store.file} does not reach back to its beginning any more: nothing can be built anew from it; start the node "

@@ -30,28 +30,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PRICE_EVERY = 64
-"""Batches after which units are told again what their results cost those that read them."""
+"""After this many batches, units are told again what changes of their results cost readers."""
 
 
 _NAMED = 3
-"""Detectors that the ``repr`` of a run names."""
+"""The number of detectors that the ``repr`` of a run names."""
 
 
-class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, which is no part of what a run came to
-    """What a run came to.
+class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, which is no part of the result
+    """The result of a run.
 
     ``finals``
         final results by detector name, in total order.
     ``late``
-        by detector name, the ledger of what came behind the allowed lateness and was left out.
+        by detector name, the ledger of events that came beyond the allowed lateness and were left out.
     ``duplicates``
         how many arrivals repeated an earlier (source, id).
     ``published``, ``corrected``
-        events published early, and how many of those publications were revised or withdrawn later.
+        results published early, and how many of those publications were revised or withdrawn later.
     ``failures``
-        by detector name, the events at which it failed, and which it is run without; none without ``failing="skip"``.
+        by detector name, the events at which it failed, and which it was run without; empty unless ``failing="skip"``.
     ``halted``
-        by detector of which nothing more came, why: its finals are right, but none is later than when it stopped.
+        by detector that stopped, the reason: its finals are right, but none is later than the time at which it stopped.
     """
 
     finals: dict[str, list[Event]]
@@ -79,7 +79,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         return f"<Run: {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the results of each detector, and how they lie in time."""
+        """What a notebook shows: the results of each detector, and their distribution over time."""
         late = {name: len(ledger) for name, ledger in self.late.items()}
         left_out = {name: late.get(name, 0) + len(self.failures.get(name, ())) for name in self.finals}
         return page(repr(self)[1:-1], self.finals, left_out)
@@ -88,31 +88,31 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         """Final results in total order as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
 
         ``of``: an event type, its name or the last part of it ("Pass" for soccer.Pass), or the name of a detector. Raises
-        EventError if it is none of them, SlacklineError without pyarrow (extra ``spark``).
+        EventError if it is none of these, SlacklineError without pyarrow (extra ``spark``).
         """
         return table(self.finals, of)
 
     def plot(self) -> Axes:
-        """Draw the results of each detector over time; the axes. SlacklineError without matplotlib (extra ``evaluate``)."""
+        """Draw each detector's results over time; returns the axes. SlacklineError without matplotlib (extra ``evaluate``)."""
         return drawing(self.finals)
 
     def why(self, event: Event) -> Why:
-        """Why a result came: what it rests on, down to raw events, and each correction with the late events that made it.
+        """Why a result came: its causes, down to raw events, and each correction with the late events that led to it.
 
-        ``print(result.why(event))`` tells it in words. The run is made again for the first result of a type, so that a run
-        that is never asked costs nothing; its events and detectors must not have been changed since.
+        ``print(result.why(event))`` tells it in words. The first question about a type repeats the run, so that a run that
+        is never asked costs nothing; its events and detectors must not have changed since.
         """
         again: Callable[[type[Event]], Past] | None = getattr(self, "_again", None)
         if again is None:
             raise RunError("why: only the result of run(...) can be asked, and only in the process that ran it")
         pasts: dict[type[Event], Past] = self.__dict__.setdefault("_pasts", {})
         if event.__class__ not in pasts:
-            pasts.clear()  # one at a time: each may be as large as the recording
+            pasts.clear()  # keep one only: each may be as large as the recording
             pasts[event.__class__] = again(event.__class__)
         return explain(event, pasts[event.__class__], self.late_identities())
 
     def late_identities(self) -> dict[str, set[Identity]]:
-        """The ledgers as the oracle wants them: by detector, which raw events are excused."""
+        """The ledgers as the oracle takes them: by detector, the identities of the excused raw events."""
         return {name: {IDENTITY(entry.event) for entry in ledger} for name, ledger in self.late.items()}
 
 
@@ -128,14 +128,14 @@ def run(
 ) -> Run:
     """Run detectors over events in their order of arrival, to the end of the stream.
 
-    Events of a source that gives them no ids are numbered as they come. Where a detector fails at an event, for good (what
-    it raises while events are missing that come late does not count), DetectorFailedError is raised; with
-    ``failing="skip"`` it is run without that event, which is listed in ``failures``.
+    Events of a source that gives no ids are numbered in order of arrival. If a detector fails at an event for good (errors
+    raised only while late events were missing do not count), DetectorFailedError is raised; with ``failing="skip"`` the
+    detector is run without that event, which is listed in ``failures``.
 
-    ``batch`` events are taken to arrive at once. Every batch of changes that detectors publish is shown to ``watch``.
-    Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. ``timer`` (ns, such
-    as ``time.perf_counter_ns``) lets auto retraction and snapshot spacing go by measured cost; without one they go by
-    counts, and the same input gives the same changes whatever the machine does.
+    ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish.
+    Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. With ``timer`` (ns,
+    such as ``time.perf_counter_ns``), auto retraction and snapshot spacing follow measured cost; without one they follow
+    counts, and the same input always gives the same changes, on any machine.
 
     >>> from middleware import Detector, Event
     >>> class Tick(Event):
@@ -169,7 +169,7 @@ def recorded(
     batch: int = 256,
     timer: Timer | None = None,
 ) -> tuple[Past, Run]:
-    """A run with all that ``explain`` needs to know of it about results of one type."""
+    """Run again, and record all that ``explain`` needs for results of one type."""
     past, steps = Past(wanted, detectors), count(1)
 
     def note(arrived: list[Event], told: list[Batch]) -> None:
@@ -189,7 +189,7 @@ def _run(
     failing: Literal["raise", "skip"],
     step: Callable[[list[Event], list[Batch]], None],
 ) -> Run:
-    """See ``run``; ``step`` is told what arrived in each step, and what was published then."""
+    """See ``run``; ``step`` is called with what arrived in each step, and what was published then."""
     if batch < 1:
         raise ValueError(f"batch={batch}: at least 1 event arrives at once")
     if failing not in ("raise", "skip"):
@@ -254,7 +254,7 @@ def _failures(unit: Unit) -> list[Failure]:
 
 
 def _raise_failure(hierarchy: Hierarchy) -> None:
-    """Raise the first failure there is: of the lowest level, for others may come of it."""
+    """Raise the first failure, if there is one: at the lowest level, since others may follow from it."""
     for unit in hierarchy.units:
         if unit.quarantine:
             raise DetectorFailedError(_failures(unit)[0])
@@ -263,7 +263,7 @@ def _raise_failure(hierarchy: Hierarchy) -> None:
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """Of which detectors, as far as a short line has room."""
+    """Counts by detector, as many as fit on a short line."""
     some = [f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_NAMED] if count]
     rest = sum(map(bool, counts.values())) - len(some)
     return f" ({', '.join(some)}{f' and {rest} more' if rest else ''})" if some else ""

@@ -1,4 +1,4 @@
-"""What became of events at which user code failed: which event, what was raised, and where in the user's code."""
+"""Failures of user code: which event, what was raised, and where in the user's code."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LIBRARIES = tuple({sysconfig.get_path(name) + "/" for name in ("stdlib", "plats
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An event that a detector is run without, for it failed there.
+    """An event that a detector is run without, because it failed there.
 
     ``place``
-        file:line, in the user's code, of what raised; of ``on_event`` if that returned what it may not return.
+        file:line in the user's code that raised; that of ``on_event`` if it returned an invalid value.
     """
 
     detector: str
@@ -46,12 +46,12 @@ class DetectorFailedError(DetectorError):
 
 
 def failure_of(name: str, detector: Detector, event: Event, traceback: str | None) -> Failure:
-    """The failure that a traceback tells of."""
+    """The failure described by a traceback."""
     return Failure(name, event, traceback or "", place_of(traceback, detector))
 
 
 def place_of(traceback: str | None, detector: Detector) -> str:
-    """File and line of the innermost call in code that is no library's, as far as the traceback shows any; else of on_event."""
+    """File and line of the innermost call outside libraries, if the traceback shows one; else those of on_event."""
     frames = re.findall(r'File "([^"]+)", line (\d+)', traceback or "")
     others = [(file, line) for file, line in frames if not file.startswith(_OWN)]
     users = [(file, line) for file, line in others if not file.startswith(_LIBRARIES)]

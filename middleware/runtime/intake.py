@@ -1,4 +1,4 @@
-"""Events as people have them, before they are run: in any iterable, with numbers of numpy, and perhaps without ids."""
+"""Prepares events as people have them for a run: in any iterable, with numpy numbers, perhaps without ids."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STAMP_KINDS = {"ts": int, "id": int, "source": str}
 
 
 def taken(events: Iterable[Event]) -> list[Event]:
-    """The events as a list: with Python's numbers, and numbered where their source gives no ids. O(n).
+    """The events as a list, with Python numbers, and with ids where their source gives none. O(n).
 
-    Raises EventError for what is no event, or has no time, or no id where others of its source have one.
+    Raises EventError for a value that is no event, has no time, or has no id while others of its source have one.
     """
     if isinstance(events, Event | str | bytes | Mapping | type) or not isinstance(events, Iterable):
         raise EventError(f"events come in a list, or another iterable, not as {_told(events)}")
@@ -38,7 +38,7 @@ def _told(value: object) -> str:
 
 
 def _plain(events: list[Event]) -> list[Event]:
-    """The events with Python's numbers for those of numpy, in fields, too. Raises EventError for what is no number."""
+    """The events with Python numbers in place of numpy's, in fields, too. Raises EventError for stamps of a wrong type."""
     kinds = set(map(type, chain.from_iterable(map(astuple, events))))
     if any(kind.__module__ == "numpy" for kind in kinds) or kinds & {list, dict, tuple, set, frozenset}:
         events = list(map(with_plain_values, events))
@@ -51,7 +51,7 @@ def _plain(events: list[Event]) -> list[Event]:
 
 
 def _numbered(events: list[Event]) -> list[Event]:
-    """The events, with ids in order of arrival where no event of a source has one (0 is what an event has if none is given)."""
+    """The events, with ids in order of arrival where no event of a source has one (the default id is 0)."""
     zeros = Counter(event.source for event in events if event.id == 0)
     several = {source for source, number in zeros.items() if number > 1}
     if not several:
@@ -65,7 +65,7 @@ def _numbered(events: list[Event]) -> list[Event]:
 
 
 def _has_no_ids(source: str, events: list[Event]) -> bool:
-    """Whether events of one source lack ids, all of them. Some that are equal are one event that came again."""
+    """Whether all events of a source lack ids. Equal events are repeats of one event."""
     without = [event for event in events if event.id == 0]
     if all(event == without[0] for event in without):
         return False

@@ -1,4 +1,4 @@
-"""Ctrl-C at a moment when it can be answered in order."""
+"""Delays Ctrl-C until it can be handled in order."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import FrameType
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block is left: a process that is started in it is known by then, and can be ended.
+    """Delay Ctrl-C until the block is left: a process started in it is known by then, and can be ended.
 
-    In other threads than the main one, which Ctrl-C does not reach, it does nothing.
+    Does nothing in threads other than the main one, which Ctrl-C does not reach.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

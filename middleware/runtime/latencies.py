@@ -1,8 +1,8 @@
-"""How long results took: histograms by event type, of what was published, of what stayed, and of what became final.
+"""Latencies of results: histograms by event type, of published results, of those that stayed, and of final ones.
 
-A latency here is how far the node's clock (the largest raw ts known) has gone beyond a result's ts: event time, so it means the
-same in a live mesh and in a replay at any speed. It is measured by batch: what a step does to results of a type is looked at in
-eight places, and what lies next to each counts like it. So a step costs a few look-ups a type, whatever the number of results.
+A latency here is how far the node's clock (the largest raw ts known) is beyond a result's ts: event time, so it means the same
+in a live mesh and in a replay at any speed. It is measured by batch: the results of a type in a step are sampled at eight
+places, and neighbours count like the sample. So a step costs a few look-ups per type, however many results it has.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from middleware.model.event import NEVER
 from middleware.model.time import SECOND
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds (inclusive) of the buckets of a histogram, seconds; one more bucket has all that is beyond."""
+"""Upper bounds (inclusive) of the buckets of a histogram, seconds; one more bucket holds all longer ones."""
 
 _BOUNDS = tuple(round(bound * SECOND) for bound in BOUNDS)
 
 _PARTS = 8
-"""What a step does to results of a type is looked at in so many places: each has those next to it count like it."""
+"""Samples of the results of a type in a step: the neighbours of each count like it."""
 
 MOST_OPEN = 4_096
-"""Parts of a type that are remembered until they are final; beyond, neighbours become one."""
+"""Parts of a type that are kept until they are final; if there are more, neighbours are merged."""
 
 
 class Histogram(msgspec.Struct):
-    """Durations counted by bucket (``BOUNDS``, not cumulative), and their sum, ns."""
+    """Counts of durations by bucket (``BOUNDS``, not cumulative), and the sum of durations, ns."""
 
     counts: list[int] = msgspec.field(default_factory=lambda: [0] * (len(_BOUNDS) + 1))
     sum: int = 0
 
     def add(self, duration: int, count: int = 1) -> None:
-        """Count a duration (ns) so often; a negative one is none. O(log buckets)."""
+        """Count a duration (ns) ``count`` times; a negative one counts as 0. O(log buckets)."""
         duration = max(duration, 0)
         self.counts[bisect_left(_BOUNDS, duration)] += count
         self.sum += duration * count
@@ -50,11 +50,11 @@ class Latency(msgspec.Struct):
     """Latencies of the results of a type.
 
     ``early``
-        from its ts to its publication, of every version of a result: withdrawn and revised ones, too.
+        from ts to publication, for every version of a result, including withdrawn and revised ones.
     ``stayed``
-        the same of the versions alone that became final: when what was right was there.
+        the same, but only for versions that became final: when the right result was out.
     ``final``
-        until it was final.
+        from ts until the result was final.
     """
 
     early: Histogram = msgspec.field(default_factory=Histogram)
@@ -67,8 +67,8 @@ class Latency(msgspec.Struct):
 
 
 class _Published(msgspec.Struct):
-    """Results that were published together, some of which may still change: the ts of the one in their middle and of the last
-    one, their latency (ns), how many."""
+    """Results that were published together and may still change: the ts of the middle one and of the last one, their
+    latency (ns), their number."""
 
     ts: int
     last: int
@@ -87,7 +87,7 @@ class Latencies:
         self._open: dict[str, list[_Published]] = {}
 
     def publish(self, batch: Batch) -> None:
-        """Take what the detectors of a node publish in a step. O(types * log batches) but for corrections of old results."""
+        """Take what a node's detectors publish in a step. O(types * log batches), except for corrections of old results."""
         clock = batch.clock
         if clock is None:
             return
@@ -98,7 +98,7 @@ class Latencies:
                 self._settle(name, watermark, clock)
 
     def held(self, name: str) -> int:
-        """How many parts of a type are remembered until they are final."""
+        """The number of parts of a type that are kept until they are final."""
         return len(self._open.get(name, ()))
 
     def _count(self, name: str, delta: Delta, clock: int) -> None:
@@ -116,7 +116,7 @@ class Latencies:
             versions[:] = [_merged(*versions[at : at + 2]) for at in range(0, len(versions), 2)]
 
     def _settle(self, name: str, watermark: int, clock: int) -> None:
-        """All of a type up to its watermark is final."""
+        """Note that all results of a type up to its watermark are final."""
         versions, latency = self._open[name], self.by_type[name]
         end = bisect_right(versions, watermark, key=_LAST)
         for each in versions[:end]:
@@ -126,7 +126,7 @@ class Latencies:
 
 
 def _parts(events: list[Any]) -> list[list[Any]]:
-    """At most _PARTS of them, one after the other."""
+    """The events in at most _PARTS consecutive parts."""
     if len(events) < 2:
         return [events] if events else []
     size = -(-len(events) // _PARTS)
@@ -143,7 +143,7 @@ def _publish(versions: list[_Published], latency: Latency, ts: int, last: int, c
 
 
 def _withdraw(versions: list[_Published], ts: int, count: int) -> None:
-    """So many results about ``ts`` are not what stays: the nearest later ones first, then earlier ones."""
+    """Remove ``count`` results around ``ts``, which did not stay: the nearest later ones first, then earlier ones."""
     at = bisect_left(versions, ts, key=_LAST)
     while count and versions:
         at = min(at, len(versions) - 1)

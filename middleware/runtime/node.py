@@ -1,4 +1,4 @@
-"""A node: one process, one thread, one loop that runs each step to its end: receive, process, publish, send."""
+"""A node: one process, one thread, one loop that completes each step: receive, process, publish, send."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from middleware.runtime.watchdog import Watchdog
 _IDLE_POLL = 20 * MILLISECOND
 _EVENTS_A_STEP = 8_192
 PATIENCE = 5 * SECOND
-"""How long a node that ends waits for its peers to take what there is for them."""
+"""How long a node that ends waits for its peers to take what is queued for them."""
 
 _TELL_FIRST, _TELL_EVERY = 2.0, 30.0
-"""When it is first told, and how often again, which nodes are waited for (s)."""
+"""After how long (s), and then how often, the log names the nodes that are waited for."""
 
 _log = structlog.get_logger()
 
 
 class Processor(Protocol):
-    """What a node does with events: its detectors, behind one face. With a log it must be ``Recoverable``, too."""
+    """What a node does with events: its detectors, behind one interface. With a log it must be ``Recoverable``, too."""
 
     @property
     def subscriptions(self) -> frozenset[str]:
@@ -63,21 +63,21 @@ class Processor(Protocol):
 
     @property
     def derivations(self) -> Mapping[str, Collection[str]]:
-        """By type read, the publications that rest on it."""
+        """By type read, the publications that depend on it."""
         ...
 
     def process(self, batch: Batch) -> list[Batch]:
-        """Take what has arrived; give what comes of it, in order."""
+        """Take what has arrived; return the results, in order."""
         ...
 
     def adapt(self, busy: float, wanted: Collection[str]) -> None:
-        """Told twice a second which part of the time ``process`` took, 0 to 1, and which publications others want."""
+        """Called twice a second with the share of the time that ``process`` took (0 to 1) and the publications others want."""
         ...
 
 
 @runtime_checkable
 class Watched(Protocol):
-    """A processor that can say what its units wait for."""
+    """A processor that can tell what its units wait for."""
 
     def waiting(self) -> list[UnitStatus]:
         """What each unit waits for."""
@@ -85,24 +85,24 @@ class Watched(Protocol):
 
 
 class Node:
-    """A broker with sockets, and the detectors behind it if there is a processor.
+    """A broker with sockets, and detectors behind it if there is a processor.
 
     ``bind``
         where others attach: tcp://HOST:PORT or ipc://PATH; port ``*`` takes a free one, see ``address``.
     ``peers``
-        the other nodes of the mesh, address by name. All nodes may list all: of each pair only one dials.
+        the other nodes of the mesh, address by name. All nodes may list all others: of each pair only one dials.
     ``types``
-        the event types that publishers may send and the processor reads; none: a broker that forwards anything.
+        the event types that publishers may send and the processor reads; None: a broker that forwards any type.
     ``keys``
-        CURVE keys; needed beyond this machine.
+        CURVE keys; required beyond this machine.
     ``sources``
-        when a silent publisher stops holding others back, and how far one may run ahead of the others.
+        when a silent publisher stops holding the others back, and how far a publisher may run ahead of the others.
     ``ledger``
-        where events are listed that came too late or too early; the node closes it in the end.
+        lists events that came too late or too early; the node closes it at its end.
     ``store``
-        where its log and checkpoints are: it goes on where the last life ended. None: a crash loses what it holds.
-        The node closes it. ``rebuild``: not from its checkpoint, but by taking all of its log again, with detectors that
-        have changed; what was final stays as it was.
+        its log and checkpoints: the node resumes where its last life ended. None: a crash loses what it holds. The node
+        closes it. ``rebuild``: recover not from the checkpoint, but by replaying the whole log, with detectors that have
+        changed; what was final stays as it was.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Node:
         self._started, self._process_info = time.time_ns(), psutil.Process()
         self._desk, self._steps, self._latencies = Desk(), Histogram(), Latencies()
         self.turned_at = time.monotonic()
-        """When its loop last began a step, on the running clock (s): any thread may look."""
+        """When its loop last began a step, on the monotonic clock (s): any thread may read it."""
         self._transport = Transport(keys)
         try:
             self.address = self._transport.bind(bind)
@@ -147,7 +147,7 @@ class Node:
     def _begin(
         self, peers: Mapping[str, str] | None, types: EventTypes | None, sources: SourcePolicy | None, rebuild: bool
     ) -> None:
-        """Make the broker and, with a store, bring it to where the last life ended."""
+        """Make the broker and, with a store, recover the state at the end of the last life."""
         name, processor, store = self.name, self._processor, self._store
         now = time.monotonic_ns()
         types = types if types is not None else EventTypes()
@@ -169,7 +169,7 @@ class Node:
         self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
         self._last_busy, self._waited_ns = 0.0, 0
         self._tell_at = time.monotonic() + _TELL_FIRST
-        self._owed: list[Effects | DurableEffects] = []  # to be sent once what led to it is listed
+        self._owed: list[Effects | DurableEffects] = []  # to be sent once the late ledger has the events turned away
         self._durable: DurableRunner | None = None
         if store is not None and isinstance(self._broker, DurableBroker):
             if processor is not None and not isinstance(processor, Recoverable):
@@ -178,9 +178,9 @@ class Node:
             self._durable = DurableRunner(self._broker, processor, types, store, rebuild)
 
     def run(self) -> None:
-        """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: finish what arrived, flush, say goodbye.
+        """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: process what arrived, flush, say goodbye.
 
-        SIGHUP has the allow-list read again; without keys there is none, and it ends the node, too.
+        SIGHUP makes it read the allow-list again; without keys there is none, and SIGHUP ends the node, too.
         """
         handlers = self._catch_signals()
         self._watchdog.start()
@@ -197,7 +197,7 @@ class Node:
             _log.info("node stopped", node=self.name)
 
     def _close(self) -> None:
-        """Let go of the sockets, the ledger, and the store with its lock: each of them, whatever happens to the others."""
+        """Close the sockets, the ledger, and the store with its lock: each of them, even if closing another fails."""
         with ExitStack() as stack:
             if self._store is not None:
                 stack.callback(self._store.close)
@@ -207,13 +207,13 @@ class Node:
             self._desk.close()
 
     def read_allow_list_again(self) -> None:
-        """Have it read before the next step; may be called from any thread. Who is no longer listed is turned out."""
+        """Read the allow-list before the next step, and disconnect peers no longer listed; may be called from any thread."""
         self._relist.set()
 
     def stop(self, patience: int = PATIENCE) -> None:
         """Ask the loop to end; may be called from any thread, or from the processor.
 
-        ``patience``: for how long (ns) it waits for peers to take what there is for them.
+        ``patience``: how long (ns) it waits for peers to take what is queued for them.
         """
         self._patience = patience
         self._stop.set()
@@ -223,27 +223,27 @@ class Node:
         return self._broker.statistics()
 
     def status(self, patience: float = 2.0) -> Status | None:
-        """What it waits for and has done, no older than a second; may be called from any thread while ``run`` runs.
+        """What the node waits for and has done, at most a second old; may be called from any thread while ``run`` runs.
 
-        If its loop does not come to answer within ``patience`` seconds, or has ended: the last one there is, None if there
-        was none.
+        If the loop does not answer within ``patience`` seconds, or has ended: the last status, or None if there
+        is none.
         """
         return self._desk.ask(patience)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to end."""
+        """Whether the node was asked to end."""
         return self._stop.is_set()
 
     def _status(self) -> Status:
-        """In the node's own thread."""
+        """The status; to be called in the node's own thread."""
         processor = self._processor
         waiting = self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else [])
         return Status(**msgspec.structs.asdict(replace(waiting, busy=self._last_busy)), vitals=self._vitals())
 
     def _vitals(self) -> Vitals:
         ledger, durable, memory = self._ledger, self._durable, 0
-        with suppress(OSError, psutil.Error):  # no file descriptor left, say
+        with suppress(OSError, psutil.Error):  # such as no free file descriptor
             memory = int(self._process_info.memory_info().rss)
         return Vitals(
             address=self.address,
@@ -274,7 +274,7 @@ class Node:
         return {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 
     def _read_allow_list(self) -> None:
-        """Who is no longer listed is turned out at once; a list that cannot be read changes nothing."""
+        """Disconnect peers no longer listed at once; a list that cannot be read changes nothing."""
         self._relist.clear()
         try:
             gone = self._transport.relist()
@@ -303,9 +303,9 @@ class Node:
             self._durable.worked += time.monotonic_ns() - start
 
     def _settle(self) -> None:
-        """End the step; with a log, what was stored in the meantime releases what earlier steps have to send.
+        """End the step; with a log, records stored in the meantime release what earlier steps have to send.
 
-        A checkpoint forgets what was listed before: so without room for the ledger a node with a log goes no further, as
+        A checkpoint drops what was listed before it. So without room for the ledger, a node with a log waits, just as it does
         without room for its log.
         """
         now = time.monotonic_ns()
@@ -318,9 +318,9 @@ class Node:
             self._broker.wait_longer(now)
 
     def _receive(self, timeout: float) -> int:
-        """Take everything that has arrived, so that batches grow with the load, up to what makes a step long.
+        """Take all that has arrived, so that batches grow with the load, up to a bound that keeps steps short.
 
-        Returns for how long it waited (ns).
+        Returns how long it waited (ns).
         """
         broker = self._broker
         start = time.monotonic_ns()
@@ -360,23 +360,23 @@ class Node:
             self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, start
 
     def _busy(self) -> float:
-        """Time in detectors by the time available to them: what the broker needs to receive and send is not available."""
+        """Time in detectors / time available to them: the time that the broker needs to receive and send is not available."""
         available = self._busy_ns + self._idle_ns
         return self._busy_ns / available if available else 0.0
 
     def _carry_out(self, effects: Effects | DurableEffects) -> None:
-        """List first what was not taken, then acknowledge: what is acknowledged was taken or is listed."""
+        """First list the events not taken, then acknowledge: every acknowledged event was taken or is listed."""
         if effects.turned:
             self._ledger.list_turned(effects.turned)
         self._owed.append(effects)
-        if self._ledger.commit() or self._durable is None:  # without a log a crash costs all that is in memory anyway
+        if self._ledger.commit() or self._durable is None:  # without a log, a crash loses all that is in memory anyway
             for each in self._owed:
                 self._send(each)
             self._owed.clear()
 
     def _send(self, effects: Effects | DurableEffects) -> None:
         for reason in {turned.reason for turned in effects.turned} - self._warned if effects.turned else ():
-            self._warned.add(reason)  # once a life: how many, and which, the ledger tells
+            self._warned.add(reason)  # once per life; the ledger tells how many, and which
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
         for channel, parts in effects.sends:
             if not self._transport.send(channel, parts):
@@ -387,7 +387,7 @@ class Node:
             say("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
 
     def _tell_of_nodes(self) -> None:
-        """Log which nodes and publishers have come, and from time to time for which nodes this one waits."""
+        """Log which nodes and publishers have joined, and from time to time which nodes this one waits for."""
         joined = self._broker.joined
         for role, name in joined:
             _log.info(f"{role} joined", node=self.name, peer=name)

@@ -1,4 +1,4 @@
-"""Events as flat records: what sinks keep, what ``slackline sub`` prints and ``slackline pub`` reads."""
+"""Events as flat records: sinks store them, ``slackline sub`` prints them and ``slackline pub`` reads them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 from middleware.model.event import Event, type_name
 
 Record = dict[str, object]
-"""What an event or a change is made of, by name."""
+"""The parts of an event or a change, by name."""
 
 
 def as_record(event: Event, first: Mapping[str, object] | None = None) -> Record:
-    """An event as a flat record: what is to stand first, under ``type`` its type name, then all its fields.
+    """An event as a flat record: the entries of ``first``, its type name under ``type``, then all its fields.
 
-    A field of the event that is itself called ``type`` stands under ``type_`` (see ``key_of``). As JSON, NaN and infinities,
-    which JSON does not have, become null.
+    An event field that is itself called ``type`` gets the key ``type_`` (see ``key_of``). In JSON, NaN and infinities become
+    null, since JSON does not have them.
     """
     record: Record = {**(first or {}), "type": type_name(event.__class__)}
     fields = msgspec.structs.asdict(event)
@@ -26,8 +26,8 @@ def as_record(event: Event, first: Mapping[str, object] | None = None) -> Record
 
 
 def key_of(name: str, reserved: Collection[str], names: Collection[str]) -> str:
-    """Under which key a field stands in a record where some keys are reserved: with as many ``_`` behind it as make it
-    differ from them and from all fields.
+    """The key of a field in a record where some keys are reserved: its name, with as many ``_`` appended as make it differ
+    from them and from all fields.
     """
     key = name
     while key in reserved or (key != name and key in names):

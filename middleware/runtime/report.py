@@ -1,4 +1,4 @@
-"""What a node says of itself when it ends, for whoever started it: units, ledgers, adaptation, CPU and memory."""
+"""The report of a node when it ends, for the program that started it: units, ledgers, adaptation, CPU and memory."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from middleware.runtime.storage.late_ledger import Ledger
 _log = structlog.get_logger()
 
 MOST_REPORTED = 100_000
-"""Late events of a detector that a report names."""
+"""The most late events of a detector that a report names."""
 
 
 MOST_FAILURES = 10_000
-"""Failures of a detector that a report names."""
+"""The most failures of a detector that a report names."""
 
 MOST_INTERVALS = 6_000
-"""Intervals of adaptation that are kept; beyond (50 minutes), every second one goes, and so on."""
+"""Intervals of adaptation that are kept; when there are more (50 minutes), every second one is dropped, and so on."""
 
 
 class Adaptation(msgspec.Struct, frozen=True):
-    """One interval of alpha adaptation: Unix time (ns) of its end, busy factor, and alpha by detector afterwards.
+    """One interval of alpha adaptation: Unix time (ns) of its end, the busy factor, and the new alpha by detector.
 
     ``cpu``
-        processor time per time (1: one core, all of the interval), as the operating system counts it.
+        processor time / elapsed time (1: one core, all of the interval), as the operating system counts it.
     ``memory``
         resident size at its end, bytes.
     ``k``, ``published``, ``corrected``
-        by detector: slack K (ns), and how many results it has published and revised or withdrawn since the start.
+        by detector: slack K (ns), and the results published, and those revised or withdrawn, since the start.
     ``waiting``, ``held``
-        by detector: events in its buffers at the end, not emitted yet and emitted but kept.
+        by detector: events in its buffers at the end of the interval: not emitted yet; emitted but kept.
     """
 
     time: int
@@ -65,14 +65,14 @@ class Adaptation(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct):
-    """A node's life.
+    """The report of a node's life.
 
     ``late``
-        by detector, the (source, id) of what it listed as late, the first MOST_REPORTED; its ledger has all.
+        by detector, the (source, id) of its first MOST_REPORTED late events; the ledger has all.
     ``failures``
-        by detector, what was raised at each quarantined event, and where, the first MOST_FAILURES.
+        by detector, its first MOST_FAILURES failures: what was raised at a quarantined event, and where.
     ``first_failed``
-        by detector, the first of these events.
+        by detector, the first quarantined event.
     ``cpu``, ``seconds``, ``memory``
         processor time (s), life time (s), largest resident size (bytes).
     """
@@ -90,7 +90,7 @@ class NodeReport(msgspec.Struct):
 
 
 class Reporter:
-    """The processor of a node that keeps a diary: a ``Hierarchy``, and what is needed for its report."""
+    """A node's processor that keeps a diary: a ``Hierarchy``, and what its report needs."""
 
     def __init__(self, hierarchy: Hierarchy, ledger: Ledger | None = None) -> None:
         self.hierarchy = hierarchy
@@ -130,7 +130,7 @@ class Reporter:
                 )
 
     def _drain(self) -> None:
-        """Move what units have listed into the ledger and the diary, both of which are bounded."""
+        """Move the events that units have listed into the ledger and the diary; both are bounded."""
         for unit in self.hierarchy.units:
             if unit.ledger:
                 late, listed = unit.take_late(), self._late[unit.name]
@@ -153,7 +153,7 @@ class Reporter:
         told += [f"{each.error} ({each.place})" if each.place else each.error for each in failures[: MOST_FAILURES - len(told)]]
 
     def _warn(self, failure: Failure) -> None:
-        """Tell the first failure of a detector, without what event and exception say: no payload gets into logs."""
+        """Log the first failure of a detector, without the contents of event and exception: no payload gets into logs."""
         event = failure.event
         _log.warning(
             "a detector has raised; the event is left out for it, and listed ('slackline late list')",
@@ -266,25 +266,25 @@ class Reporter:
         )
 
     def _processor_time(self) -> float:
-        """Seconds of processor time that this process has used so far."""
+        """The processor time used by this process so far, seconds."""
         return time.process_time()
 
     def _resident(self) -> int:
-        """Resident size, bytes; the last known while the system will not tell (no file descriptor left, say)."""
+        """Resident size, bytes; the last known one while the system does not tell (with no free file descriptor, say)."""
         with suppress(OSError, psutil.Error):
             self._last_resident = int(self._process.memory_info().rss)
         return self._last_resident
 
 
 def write_report(report: NodeReport, file: Path) -> None:
-    """Write a report so that it is there as a whole or not at all."""
+    """Write a report atomically: the file is whole, or not there."""
     part = file.with_name(f".{file.name}.{os.getpid()}")
     part.write_bytes(msgspec.json.encode(report))
     part.replace(file)
 
 
 def read_report(file: Path) -> NodeReport | None:
-    """A node's report, or None if it left none (it was killed)."""
+    """A node's report, or None if it left none (because it was killed)."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=NodeReport)
     except FileNotFoundError:

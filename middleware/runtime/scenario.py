@@ -1,4 +1,4 @@
-"""Scenarios: one folder with one TOML file that says what is recorded, which detectors run where, and how they behave."""
+"""Scenarios: a folder with a TOML file that names the recording, the detectors and their nodes, and how they behave."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ FILE = "nodes.toml"
 """The name of a scenario's file in its folder."""
 
 _RENAMED = {"horizon": "lateness"}
-"""Keys of former versions, which are refused with what they are called now."""
+"""Keys of former versions: they are refused, and the error gives their new names."""
 
 _ADAPTATIONS = (Adaptation.EACH, Adaptation.WEIGHTED)
 
 STATE = "SLACKLINE_STATE"
-"""Environment variable: the folder under which nodes keep their state, in a folder for each scenario."""
+"""Environment variable: the folder in which nodes keep their state, with one folder per scenario."""
 
 DATA = "SLACKLINE_DATA"
 """Environment variable: the folder with real recordings."""
 
 
 class RecordingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is fed. Either ``generate`` (a function that makes it up) or ``files`` with their ``reader`` (or ``mapping``).
+    """The recording to feed. Either ``generate`` (a function that makes it up) or ``files`` with a ``reader`` (or ``mapping``).
 
     ``delay``, ``delay_for``, ``duplicates``
-        how arrival times are drawn; without them the measured ones count.
+        how arrival times are drawn; without these, the measured ones count.
     ``delay_like``
         name or folder of another scenario: delays are sampled from the arrival times measured in its recording.
     ``speed``
-        how fast it is fed: 1x as recorded, 20x, max.
+        how fast it is fed: 1x (as recorded), 20x, max.
     ``to``
-        the node that it is fed to (default: the first).
+        the node to feed (default: the first).
     """
 
     generate: str | None = None
@@ -74,17 +74,17 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """How units behave; see ``middleware.ordering.unit.Policies``.
 
     ``alpha``
-        "adaptive" (each unit by Algorithm 3 of the paper), "weighted" (one budget, spent where it shortens what people
-        subscribe to), or a fixed number from 0 (full speculation) to 1 (plain buffering).
+        "adaptive" (each unit by Algorithm 3 of the paper), "weighted" (one budget, spent where it lowers the latency of
+        subscribed results), or a fixed number from 0 (full speculation) to 1 (plain buffering).
     ``slack``
-        "robust": learnt from what is in time, and from no source alone; "max" as in the paper, a quantile such as "99.9%",
-        or a fixed duration.
+        "robust": learnt from events in time, never from one source alone; "max": as in the paper; a quantile such as
+        "99.9%"; or a fixed duration.
     ``most``
-        the most that K may become, but for "max" and a fixed one.
+        upper bound of K, except for "max" and a fixed one.
     ``spacing``
-        events between snapshots, or "auto": what is cheapest, as measured.
+        events between snapshots, or "auto": the cheapest number, by measurement.
     ``lateness``
-        the least time for which results may change; it grows with twice the slack.
+        the least time for which results may change; twice the slack if that is more.
     """
 
     alpha: str | float = "adaptive"
@@ -97,7 +97,7 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     failing: str = "skip"
 
     def policies(self, alpha: float | None = None) -> Policies:
-        """The policies that this stands for; ``alpha`` overrides."""
+        """The policies described here; ``alpha`` overrides."""
         start = alpha if alpha is not None else 1.0 if self.alpha in _ADAPTATIONS else self._alpha()
         lateness = Lateness(floor=parse_duration(self.lateness))
         slack = _slack(self.slack, lateness, parse_duration(self.most))
@@ -114,24 +114,24 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """How far publishers are trusted with time; see ``middleware.broker.ingress.sources``.
 
     ``idle``
-        after so long a silence a publisher no longer holds the others back.
+        after this long a silence, a publisher no longer holds the others back.
     ``ahead``
-        no event is taken that lies further than this beyond all other publishers, or beyond the wall clock.
+        events further than this ahead of all other publishers, or of the wall clock, are not taken.
     """
 
     idle: str = "10s"
     ahead: str = "60min"
 
     def policy(self) -> SourcePolicy:
-        """The policy that this stands for."""
+        """The policy described here."""
         return SourcePolicy(parse_duration(self.idle), parse_duration(self.ahead))
 
 
 class MetricsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where nodes serve metrics and say how they are, and where they push them; see ``middleware.observe``.
+    """Where nodes serve metrics and health, and where they push metrics; see ``middleware.observe``.
 
     ``address``
-        HOST:PORT of the first node of the file; the second one has the next port, and so on, so that one file serves for one
+        HOST:PORT of the first node in the file; the second one has the next port, and so on, so that one file works for one
         machine and for many. None: nothing is served.
     ``otlp``
         URL of the collector that all nodes push to. None: nothing is pushed.
@@ -141,7 +141,7 @@ class MetricsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     otlp: str | None = None
 
     def of(self, number: int) -> str | None:
-        """The address of the node of this number, from 0. Raises ScenarioError."""
+        """The address of the node with this number, from 0. Raises ScenarioError."""
         if self.address is None:
             return None
         host, _, port = self.address.rpartition(":")
@@ -157,18 +157,18 @@ class MetricsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class LogPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How nodes log: lines for people, or one JSON object a line."""
+    """How nodes log: lines for people, or one JSON object per line."""
 
     format: Literal["text", "json"] = "text"
 
 
 class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A node: where it is reached (port ``*``: any free one on this machine), and its detectors (``*``: all that are left).
+    """A node: its address (port ``*``: any free one on this machine), and its detectors (``*``: all that are left).
 
     ``bind``
-        where it listens, if that is not where others reach it: tcp://0.0.0.0:PORT, behind a translated or moved address.
+        where it listens, if others reach it at another address: tcp://0.0.0.0:PORT, behind address translation.
     ``durability``
-        "disk": what it has acknowledged survives a crash. "memory": it does not. Default: disk for the node that is fed.
+        "disk": acknowledged events survive a crash. "memory": they do not. Default: disk for the node that is fed.
     """
 
     name: str
@@ -179,15 +179,15 @@ class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class EvaluationPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What ``slackline evaluate`` looks at more closely.
+    """What ``slackline evaluate`` reports in more detail.
 
     ``latency``, ``corrections``
-        the detectors whose latency, and whose corrected results, are shown by themselves.
+        the detectors whose latency, and whose corrected results, are shown separately.
     ``scorer``
-        module:function that gives the ``scores`` (F1, or None) by name; called with the final results by detector name,
+        module:function that returns the ``scores`` (F1, or None) by name; called with the final results by detector name,
         and the recording's seed and seconds.
     ``types``
-        module:function that gives the number of event types, counted as the paper does: per player, team and ball.
+        module:function that returns the number of event types, counted as in the paper: per player, team and ball.
     """
 
     latency: str | None = None
@@ -201,14 +201,14 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The whole file.
 
     ``detectors``
-        a function that returns them, or a list of classes, operators, and functions that make one, each as module:name;
-        ``settings`` are its arguments, or theirs by name.
+        a function that returns them, or a list of classes, operators, and functions that each make one, as module:name;
+        ``settings`` are the arguments of the function, or of the listed ones by name.
     ``results``
         the event types that people wait for: shown live, their latency summarised.
     ``view``
-        module:function that gives the scenario's own part of the live page (``middleware.observe.view.scene``).
+        module:function that returns the scenario's own part of the live page (``middleware.observe.view.scene``).
     ``recording``
-        what ``run`` feeds; a mesh that only gets live events needs none.
+        the recording that ``run`` feeds; a mesh with live events only needs none.
     """
 
     name: str
@@ -228,7 +228,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Scenario:
-    """A scenario that was read and found sound.
+    """A scenario that was read and checked.
 
     ``detectors``
         all of them by name.
@@ -259,7 +259,7 @@ class Scenario:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it has a recording, which can be run."""
+        """Whether it has a recording to run."""
         return self.plan.recording.generate is not None or bool(self.plan.recording.files)
 
     def is_durable(self, name: str) -> bool:
@@ -301,10 +301,10 @@ class Scenario:
         return Scenario(msgspec.structs.replace(self.plan, recording=changed), self.file)
 
     def parted(self, workers: int) -> Scenario:
-        """The same scenario with its parts on this many nodes: ``settings.workers`` tells the detectors how many there are.
+        """The same scenario with its parts on this many nodes; ``settings.workers`` tells the detectors their number.
 
-        The node that has the parts ``.0`` is the pattern; a single worker runs everything. Raises ScenarioError if there is
-        nothing to be parted.
+        The node with the parts ``.0`` is the pattern; a single worker runs everything. Raises ScenarioError if there are no
+        parts.
         """
         plan, first = self.plan, next((n for n in self.plan.nodes if any(d.endswith(".0") for d in n.detectors)), None)
         if "workers" not in plan.settings or first is None:
@@ -335,7 +335,7 @@ class Scenario:
         return stable_hash("".join(each.read_text(encoding="utf-8") for each in files))
 
     def files(self) -> list[Path]:
-        """The recording's files: beside the scenario, or in the data folder. Raises ScenarioError if one is not there."""
+        """The recording's files: beside the scenario, or in the data folder. Raises ScenarioError if one is missing."""
         return [find_file(self.folder, file) for file in self.plan.recording.files]
 
     def _check(self) -> None:
@@ -397,10 +397,10 @@ def load_scenario(where: str | Path) -> Scenario:
 
 
 def state_folder(scenario: Scenario) -> Path:
-    """Where nodes of a scenario keep their logs and checkpoints, unless they are told.
+    """The folder where nodes of a scenario keep their logs and checkpoints by default.
 
-    That is beside its file, from wherever a node is started; for a scenario that came with Slackline, or in whose folder
-    nothing can be written, it is in the working folder.
+    It is beside the scenario's file, wherever a node is started; but in the working folder if the scenario came with
+    Slackline, or if its own folder cannot be written.
     """
     if STATE in os.environ:
         return Path(os.environ[STATE]) / scenario.plan.name
@@ -410,7 +410,7 @@ def state_folder(scenario: Scenario) -> Path:
 
 
 def changed_plan(where: str | Path, file: Path) -> Scenario:
-    """The scenario at ``where`` with another plan: that in ``file``, as JSON. Raises ScenarioError."""
+    """The scenario at ``where`` with another plan: the one in ``file``, as JSON. Raises ScenarioError."""
     try:
         plan = msgspec.json.decode(file.read_bytes(), type=Plan)
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
@@ -419,7 +419,7 @@ def changed_plan(where: str | Path, file: Path) -> Scenario:
 
 
 def check_addresses(addresses: Mapping[str, str]) -> None:
-    """Raise ScenarioError where two nodes have one address, which only one of them could have; port ``*`` is any free one."""
+    """Raise ScenarioError if two nodes have the same address; port ``*`` is any free one."""
     taken: dict[str, str] = {}
     for name, address in addresses.items():
         plain = address.strip().lower().replace("//localhost:", "//127.0.0.1:")
@@ -444,7 +444,7 @@ def _scenario_file(where: str | Path) -> Path:
 
 
 def _installed() -> list[Path]:
-    """The folders of the namespace package ``scenarios``: those that came with Slackline, and others on the path."""
+    """The folders of the namespace package ``scenarios``: those installed with Slackline, and others on the path."""
     spec = find_spec("scenarios")
     return [Path(folder) for folder in spec.submodule_search_locations or ()] if spec is not None else []
 
@@ -452,7 +452,7 @@ def _installed() -> list[Path]:
 def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
     if isinstance(plan.detectors, str):
         found = load_object(plan.detectors, folder)
-        if not callable(found):  # a CQL script or a flow as it stands, or detectors that were made already
+        if not callable(found):  # a CQL script, a flow, or detectors made already
             found = getattr(found, "operators", found)
         made = called(plan.detectors, found, plan.settings) if callable(found) else found
         if not isinstance(made, Iterable):
@@ -462,7 +462,7 @@ def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
 
 
 def _made(target: str, settings: Mapping[str, object], folder: Path) -> Detector:
-    """A detector of the class, or what the function makes, with their settings; an operator is there already."""
+    """An instance of the class, or what the function makes, with its settings; an operator is returned as it is."""
     found = load_object(target, folder)
     if isinstance(found, Operator):
         return found
@@ -473,7 +473,7 @@ def _made(target: str, settings: Mapping[str, object], folder: Path) -> Detector
 
 
 def _check_names(plan: Plan) -> None:
-    """Names of the scenario and its nodes are those of folders, too."""
+    """Check the names of the scenario and its nodes, which are folder names, too."""
     if not plan.nodes:
         raise ScenarioError("nodes: there are none; add [[nodes]] with a name and its detectors")
     for key, name in [("name", plan.name), *((f"nodes[{at}].name", node.name) for at, node in enumerate(plan.nodes))]:
@@ -520,7 +520,7 @@ def _slack(text: str, lateness: Lateness, most: int) -> Callable[[], SlackPolicy
 
 
 def find_file(folder: Path, file: str) -> Path:
-    """A file of a recording: beside the scenario, or in the data folder. Raises ScenarioError if it is not there."""
+    """A file of a recording: beside the scenario, or in the data folder. Raises ScenarioError if it is missing."""
     places = [folder, *([Path(os.environ[DATA])] if DATA in os.environ else [])]
     for place in places:
         if (place / file).is_file():

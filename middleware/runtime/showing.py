@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BINS = 120
-"""Parts of the whole time for which results are counted."""
+"""The number of parts of the whole time in which results are counted."""
 
 _MOST = 24
-"""Detectors that a page or a drawing has, those with the most results."""
+"""The most detectors on a page or a drawing: those with the most results."""
 
 _WIDTH, _HEIGHT = 360, 18
 
@@ -33,9 +33,9 @@ _STYLE = "text-align:left;padding:1px 10px 1px 0;font-variant-numeric:tabular-nu
 
 
 def page(headline: str, finals: Mapping[str, Sequence[Event]], left_out: Mapping[str, int]) -> str:
-    """HTML: by detector, how many final results, when, and how they lie in time. ``left_out``: events it did without.
+    """HTML: by detector, how many final results, when, and how they spread over time. ``left_out``: events not used.
 
-    Colours are those of the page around it. O(results).
+    It takes the colours of the page around it. O(results).
     """
     chosen, span = _chosen(finals), _span(finals)
     rows = []
@@ -65,7 +65,7 @@ def table(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> pyarr
 
 
 def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
-    """Results of each detector over time, as a map of counts, by matplotlib; the axes, to go on with. O(results)."""
+    """Draw the results of each detector over time, as a map of counts, with matplotlib; returns the axes. O(results)."""
     pyplot = _needed("matplotlib.pyplot", "evaluate")
     chosen, (first, last) = _chosen(finals), _span(finals)
     counts = [_counts(finals[name], (first, last)) for name in chosen] or [[0] * _BINS]
@@ -82,7 +82,7 @@ def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
 
 
 def _of(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> list[Event]:
-    """The results meant, of one type."""
+    """The results of the one type that is meant."""
     name = type_name(of) if isinstance(of, type) else of
     everything = [event for events in finals.values() for event in events]
     kinds = {type_name(kind): kind for kind in {type(event) for event in everything}}
@@ -100,7 +100,7 @@ def _of(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> list[Ev
 
 
 def _column(pyarrow: Any, values: list[Any], kind: Any) -> Any:
-    """A column; of what Arrow has no type for, as JSON would have it, and what JSON does not have as text."""
+    """A column; values that Arrow has no type for become text: that of their JSON form, or their repr."""
     try:
         return pyarrow.array(values, kind)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
@@ -119,7 +119,7 @@ def _span(finals: Mapping[str, Sequence[Event]]) -> tuple[int, int]:
 
 
 def _counts(events: Iterable[Event], span: tuple[int, int]) -> list[int]:
-    """How many lie in each part of the span."""
+    """The number of events in each part of the span."""
     first, last = span
     counts = [0] * _BINS
     for event in events:

@@ -1,7 +1,7 @@
-"""Bytes that a function writes, made a little at a time: in between it stands still, wherever it is.
+"""Runs a function that writes bytes a little at a time: in between, it is paused, wherever it is.
 
-A pickler cannot be stopped, so it runs in a thread of its own. That thread and the one that takes the bytes never run at once:
-each waits while the other works, so this is a coroutine, and does the same each time, as one does.
+A pickler cannot be paused, so it runs in a thread of its own. That thread and the one that takes the bytes never run at once:
+each waits while the other works. So this is a coroutine, and as deterministic as one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 
 class _GivenUp(BaseException):
-    """Nobody wants the rest."""
+    """The rest is not wanted."""
 
 
 class _File:
-    """What the function writes to, and what both threads see. ``wanted``: bytes until the one that takes has its turn."""
+    """The file the function writes to, shared by both threads. ``wanted``: bytes to write before the taker's turn."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
@@ -34,7 +34,7 @@ class _File:
         return len(data)
 
     def wait(self) -> None:
-        """The writer's thread: stand still until bytes are wanted."""
+        """In the writer's thread: wait until bytes are wanted."""
         self._to_write.acquire()
         if self.is_given_up:
             raise _GivenUp
@@ -52,7 +52,7 @@ class _File:
         self._to_take.release()
 
     def take(self, size: int) -> bytes:
-        """Let it write so much, or to the end."""
+        """Let it write ``size`` bytes, or to the end."""
         if not self.is_over:
             self.wanted = size
             self._to_write.release()
@@ -69,9 +69,9 @@ class _File:
 
 
 class Slices:
-    """What ``write`` writes to the file that it is given; see ``AtOnce``, which is the same all at once.
+    """The bytes that ``write`` writes to the file it is given; ``AtOnce`` is the same, all at once.
 
-    Whoever lets go of it ends ``write`` where it stands.
+    When this object is dropped, ``write`` ends where it is.
     """
 
     def __init__(self, write: Callable[[_File], None]) -> None:
@@ -80,5 +80,5 @@ class Slices:
         threading.Thread(target=self._file.run, args=(write,), name="slices", daemon=True).start()
 
     def take(self, size: int) -> bytes:
-        """The next bytes: so many at least, or as few as there are; none at the end. Raises what ``write`` raises."""
+        """The next bytes: at least ``size``, or all that are left; none at the end. Raises what ``write`` raises."""
         return self._file.take(size)

@@ -1,4 +1,4 @@
-"""What a node tells of itself: to whoever asks it (``Inquiry``), and to what is scraped. Made by the node's own thread."""
+"""The status of a node, for inquiries (``Inquiry``) and for scraped metrics. Made by the node's own thread."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from middleware.broker.watermarks.waiting import NodeStatus
 from middleware.runtime.latencies import Histogram, Latency
 
 FRESH = 1.0
-"""Seconds for which a record serves all who ask, so that no number of them costs the node more than one a second."""
+"""Seconds for which a status serves all who ask, so that the node makes at most one per second."""
 
 
 class LogStatus(msgspec.Struct, frozen=True):
     """The log and the checkpoints of a node.
 
     ``size``, ``oldest``, ``offset``
-        bytes of records kept; the offset behind which they begin; that of the last block.
+        bytes of the records kept; the offset after which they begin; the offset of the last block.
     ``commits``, ``committing``
-        transactions of this life, and the seconds spent on them.
+        transactions in this life, and the seconds spent on them.
     ``recovering``
-        seconds that recovery took at the start of this life.
+        seconds that the recovery at the start of this life took.
     ``checkpoints``, ``checkpoint_at``
-        how many were completed in this life, and when the last one was (Unix time, ns; None: none).
+        the number completed in this life, and the time of the last one (Unix time, ns; None if there is none).
     ``checkpoint_seconds``, ``checkpoint_size``
-        what the last one took of the node's time, and its bytes.
+        the node's time spent on the last one, and its bytes.
     ``readers``
-        by named subscription, how many blocks of the log it has not passed yet.
+        by named subscription, the number of blocks of the log that it has not read yet.
     """
 
     size: int
@@ -50,11 +50,11 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     """Counts and sizes of a node since its start.
 
     ``address``, ``nodes``
-        where it is reached, and the other nodes of its configuration: address by name.
+        its address, and the other nodes of its configuration: address by name.
     ``at``, ``started``
-        when this was made, and when the node was: Unix time, ns.
+        when this record was made, and when the node started: Unix time, ns.
     ``waiting``, ``cpu``
-        seconds that its loop has waited for something to do, and seconds of processor time of the process.
+        seconds that its loop has waited for work, and processor time of the process in seconds.
     ``memory``
         resident size of the process, bytes.
     ``counts``
@@ -64,7 +64,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     ``latencies``
         by event type, of the results of its detectors.
     ``listed``, ``unlisted``
-        entries of its late ledger, and those that it had to let go.
+        entries in its late ledger, and entries that it had to drop.
     """
 
     address: str
@@ -83,7 +83,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(NodeStatus, frozen=True):
-    """What the streams of a node wait for, what its units have done, and its vitals (None: of a node of an earlier version)."""
+    """What a node's streams wait for, what its units have done, and its vitals (None: from a node of an earlier version)."""
 
     vitals: Vitals | None = None
 
@@ -102,7 +102,7 @@ class Desk:
         self._changed = threading.Condition()
 
     def ask(self, patience: float) -> Status | None:
-        """A status that is no older than FRESH; if none comes within ``patience`` seconds, the last one there is, if any."""
+        """A status at most FRESH old; if none comes within ``patience`` seconds, the last one, or None if there is none."""
         asked = time.monotonic()
         with self._changed:
             if self._made_at < asked - FRESH and not self._is_closed:
@@ -111,7 +111,7 @@ class Desk:
             return self._status
 
     def answer(self, make: Callable[[], Status]) -> None:
-        """Make a status for all who have asked. In the node's thread."""
+        """Make a status for all who have asked. To be called in the node's thread."""
         self.is_asked = False
         status, now = make(), time.monotonic()
         with self._changed:
@@ -119,7 +119,7 @@ class Desk:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Nothing new comes; nobody waits for it any more."""
+        """No more answers come: all who wait get the last status."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Code of users, found by name: modules and what is in them. Whatever goes wrong in it is told with file and line."""
+"""Loads users' code by name: modules and the objects in them. Errors in it are reported with file and line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from middleware.model.operator import Operator
 
 
 def import_user_module(name: str) -> ModuleType:
-    """A module of a user. Raises ScenarioError, whatever happens in it."""
+    """Import a user's module. Raises ScenarioError for any error in it."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -26,10 +26,10 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def load_object(target: str, folder: Path | None = None) -> Any:
-    """What ``module:name`` stands for. Raises ScenarioError.
+    """The object named by ``module:name``. Raises ScenarioError.
 
-    Found are modules that are installed, those in ``folder``, where the scenario is, and those in the working folder: a user's
-    own ``detectors/forklift.py`` is ``detectors.forklift``, beside the detectors that came with Slackline.
+    It finds installed modules, those in ``folder`` (the scenario's) and those in the working folder: a user's own
+    ``detectors/forklift.py`` is ``detectors.forklift``, beside the detectors that came with Slackline.
     """
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
@@ -48,14 +48,14 @@ def load_object(target: str, folder: Path | None = None) -> Any:
 
 
 def _hidden(name: str) -> str:
-    """Why a module may not be found though it is there: folders of one name are joined only where none has an __init__.py."""
+    """Why an existing module may not be found: folders of the same name are joined only if none has an __init__.py."""
     top, dot, _ = name.partition(".")
     closed = [str(found) for place in sys.path if (found := Path(place, top, "__init__.py")).exists()]
     return f"; {closed[0]} keeps {top} from being joined with other folders of that name: remove it" if dot and closed else ""
 
 
 def _told(error: Exception) -> str:
-    """What went wrong in a user's code, and where."""
+    """The error in a user's code, and where it is."""
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
@@ -64,14 +64,14 @@ def _told(error: Exception) -> str:
 
 
 def _is_detector(value: object, module: str) -> bool:
-    """Whether it is an operator, or a detector class of this module."""
+    """Whether the value is an operator, or a detector class of this module."""
     if isinstance(value, type):
         return issubclass(value, Detector) and value.__module__ == module
     return isinstance(value, Operator)
 
 
 def called(target: str, found: Callable[..., Any], settings: Mapping[str, object]) -> Any:
-    """What a user's class or function makes of its settings."""
+    """Call a user's class or function with its settings."""
     try:
         return found(**settings)
     except TypeError as error:

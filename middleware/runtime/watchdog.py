@@ -1,7 +1,7 @@
-"""A watchdog for steps: tells of one that hangs while it does, and of one that took long when it is over.
+"""A watchdog for steps: logs a step that hangs while it hangs, and one that took long when it is over.
 
-It looks at the node's thread from one of its own, a few times a second; a step costs it two assignments. While a C function
-holds the interpreter (a sort, say) nobody can look: such a step is told when it ends.
+It looks at the node's thread from a thread of its own, a few times a second; that costs two assignments per step. While a C
+function holds the interpreter (a sort, say), it cannot look: such a step is logged when it ends.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from middleware.model.time import SECOND
 from middleware.ordering.unit import Unit
 
 LONG = SECOND
-"""Steps that take longer are logged (ns)."""
+"""Steps that take longer than this are logged (ns)."""
 
 HANGS = 10 * SECOND
-"""When it is first told that a step has not ended (ns); then whenever it has taken twice as long."""
+"""After this time (ns), a step that has not ended is logged; then again whenever its time has doubled."""
 
 _LOOK_EVERY = 0.25
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What a thread was doing: for which detector, at which event (type, source:id and time; no payload), in which line."""
+    """What a thread was doing: the detector, the event (type, source:id and time; no payload), and the line of code."""
 
     detector: str = "unknown"
     of: str = "unknown"
@@ -40,7 +40,7 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 class Watchdog:
-    """Watches the steps of one thread. ``begin`` and ``end`` belong to that thread; ``look`` may be called by any other."""
+    """Watches the steps of one thread. That thread calls ``begin`` and ``end``; any other may call ``look``."""
 
     def __init__(self, node: str) -> None:
         self._node = node
@@ -51,12 +51,12 @@ class Watchdog:
         self._closed = threading.Event()
 
     def begin(self, now: int) -> None:
-        """A step begins."""
+        """Note that a step begins."""
         self._thread = threading.get_ident()
         self._since = now
 
     def end(self, now: int) -> None:
-        """The step is over."""
+        """Note that the step is over; log it if it took long."""
         since, self._since = self._since, 0
         if now - since < LONG:
             return
@@ -66,13 +66,13 @@ class Watchdog:
         _log.warning("a step took long", node=self._node, took=took, **msgspec.structs.asdict(sight))
 
     def look(self, now: int) -> None:
-        """See whether a step takes long, and at what; tell if it hangs."""
+        """See whether a step takes long, and where; log it if it hangs."""
         since = self._since
         if not since or now - since < LONG or (frame := sys._current_frames().get(self._thread)) is None:
             return
         if self._seen is None or self._seen[0] != since or now - since >= self._tell_at:
             sight = seen_in(frame)
-            if self._since != since:  # it has ended meanwhile
+            if self._since != since:  # the step has ended meanwhile
                 return
             self._seen = (since, sight)
         if self._told != since:
@@ -88,7 +88,7 @@ class Watchdog:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._closed.set()
 
     def _run(self) -> None:

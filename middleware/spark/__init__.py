@@ -1,1 +1,1 @@
-"""Recordings: prepared, delayed and fed by Spark."""
+"""Recordings: Spark prepares, delays and feeds them."""

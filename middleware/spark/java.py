@@ -1,7 +1,7 @@
-"""The Java process that Spark runs in: known from its first moment, so that it ends with this process, whenever that is.
+"""The Java process of Spark: it is known from its first moment, so that it ends with this process, whenever that is.
 
-PySpark's own launcher knows it only when it has answered. Interrupted before, it leaves one behind that runs on for good,
-because the file in which it was to say where it listens is gone.
+PySpark's own launcher knows it only after its answer. If interrupted before, the launcher leaves behind a process that never
+ends, because the file in which it should write its port is gone.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY = 0.02
 _LEAVE = 5.0
-"""Seconds for Java to end by itself, before it is killed."""
+"""Seconds that Java has to end by itself, before it is killed."""
 
 _WHERE = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-"""Where PySpark looks for a Java process that is there already."""
+"""Where PySpark looks for a running Java process."""
 
 
 @contextmanager
 def java_gateway(conf: SparkConf, log: Path) -> Iterator[JavaGateway]:
-    """A gateway to a new Java process, which ends with this one, and at once if the block is left by an exception.
+    """A gateway to a new Java process, which ends with this one, or at once if an exception leaves the block.
 
     ``log``
-        file for what Java says, so that it does not run into what the command shows.
+        file for Java's output, so that it does not mix with that of the command.
 
-    Raises TraceError if Java ends before it answers. Under ``spark-submit``, the Java process of that is used and left alone.
+    Raises TraceError if Java ends before it answers. Under ``spark-submit``, its Java process is used and left running.
     """
     from pyspark.java_gateway import launch_gateway
 
@@ -55,7 +55,7 @@ def java_gateway(conf: SparkConf, log: Path) -> Iterator[JavaGateway]:
                 atexit.register(_end, process)
             with environment(dict(zip(_WHERE, _answer(process, where), strict=True))):
                 gateway = launch_gateway()  # type: ignore[no-untyped-call]
-        gateway.proc = process  # as PySpark's own launcher has it
+        gateway.proc = process  # as PySpark's own launcher does
         yield gateway
     except BaseException:
         if process is not None:
@@ -64,7 +64,7 @@ def java_gateway(conf: SparkConf, log: Path) -> Iterator[JavaGateway]:
 
 
 def _started(conf: SparkConf, where: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Spark's launcher, which becomes the Java process. It leads a process group: Ctrl-C in the terminal is not for it."""
+    """Start Spark's launcher, which becomes the Java process. It has its own process group, so Ctrl-C does not reach it."""
     from pyspark.find_spark_home import _find_spark_home
 
     command = [str(Path(_find_spark_home(), "bin", "spark-submit"))]
@@ -72,7 +72,7 @@ def _started(conf: SparkConf, where: Path, log: Path) -> subprocess.Popen[bytes]
         command += ["--conf", "=".join(setting)]
     environment = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(where)}
     with log.open("wb") as said:
-        # Java ends when its standard input does: also if this process is killed.
+        # Java ends when its standard input closes, also if this process is killed.
         return subprocess.Popen(
             [*command, "pyspark-shell"],
             stdin=subprocess.PIPE,
@@ -84,18 +84,18 @@ def _started(conf: SparkConf, where: Path, log: Path) -> subprocess.Popen[bytes]
 
 
 def _answer(process: subprocess.Popen[bytes], where: Path) -> tuple[str, str]:
-    """Port and secret of the gateway, once Java has written them (a file that appears whole)."""
+    """Port and secret of the gateway, once Java has written them (the file appears whole)."""
     while not where.exists():
         if process.poll() is not None and not where.exists():
             raise TraceError(f"Java ended with exit code {process.returncode}")
         time.sleep(_LOOK_EVERY)
     said = where.read_bytes()
-    return str(int.from_bytes(said[:4], "big")), said[8:].decode()  # a number, a length, and a text of that length
+    return str(int.from_bytes(said[:4], "big")), said[8:].decode()  # a number, a length, a text of that length
 
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """These environment variables, until the block is left."""
+    """Set these environment variables until the block is left."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -109,7 +109,7 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let Java end in order, which takes some tenths of a second; kill it if it does not."""
+    """Let Java end in order, which takes a few tenths of a second; kill it if it does not."""
     with uninterrupted():
         assert process.stdin is not None
         with suppress(OSError):
@@ -121,7 +121,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End Java and what its launcher has started, now. What it wrote is in a folder of this process's."""
+    """Kill Java, and what its launcher has started, now. Its files are in a folder of this process."""
     with uninterrupted():
         if process.poll() is None:
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""One local Spark session, started quietly and quickly, with an error that says what to install if it cannot start."""
+"""One local Spark session, started quietly and quickly; if it cannot start, the error says what to install."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class FailedRunError(TraceError):
-    """A run that broke on the way; what it was given is not at fault."""
+    """A run that failed midway; its input is not at fault."""
 
 
 _LOGGING = """\
@@ -60,7 +60,7 @@ _SETTINGS = {
 
 @contextmanager
 def spark_session(cores: int = 2, memory: str = "1g", work: Path | None = None) -> Iterator[SparkSession]:
-    """A local Spark session of ``cores`` task slots; stopped on leaving. A session that already runs is used and left alone.
+    """A local Spark session of ``cores`` task slots; stopped on leaving. A running session is used, and left running.
 
     ``memory``
         heap of the Java process.
@@ -73,7 +73,7 @@ def spark_session(cores: int = 2, memory: str = "1g", work: Path | None = None) 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if SparkContext._active_spark_context is not None:  # whichever thread started it
+    if SparkContext._active_spark_context is not None:  # in any thread
         yield SparkSession.builder.getOrCreate()
         return
     with (
@@ -88,7 +88,7 @@ def spark_session(cores: int = 2, memory: str = "1g", work: Path | None = None) 
 
 
 def check_installed() -> None:
-    """Raise TraceError, saying what to install, unless PySpark, its Python packages and Java are there."""
+    """Raise TraceError, which says what to install, unless PySpark, its Python packages and Java are installed."""
     missing = [name for name in ("pyspark", "pandas", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
         raise TraceError(f"Spark needs the Python packages {', '.join(missing)}; {install('spark')}")
@@ -120,7 +120,7 @@ def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
         with _without_py4j_tracebacks(), java_gateway(conf, log) as gateway:
             try:
                 return SparkSession(SparkContext(conf=conf, gateway=gateway))
-            except BaseException:  # Java is ended, and must not be taken for one that runs
+            except BaseException:  # Java has been ended, and must not be taken for a running one
                 SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
                 raise
     except Exception as error:
@@ -132,7 +132,7 @@ def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
 
 @contextmanager
 def _without_py4j_tracebacks() -> Iterator[None]:
-    """Py4J logs a traceback, to the root logger, when Ctrl-C comes while it waits for Java; the exception says enough."""
+    """Silence Py4J's traceback in the root logger at a Ctrl-C while it waits for Java; the exception says enough."""
     before = logs.root.manager.disable
     logs.disable(logs.ERROR)
     try:
@@ -142,13 +142,13 @@ def _without_py4j_tracebacks() -> Iterator[None]:
 
 
 def interruptible(work: Callable[[], Result]) -> Result:
-    """Run ``work``, which waits for Spark, in a thread, so that Ctrl-C cancels its jobs instead of cutting it off from Java."""
+    """Run ``work``, which waits for Spark, in a thread, so that Ctrl-C cancels its jobs instead of cutting its link to Java."""
     with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
         return pool.submit(work).result()
 
 
 def _environment() -> dict[str, str]:
-    """Lets Spark's Python workers be this Python, with the same modules, and keeps Spark from looking up host names."""
+    """Environment for Spark: its Python workers are this Python, with the same modules, and it looks up no host names."""
     path = [entry or os.getcwd() for entry in sys.path]
     return {
         "PYSPARK_PYTHON": sys.executable,
@@ -163,7 +163,7 @@ _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)): (.+)$", re
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong inside a Spark job, in one line: the message of the error that a Python worker or Java raised."""
+    """The error inside a Spark job, in one line: the message of what a Python worker or Java raised."""
     text = str(error)
     raised = [
         found for found in _RAISED.findall(text) if not found[0].startswith(("Py4J", "SparkException", "PythonException"))
@@ -178,5 +178,5 @@ def reason(error: BaseException) -> str:
 
 
 def literal_path(path: Path) -> str:
-    """A local path as Spark takes it: it would read *, ?, [], {} and backslashes as a pattern."""
+    """A local path escaped for Spark, which would read *, ?, [], {} and backslashes as a pattern."""
     return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))

@@ -1,8 +1,8 @@
 """Traces: recordings as Parquet in arrival order, one folder per event type, described by ``trace.json``. No Spark needed.
 
-A trace is a folder: ``type=<name>/part-00000.parquet`` and so on, the files of a type in arrival order and each sorted
+A trace is a folder: ``type=<name>/part-00000.parquet`` and so on. The files of a type are in arrival order, each sorted
 by arrival, with the columns arrival, ts (int64, ns), id (int64), source (string) and one column for each field of the
-event type in the type's own order. ``trace.json`` comes last: a folder without it is no trace.
+event type, in the type's order. ``trace.json`` is written last: a folder without it is not a trace.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class BadLine(msgspec.Struct, frozen=True):
 
 
 class BadLines(msgspec.Struct):
-    """How many lines were left out; the first few of them."""
+    """The number of lines left out, and the first few of them."""
 
     count: int = 0
     first: list[BadLine] = []
 
 
 class TypeTrace(msgspec.Struct):
-    """What a trace holds of one event type. Late: ts below the running maximum in arrival order.
+    """The contents of a trace for one event type. Late: ts below the running maximum in arrival order.
 
     ``fields``
         Arrow type by field name, in the order of the event type.
     ``duplicates``
-        events whose (source, id) came before; None if there were too many events to count them.
+        events whose (source, id) came before; None if there are too many events to count them.
     ``sources``
         events by source.
     """
@@ -66,12 +66,12 @@ class TypeTrace(msgspec.Struct):
 
 
 class Trace(msgspec.Struct):
-    """The description of a trace: what ``trace.json`` holds.
+    """The description of a trace: the contents of ``trace.json``.
 
     ``delays``
-        the model that arrival times were drawn from, as text, and ``seed``; None where they were measured.
+        the model from which arrival times were drawn, as text, and ``seed``; None if they were measured.
     ``clock_offset``
-        nanoseconds added to measured arrival times because source and receiver counted from different moments.
+        nanoseconds added to measured arrival times, because source and receiver count from different moments.
     """
 
     reader: str
@@ -106,19 +106,19 @@ class Trace(msgspec.Struct):
 
 
 def check_type_name(name: str) -> str:
-    """The name itself; TraceError if it cannot be an event type's name (and so a folder's)."""
+    """Returns the name itself; TraceError if it cannot be an event type's name (and so a folder's)."""
     if not _TYPE_NAME.fullmatch(name):
         raise TraceError(f"{name!r} is no event type name: write Name or namespace.Name")
     return name
 
 
 def type_folder(path: Path, name: str) -> Path:
-    """Where a trace keeps the events of one type."""
+    """The folder where a trace keeps the events of one type."""
     return path / f"type={name}"
 
 
 def load_trace(path: str | Path) -> Trace:
-    """The description of the trace at ``path``. Raises TraceError if there is none, or if files of it are missing."""
+    """The description of the trace at ``path``. Raises TraceError if there is none, or if files are missing."""
     folder = Path(path)
     description = folder / DESCRIPTION
     try:
@@ -164,7 +164,7 @@ def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: in
 
 
 def wire_columns(trace: Trace, name: str) -> list[str]:
-    """The columns that make an event on the wire, in its order: fields, ts, id, source."""
+    """The columns of an event on the wire, in that order: fields, ts, id, source."""
     return [*trace.types[name].fields, "ts", "id", "source"]
 
 
@@ -183,7 +183,7 @@ def values(column: pa.Array) -> list[object]:
 def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
     """The events of a trace in arrival order, all types merged, in lists of up to 65,536 per type.
 
-    Raises TraceError where the trace does not fit the event types: every type in it must be among ``types``.
+    Raises TraceError if the trace does not fit the event types: every type in it must be among ``types``.
     """
     folder = Path(path)
     trace = load_trace(folder)
@@ -208,7 +208,7 @@ def check_fields(where: str | Path, name: str, found: Iterable[str], event_type:
 
 
 class _Stream:
-    """One type's events, decoded ahead by a batch."""
+    """One type's events, decoded one batch ahead."""
 
     def __init__(self, folder: Path, trace: Trace, name: str, event_type: EventType) -> None:
         self._name = name
@@ -218,7 +218,7 @@ class _Stream:
         self._events: list[Event] = []
 
     def fill(self) -> bool:
-        """Have events at hand; False at the end of the stream."""
+        """Load events; returns False at the end of the stream."""
         if not self._arrivals:
             batch = next(self._batches, None)
             if batch is None:
@@ -236,7 +236,7 @@ class _Stream:
         return self._arrivals[-1]
 
     def take(self, bound: int | None) -> tuple[list[int], list[Event]]:
-        """All at hand that arrived up to ``bound``."""
+        """All loaded events that arrived up to ``bound``."""
         from bisect import bisect_right
 
         end = len(self._arrivals) if bound is None else bisect_right(self._arrivals, bound)
@@ -246,7 +246,7 @@ class _Stream:
 
 
 def _merged(streams: list[_Stream]) -> Iterator[list[Event]]:
-    """Up to the earliest end of what is at hand everything is known: one stable sort of that, then on."""
+    """Merge: up to the earliest end of the loaded batches, all events are known: one stable sort of these, and so on."""
     while streams := [stream for stream in streams if stream.fill()]:
         bound = min(stream.bound for stream in streams)
         arrivals: list[int] = []

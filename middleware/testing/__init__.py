@@ -1,1 +1,1 @@
-"""Conformance, oracles and fault injection: shipped for detector authors, and for our own tests."""
+"""Conformance checks, oracles and fault injection, for detector authors and for our own tests."""

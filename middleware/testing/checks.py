@@ -1,7 +1,7 @@
-"""The conformance suite: does a detector keep its contract (design section 6.1)?
+"""The conformance suite: checks that a detector keeps its contract (design section 6.1).
 
-Each check tries to prove a detector wrong on drawn input (``examples``), and shows the smallest input on which it did.
-Passing is no proof, but what fails here would sooner or later give wrong results out of order.
+Each check tries to prove a detector wrong on drawn input (``examples``), and shows the smallest input that did.
+Passing is no proof, but a detector that fails here would sooner or later give wrong results on out-of-order input.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Sequences = list[list[Event]]
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The outcome of one check. ``warn``: nothing is wrong, but nothing much was tried.
+    """The outcome of one check. ``warn``: nothing is wrong, but little was tried.
 
-    ``example``: the smallest input found on which it fails, event by event, as text.
+    ``example``: the smallest failing input found, event by event, as text.
     """
 
     check: str
@@ -39,13 +39,13 @@ class Check(NamedTuple):
     """One point of the contract.
 
     ``find``
-        gives what is wrong with a detector on a sequence of events, or nothing.
+        returns what is wrong with a detector on a sequence of events, or an empty text.
     ``whole``
-        whether it takes whole sequences; else it takes those of one key, which is what one instance may see.
+        whether it takes whole sequences; else it takes the events of one key, which are all that one instance may see.
     ``sift``
-        picks the sequences worth trying, where ``find`` is dear.
+        picks the sequences worth trying, if ``find`` is expensive.
     ``attempts``
-        bounds the search for a smaller example.
+        the most attempts to find a smaller example.
     """
 
     name: str
@@ -128,10 +128,10 @@ CHECKS = [
 def check_detector(
     detector_class: type[Detector], settings: dict[str, Any] | None = None, *, count: int = 30, length: int = 60, seed: int = 0
 ) -> list[Verdict]:
-    """Run the whole suite on a detector class, made with ``settings`` as arguments.
+    """Run the whole suite on a detector class, which is made with ``settings`` as arguments.
 
     The input is ``count`` drawn sequences of up to ``length`` events, or the detector's own ``examples()``. The same
-    seed draws the same input. Raises EventError where no input can be drawn. O(count * length^2) events are processed.
+    seed draws the same input. Raises EventError if no input can be drawn. O(count * length^2) events are processed.
     """
     trial = Trial(detector_class, settings or {})
     problem = contract.declaration(trial)
@@ -148,7 +148,7 @@ def check_detector(
 
 
 def verdict(check: Check, trial: Trial, inputs: list[list[Event]]) -> Verdict:
-    """Try one check on all inputs, and make the first on which it fails as small as it goes."""
+    """Try one check on all inputs, and make the first failing input as small as possible."""
     for events in check.sift(trial, inputs) if check.sift else inputs:
         problem = _problem(check, trial, events)
         if problem:
@@ -160,7 +160,7 @@ def verdict(check: Check, trial: Trial, inputs: list[list[Event]]) -> Verdict:
 
 
 def exercised(trial: Trial, lanes: Sequences) -> Verdict:
-    """Whether the input led to results at all: on input that leaves a detector cold, every check passes."""
+    """Whether the input led to any results: on input that a detector ignores, every check passes."""
     found = sum(len(outcome.events) for lane in lanes for outcome in trial.run(lane))
     if found or not trial.detector_class.publishes:
         return Verdict("exercised", "pass")

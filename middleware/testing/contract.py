@@ -1,6 +1,6 @@
-"""What the contract of a detector asks, point by point: each function tries to prove a detector wrong on a sequence of events.
+"""The contract of a detector, point by point: each function tries to prove a detector wrong on a sequence of events.
 
-Each returns what is wrong, in words, or an empty text. ``checks`` runs them, and makes the failing input small.
+Each returns what is wrong, in words, or an empty text. ``checks`` runs them, and reduces the failing input.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ARRIVALS = (
     (Policies(alpha=0.5), 3, 6),
     (Policies(alpha=1.0), 8, 100),
 )
-"""Of each trial of arrival order: policies, events in a batch, by how many places an event may be late."""
+"""The trials of arrival order: policies, events per batch, and by how many places an event may be late."""
 
 
 def declaration(trial: Trial) -> str:
@@ -78,7 +78,7 @@ def takes_its_input(trial: Trial, events: list[Event]) -> str:
 
 
 def results(trial: Trial, events: list[Event]) -> str:
-    """Events and fields of the declared types, stamped within backdate, each its own, fit for the wire."""
+    """Results and fields have the declared types, stamps within backdate, unique identities, and can be encoded."""
     known: set[int] = set()
     for event, outcome in zip(events, trial.run(events), strict=True):
         problem = outcome.malformed or next(filter(None, map(_unfit_for_the_wire, outcome.events)), "")
@@ -112,7 +112,7 @@ def fresh_process(trial: Trial, events: list[Event]) -> str:
 
 
 def hidden_inputs(trial: Trial, events: list[Event]) -> str:
-    trial.run(events)  # modules imported on the way are imported now
+    trial.run(events)  # imports the modules that the detector imports as it runs
     detector = trial.make()
     calls: dict[str, None] = {}
     for event in events:
@@ -126,11 +126,11 @@ def _call(detector: Detector, event: Event) -> None:
         if isinstance(result, Iterable):
             list(result)
     except Exception:
-        return  # another check's business
+        return  # another check looks for this
 
 
 def instances(trial: Trial, events: list[Event]) -> str:
-    """Nothing shared changes, and two instances taking turns, or two keys of one detector, do what each does alone."""
+    """Shared state never changes, and two instances in turn, or two keys of one detector, do what each does alone."""
     before = shared_state(trial.detector_class)
     alone = trial.run(events)
     if names := differing(before, shared_state(trial.detector_class)):
@@ -144,7 +144,7 @@ def instances(trial: Trial, events: list[Event]) -> str:
 
 
 def _in_turns(trial: Trial, one: Detector, other: Detector, events: list[Event]) -> list[Outcome]:
-    """What the first of two makes of the events while the other is given some of them, too."""
+    """The outcomes of the first of two instances, while the other gets some of the events, too."""
     derivation = trial.derivation()
     first: list[Outcome] = []
     for number, event in enumerate(events):
@@ -154,7 +154,7 @@ def _in_turns(trial: Trial, one: Detector, other: Detector, events: list[Event])
 
 
 def events_stay(trial: Trial, events: list[Event]) -> str:
-    """No event is changed: other detectors get the same one, and a replay gets it again."""
+    """No event is changed: other detectors get the same object, and a replay gets it again."""
     for event in events:
         before = picture(event)
         trial.run([event])
@@ -168,7 +168,7 @@ def _cuts(events: list[Event]) -> list[int]:
 
 
 def round_trip(trial: Trial, events: list[Event]) -> str:
-    """An instance that is given a snapshot goes on as the one it was taken from; so does one given its pickle."""
+    """An instance restored from a snapshot, or from its pickle, goes on like the one it was taken from."""
     whole = trial.run(events)
     for cut in _cuts(events):
         detector = trial.make()
@@ -193,7 +193,7 @@ _KEPT: dict[str, Callable[[object], object]] = {"restored": _same, "pickled and 
 
 
 def independence(trial: Trial, events: list[Event]) -> str:
-    """A snapshot stays as it is while detectors that gave it, or were given it, go on."""
+    """A snapshot does not change while the detectors that gave it, or were restored from it, go on."""
     whole = trial.run(events)
     for cut in _cuts(events):
         detector = trial.make()
@@ -220,7 +220,7 @@ def equal_states(trial: Trial, events: list[Event]) -> str:
 
 
 def replay(trial: Trial, events: list[Event]) -> str:
-    """Events in shuffled order, rolled back and replayed by one instance at each late one, as an ordering unit would."""
+    """Events in shuffled order, for which one instance rolls back and replays at each late one, as an ordering unit does."""
     order = random.Random(len(events)).sample(range(len(events)), len(events))
     detector, derivation = trial.make(), trial.derivation()
     seen: list[int] = []
@@ -232,7 +232,7 @@ def replay(trial: Trial, events: list[Event]) -> str:
         if late:
             detector.restore(states[place])
         seen.insert(place, position)
-        del states[place + late :], outcomes[place:]  # the state that was restored serves again
+        del states[place + late :], outcomes[place:]  # the restored state is used again
         for again in seen[place:]:
             if len(states) == len(outcomes):
                 states.append(detector.snapshot())
@@ -241,7 +241,7 @@ def replay(trial: Trial, events: list[Event]) -> str:
 
 
 def arrival_order(trial: Trial, events: list[Event]) -> str:
-    """What the engine makes of events that come out of order equals the oracle, whatever the disorder, batches and alpha."""
+    """The engine's results on out-of-order events equal the oracle's, for any disorder, batches and alpha."""
     name = detector_name(trial.make())
     for number, (policies, batch, reach) in enumerate(ARRIVALS):
         generator = random.Random(number)
@@ -255,7 +255,7 @@ def arrival_order(trial: Trial, events: list[Event]) -> str:
 
 
 def _parting(results: list[Event], expected: list[Event]) -> str:
-    """Where two streams of results part, in words; empty if they do not."""
+    """Where two streams of results differ, in words; empty if they do not."""
     singles = ([Outcome((event,)) for event in stream] for stream in (results, expected))
     for mine, yours in zip_longest(*singles, fillvalue=Outcome()):
         if mine.fingerprint() != yours.fingerprint():
@@ -264,7 +264,7 @@ def _parting(results: list[Event], expected: list[Event]) -> str:
 
 
 def differing_elsewhere(trial: Trial, lanes: list[list[Event]]) -> list[list[Event]]:
-    """Those lanes that fresh processes answer differently: processes are dear, so all lanes go through the same ones."""
+    """The lanes with other outcomes in fresh processes: processes are expensive, so all lanes go through the same ones."""
     here = [trial.run(lane) for lane in lanes]
     try:
         everywhere = run_in_fresh_processes(trial, lanes, HASH_SEEDS)

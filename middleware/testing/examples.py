@@ -1,7 +1,7 @@
-"""Events drawn from what their types declare, or given by the detector: the input of the conformance checks.
+"""Draws events from the declarations of their types, or takes those of the detector, as input of the conformance checks.
 
-Values are drawn small and close together, on a scale that changes from one sequence to the next, so that keys meet,
-thresholds are crossed and events fall on the same instant.
+Values are small and close together, on a scale that changes from one sequence to the next, so that keys recur,
+thresholds are crossed and events have equal times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def sequences(detector_class: type[Detector], count: int, length: int, seed: int
     """Input for a detector: ``count`` sequences of up to ``length`` events in total order, the same for the same seed.
 
     A detector with a class method ``examples() -> list[Event]`` gives one sequence itself; its events need not be
-    numbered. Raises EventError where a type declares fields that cannot be drawn.
+    numbered. Raises EventError if a type declares fields that cannot be drawn.
     """
     given = getattr(detector_class, "examples", None)
     if given is not None:
@@ -42,7 +42,7 @@ def sequences(detector_class: type[Detector], count: int, length: int, seed: int
 
 
 def _numbered(events: Sequence[Event], detector_class: type[Detector]) -> list[Event]:
-    """A detector's own examples in total order, with ids if they come without."""
+    """A detector's own examples in total order, with ids if they have none."""
     if stray := {type(event).__name__ for event in events if type(event) not in detector_class.subscribes}:
         raise EventError(
             f"{detector_class.__name__}.examples() gives {', '.join(sorted(stray))}, which it does not subscribe to"
@@ -94,7 +94,7 @@ class Draw:
         return event_type(ts=ts, id=number, source=source, **values)
 
     def _familiar(self, field: inspect.Field) -> Value:
-        """A value for a field: half of the time one of the first drawn for it, so that keys and names meet across types."""
+        """A value for a field: half of the time one of the first drawn for it, so that keys and names recur across types."""
         known = self._known.setdefault(f"{field.name} {field.type}", [])
         if known and self.generator.random() < 0.5:
             return self.generator.choice(known)
@@ -120,7 +120,7 @@ class Draw:
         low, high = _bounds(kind, self.scale, 1e-9)
         if kind.multiple_of:
             return math.ceil(self.generator.uniform(low, high) / kind.multiple_of) * kind.multiple_of
-        digits = self.generator.choice((0, 3))  # whole numbers meet; short ones are easy to read
+        digits = self.generator.choice((0, 3))  # whole numbers recur; short ones are easy to read
         return min(max(low, round(self.generator.uniform(low, high), digits)), high)
 
     def text(self, kind: inspect.StrType) -> str:

@@ -1,7 +1,7 @@
-"""The sequential run of a flow: one item at a time, each to the end of all that it leads to, before the next.
+"""The sequential run of a flow: one item at a time, with everything that follows from it, before the next.
 
-What every other execution must come to (Kuralenok et al. 2018, section V: the operations as they are defined, Algorithm 1,
-with input in order). It shares nothing with the real one: no positions, no changes, no stages; groups are the last items
+Every other execution must give its results (Kuralenok et al. 2018, section V: the operations as defined, Algorithm 1, with
+input in order). It shares nothing with the real execution: no positions, no changes, no stages; groups are the last items
 appended to a bucket, and a cycle is a call.
 """
 
@@ -24,7 +24,7 @@ from middleware.testing.oracle import first_arrivals
 
 
 class GraphNode(Protocol):
-    """An operation of a flow's graph, as far as the sequential run needs to know it."""
+    """An operation of a flow's graph, as far as the sequential run needs it."""
 
     @property
     def kind(self) -> str: ...
@@ -39,7 +39,7 @@ class GraphNode(Protocol):
 
 
 class Result(NamedTuple):
-    """What came to a sink: the time of the raw event that it ends in, the type of its event, and the event's own fields."""
+    """A result at a sink: the time of the raw event that led to it, its event type, and the event's own fields."""
 
     ts: int
     event_type: EventType
@@ -47,7 +47,7 @@ class Result(NamedTuple):
 
 
 class SequentialRun:
-    """Runs the graph with these operations over events that come in order."""
+    """Runs the graph of these operations over events that come in order."""
 
     def __init__(self, nodes: Iterable[GraphNode]) -> None:
         self.results: list[Result] = []
@@ -56,7 +56,7 @@ class SequentialRun:
         self._ts = 0
 
     def take(self, event: Event) -> None:
-        """The next event."""
+        """Take the next event."""
         source = self._sources.get(event.__class__)
         if source is not None:
             self._ts = event.ts
@@ -67,7 +67,7 @@ class SequentialRun:
             self._deliver(after, value, groups)
 
     def _deliver(self, node: GraphNode, value: Value, groups: dict[int, Key]) -> None:
-        """``groups``: by grouping on the way here, the key; what is fed back must keep it."""
+        """``groups``: the key by grouping on the way here; items that are fed back must keep it."""
         if node.kind in ("union", "cycle"):
             self._pass_on(node, value, groups)
             return
@@ -93,7 +93,7 @@ class SequentialRun:
 
 
 def _outputs(result: Value) -> Iterable[Value]:
-    """Iterators, lists and plain tuples are many outputs; None is none; all else is one."""
+    """The outputs in a result: iterators, lists and plain tuples are many, None is none, anything else is one."""
     if result is None:
         return ()
     return result if type(result) in (list, tuple) or isinstance(result, Iterator) else (result,)
@@ -108,7 +108,7 @@ def sequential(nodes: Iterable[GraphNode], events: Iterable[Event]) -> list[Resu
 
 
 class FlowGraph(Protocol):
-    """A flow, as far as it is needed to check it."""
+    """A flow, as far as the check needs it."""
 
     @property
     def nodes(self) -> Sequence[Value]: ...
@@ -117,10 +117,10 @@ class FlowGraph(Protocol):
 
 
 def check_flow(flow: FlowGraph, events: Iterable[Event], runs: int = 20, seed: int = 0) -> None:
-    """Run a flow over ``events`` in so many random orders of arrival, batches and parts; hold each to the sequential run.
+    """Run a flow over ``events`` in random orders of arrival, batches and parts; compare each run with the sequential one.
 
-    Raises AssertionError with the first result that differs, if a function of the flow does not keep the rules: it gives
-    different outputs for the same value, or changes a value in place. O(runs * events).
+    Raises AssertionError with the first result that differs, if a function of the flow breaks the rules: it gives different
+    outputs for the same value, or changes a value in place. O(runs * events).
     """
     given = first_arrivals(events)
     wanted = Counter(map(_shown, (_event(result) for result in sequential(flow.nodes, given))))
@@ -151,6 +151,6 @@ def _event(result: Result) -> Event:
 
 
 def _shown(event: Event) -> str:
-    """What counts of a result: type, time and its own fields."""
+    """The parts of a result that count: type, time and its own fields."""
     fields = ", ".join(f"{name}={getattr(event, name)!r}" for name in result_fields(event.__class__) if name != "cause")
     return f"{type_name(event.__class__)}({fields}, ts={event.ts})"

@@ -1,4 +1,4 @@
-"""Finds what a detector reads or changes besides its events and attributes: clocks, randomness, I/O, shared state."""
+"""Finds hidden inputs and outputs of a detector, besides events and attributes: clocks, randomness, I/O, shared state."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _shared_generator = getattr(random, "_inst", None)
 
 
 def hidden_input(function: object) -> bool:
-    """Whether a built-in function takes its answer from somewhere else than its arguments, or talks to the outside.
+    """Whether the result of a built-in function depends on more than its arguments, or whether it does I/O.
 
-    A ``random.Random`` of the detector's own is state like any other, and allowed.
+    The detector's own ``random.Random`` is state like any other, and allowed.
     """
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
@@ -45,7 +45,7 @@ def hidden_input(function: object) -> bool:
 def hidden_calls(call: Callable[[], object]) -> list[str]:
     """The hidden inputs that a call reads, each as ``time.time at file:line``, in order, without repeats.
 
-    Sees what Python code calls; not what is called inside of compiled code. Purity is checked by comparing runs as well.
+    Sees calls from Python code, but not those inside compiled code. Purity is also checked by comparing runs.
     """
     found: dict[str, None] = {}
 
@@ -55,7 +55,7 @@ def hidden_calls(call: Callable[[], object]) -> list[str]:
             found[f"{_full_name(function)} at {place}"] = None
 
     before, collecting = sys.getprofile(), gc.isenabled()
-    gc.disable()  # whoever listens to collections (hypothesis does) would be taken for the detector
+    gc.disable()  # callbacks of collections (hypothesis has one) would be taken for the detector
     sys.setprofile(watch)
     try:
         call()
@@ -76,9 +76,9 @@ def _full_name(function: Any) -> str:
 
 
 def shared_state(detector_class: type[Detector]) -> dict[str, object]:
-    """What all instances share and code could change, by name, as pictures that can be compared.
+    """The mutable state that all instances share, by name, as pictures that can be compared.
 
-    Class attributes, defaults of arguments, globals, and variables of functions around it.
+    Class attributes, argument defaults, globals, and variables of enclosing functions.
     """
     shared = {spoken(name): value for name, value in held_by(detector_class, Detector).items()}
     for owner in detector_class.__mro__:
@@ -90,14 +90,14 @@ def shared_state(detector_class: type[Detector]) -> dict[str, object]:
 
 
 def _functions(value: object) -> list[types.FunctionType]:
-    """The code behind an attribute of a class: a method's, or those of a property."""
+    """The functions behind an attribute of a class: a method, or those of a property."""
     values = (value.fget, value.fset, value.fdel) if isinstance(value, property) else (code_in(value),)
     return [function for function in values if isinstance(function, types.FunctionType)]
 
 
 def _used_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, object]]:
     for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # it has no value yet
+        with suppress(ValueError):  # the variable has no value yet
             yield f"{variable} around {name}", cell.cell_contents
     for used in _names(function.__code__):
         value = function.__globals__.get(used)

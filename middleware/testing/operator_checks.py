@@ -1,4 +1,4 @@
-"""The conformance suite of operators as checks with verdicts: drawn input, drawn histories, the smallest failing example."""
+"""The conformance suite for operators, as checks with verdicts: drawn input and histories, the smallest failing example."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from middleware.testing.examples import draw_events
 from middleware.testing.operators import Moment, history, in_order, play
 
 _HISTORIES = 5
-"""How many histories of each sequence are tried."""
+"""The number of histories tried for each sequence."""
 
 Find = Callable[[Operator, list[Event]], str]
 
@@ -25,7 +25,7 @@ Find = Callable[[Operator, list[Event]], str]
 def check_operator(operator: Operator, *, count: int = 30, length: int = 60, seed: int = 0) -> list[Verdict]:
     """Run the suite on an operator: ``count`` drawn sequences of up to ``length`` events, the same for the same seed.
 
-    Raises EventError where no input can be drawn.
+    Raises EventError if no input can be drawn.
     """
     try:
         check_declaration(operator)
@@ -68,7 +68,7 @@ def _snapshots(operator: Operator, events: list[Event]) -> str:
 
 
 def _drawn(operator: Operator, events: list[Event], number: int) -> list[Moment]:
-    """A history of these events: each third is revised on the way, and some others come and go."""
+    """A history of these events: every third one is revised in between, and some other events come and go."""
     generator = random.Random(number)
     kept = [event for place, event in enumerate(events) if place % 3]
     others = draw_events(operator.subscribes, max(1, len(events) // 4), generator)

@@ -1,8 +1,8 @@
-"""The conformance suite of incremental operators: any history of the same events must come to the same results (design 6.2).
+"""The conformance suite for incremental operators: any history of the same events must give the same results (design 6.2).
 
-A history is how events came to be what they are in the end: in what order and batches they arrived, what was there for a
-while and withdrawn, what was revised, and how time went on meanwhile. ``play`` runs one and checks every promise of
-``middleware.model.operator.Operation`` on the way; what it returns is to be held against an oracle, or against another history.
+A history is the way to a final set of events: the order and batches in which they arrived, events that came and were
+withdrawn, revisions, and the passage of time in between. ``play`` runs one and checks every promise of
+``middleware.model.operator.Operation`` on the way; compare what it returns with an oracle, or with another history.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from middleware.model.operator import Operation, Operator
 
 
 class Moment(NamedTuple):
-    """What an operation is told at once: see ``Operation.apply``."""
+    """The arguments of one call of an operation: see ``Operation.apply``."""
 
     delta: Delta
     emitted: int
@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 
 
 def in_order(events: Iterable[Event]) -> list[Moment]:
-    """The plainest history: everything at once, in total order, and the end."""
+    """The simplest history: everything at once, in total order, and the end."""
     return [Moment(Delta(sorted(events, key=ORDER)), END, END)]
 
 
@@ -37,16 +37,16 @@ def history(
     revised: Iterable[tuple[Event, Event]] = (),
     batch: int = 4,
 ) -> list[Moment]:
-    """A history at whose end just ``events`` are there, and the new content of what was ``revised``.
+    """A history that ends with exactly ``events`` and the new content of the ``revised`` ones.
 
     ``passing``
-        events that come and are withdrawn again.
+        events that come and are later withdrawn.
     ``revised``
         (old, new) pairs of one identity.
     ``batch``
-        how many changes come at once, on average.
+        the average number of changes that come at once.
     """
-    placed: list[tuple[float, list[Event], list[Event]]] = []  # when; what is withdrawn; what is inserted
+    placed: list[tuple[float, list[Event], list[Event]]] = []  # when; withdrawn events; inserted events
     for event in events:
         placed.append((generator.random(), [], [event]))
     for event in passing:
@@ -60,7 +60,7 @@ def history(
 
 
 def _batched(actions: list[tuple[list[Event], list[Event]]], generator: Random, batch: int) -> list[Delta]:
-    """Consolidated deltas: an identity that comes and goes within one is not in it."""
+    """Consolidated deltas: an event that comes and goes within one delta is not in it."""
     deltas = []
     while actions:
         count = generator.randint(1, 2 * batch - 1)
@@ -82,8 +82,8 @@ def _batched(actions: list[tuple[list[Event], list[Event]]], generator: Random, 
 
 
 def _timed(deltas: list[Delta], generator: Random) -> list[Moment]:
-    """Deltas with times that keep what a unit promises: nothing comes at or below ``final``, or above ``emitted``."""
-    bounds = []  # the earliest that is still to come
+    """Deltas with times that keep a unit's promises: no event at or below ``final``, or above ``emitted``."""
+    bounds = []  # the earliest time that is still to come
     earliest = END
     for delta in reversed(deltas):
         bounds.append(earliest)
@@ -102,9 +102,9 @@ def _timed(deltas: list[Delta], generator: Random) -> list[Moment]:
 def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int] = (), level: int = 1) -> list[Event]:
     """Run an operator through a history; returns its results in total order.
 
-    At the moments in ``restarts`` it is replaced by a new one in the restored state, which is written down once the old one has
-    gone on. Raises AssertionError where a promise
-    is broken: a result changed that was final, a change that does not name what was published last, no stamp.
+    At the moments in ``restarts`` it is replaced by a new one with the restored state, which is encoded only after the old one
+    has gone on. Raises AssertionError if a promise is broken: a final result changed, a change that does not name the content
+    published last, a missing stamp.
     """
     operation = operator.start("Tested", level)
     published: dict[Identity, Event] = {}
@@ -121,7 +121,7 @@ def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int
         for old, new in out.revises:
             assert IDENTITY(old) == IDENTITY(new), f"revised into another identity: {old}, {new}"
             assert published.get(IDENTITY(old)) == old, f"revised, but not as published last: {old}"
-            is_other = old != new or repr(old) != repr(new)  # 0.0 and -0.0 are equal, and not the same
+            is_other = old != new or repr(old) != repr(new)  # 0.0 and -0.0 are equal, but not the same
             assert is_other, f"revised into itself: {new}"
             published[IDENTITY(new)] = new
         for event in out.inserts:
@@ -141,7 +141,7 @@ def _restarted(operator: Operator, operation: Operation, moment: Moment, level: 
 
 
 def _check(out: Delta, promised: int, operator: Operator, level: int) -> None:
-    """What each change must be by itself."""
+    """Check each change by itself."""
     events = [*out.inserts, *out.retracts, *(event for pair in out.revises for event in pair)]
     for event in events:
         assert event.ts > promised, f"changed after it was final (watermark {promised}): {event}"

@@ -1,4 +1,4 @@
-"""The oracle: sort by the total order, run each detector plainly. What every other execution must equal in the end."""
+"""The oracle: sorts events by the total order and simply runs each detector. Every other execution must equal it at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from middleware.model.operator import Operator
 
 
 def first_arrivals(events: Iterable[Event]) -> list[Event]:
-    """The events without repeats of a (source, id): the first arrival counts."""
+    """The events without duplicates of a (source, id): the first arrival counts."""
     kept: dict[Identity, Event] = {}
     for event in events:
         kept.setdefault(IDENTITY(event), event)
@@ -21,9 +21,9 @@ def first_arrivals(events: Iterable[Event]) -> list[Event]:
 
 
 def in_order(name: str, detector: Detector, level: int, events: Iterable[Event]) -> list[Event]:
-    """What one detector derives from ``events`` in total order; an event at which it raises is skipped (quarantined).
+    """The results of one detector on ``events`` in total order; an event at which it raises is skipped (quarantined).
 
-    An operator is given all of them at once, in order, with the end: its own tests hold it against an oracle of its own.
+    An operator gets all of them at once, in order, with the end: its own tests compare it with an oracle of its own.
     """
     if isinstance(detector, Operator):
         return detector.start(name, level).apply(Delta(sorted(events, key=ORDER)), END, END).inserts
@@ -36,14 +36,14 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
             lane = lanes.get(value)
             if lane is None:
                 lane = lanes[value] = _Plain(detector, Derivation(name, detector, level, value))
-        except Exception:  # no key, or one that cannot be a key: the event is quarantined
+        except Exception:  # no key, or an invalid one: the event is quarantined
             continue
         derived += lane.take(event)
     return derived
 
 
 class _Plain:
-    """A detector that is simply called, event by event; when it raises, it is rebuilt from all that it had taken before."""
+    """A detector that is simply called, event by event; when it raises, it is rebuilt from all events taken before."""
 
     def __init__(self, initial: Detector, derivation: Derivation) -> None:
         self._initial = initial
@@ -73,7 +73,7 @@ def oracle(
 ) -> dict[str, list[Event]]:
     """Final results by detector name, in total order.
 
-    ``late`` names, by detector, the raw events that its ledger lists: those it is excused from. O(n log n) per detector.
+    ``late``: by detector, the raw events listed in its ledger, which the oracle leaves out for it. O(n log n) per detector.
     """
     raw = first_arrivals(events)
     excused = late if late is not None else {}
@@ -81,14 +81,14 @@ def oracle(
 
 
 class Excused:
-    """The oracle over ``events`` for runs that list some of them as late; worked out once for those that list the same."""
+    """The oracle over ``events`` for runs that list some of them as late; computed once for runs that list the same ones."""
 
     def __init__(self, events: Iterable[Event], detectors: Mapping[str, Detector]) -> None:
         self._raw, self._detectors = first_arrivals(events), detectors
         self._known: dict[str, list[Event]] = {}
 
     def finals(self, ledgers: Iterable[Mapping[str, Collection[Identity]]]) -> list[Event]:
-        """All results in total order, without what the ledgers of a run list: by detector, as ``late`` of ``oracle``."""
+        """All results in total order, without the events that a run's ledgers list by detector: see ``late`` of ``oracle``."""
         late = {name: set(ids) for ledger in ledgers for name, ids in ledger.items() if ids}
         key = repr(sorted((name, sorted(ids)) for name, ids in late.items()))
         if key not in self._known:
@@ -102,9 +102,9 @@ def derived(
     given: Callable[[str], Iterable[Event]],
     until: Mapping[str, int] | None = None,
 ) -> dict[str, list[Event]]:
-    """The same over the raw events ``given`` to each detector by name, those that it does not read included.
+    """The same over the raw events ``given`` to each detector by name, including those that it does not read.
 
-    ``until``: the time of the last result of each detector that has stopped.
+    ``until``: for each detector that has stopped, the time of its last result.
     """
     by_name = named(detectors)
     level = levels(by_name)

@@ -1,4 +1,4 @@
-"""Trial runs of one detector: what each event of a sequence leads to, in this process or in fresh ones."""
+"""Trial runs of one detector: the outcome of each event of a sequence, in this process or in fresh ones."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Outcome(NamedTuple):
-    """What one event led to: derived events, or the error that ended it (the state is then that of before)."""
+    """The outcome of one event: derived events, or the error raised (then the state is as before the event)."""
 
     events: tuple[Event, ...] = ()
     raised: str = ""
     malformed: str = ""
 
     def fingerprint(self) -> bytes:
-        """Equal for equal outcomes only, in every process; tells 1 from True, and takes NaN for equal to itself."""
+        """Equal only for equal outcomes, in every process; 1 differs from True, and NaN equals itself."""
         return _encode((self.raised, self.malformed, [(type_name(type(event)), event) for event in self.events]))
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A detector class with the settings it is made with: makes instances and runs them."""
+    """A detector class with its settings: makes instances and runs them."""
 
     detector_class: type[Detector]
     settings: dict[str, object] = {}
@@ -51,13 +51,13 @@ class Trial(msgspec.Struct, frozen=True):
         return Derivation(detector_name(detector), detector, level=1)
 
     def run(self, events: Iterable[Event], detector: Detector | None = None) -> list[Outcome]:
-        """Outcomes of the events, taken in the order given by one instance (a new one, if none is given)."""
+        """The outcomes of the events, in the given order, on one instance (a new one if none is given)."""
         derivation = self.derivation()
         detector = detector or self.make()
         return [step(detector, derivation, event) for event in events]
 
     def lanes(self, events: Iterable[Event]) -> list[list[Event]]:
-        """The events by key, longest lane first: what one instance may ever see. All in one if there is no key."""
+        """The events by key, longest lane first: each lane is all that one instance may see. One lane if there is no key."""
         key = key_function(self.make())
         lanes: dict[Key, list[Event]] = {}
         for event in events:
@@ -66,7 +66,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def step(detector: Detector, derivation: Derivation, event: Event) -> Outcome:
-    """One event; an error is quarantined as a node would do it."""
+    """Run one event; an error is quarantined, as at a node."""
     before = detector.snapshot()
     try:
         result = detector.on_event(event)
@@ -74,14 +74,14 @@ def step(detector: Detector, derivation: Derivation, event: Event) -> Outcome:
     except SlacklineError as error:
         outcome = Outcome(malformed=str(error))
     except Exception as error:
-        # A generator runs, and fails, only while it is read: so what a detector raises may come out here as well.
+        # A generator runs, and fails, only while it is read: so a detector may also raise here.
         outcome = Outcome(raised=f"{type(error).__name__}: {error}")
     detector.restore(before)
     return outcome
 
 
 def difference(events: Sequence[Event], one: Sequence[Outcome], other: Sequence[Outcome]) -> str:
-    """Where two runs over the same events part, in words; empty if they do not."""
+    """Where two runs over the same events differ, in words; empty if they do not."""
     for event, mine, yours in zip(events, one, other, strict=True):
         if mine.fingerprint() != yours.fingerprint():
             return f"at {event!r}: {mine}\ninstead of: {yours}"
@@ -93,7 +93,7 @@ def run_in_fresh_processes(
 ) -> list[list[list[Outcome]]]:
     """The outcomes of each lane, from one new Python process for each hash seed (they run at the same time).
 
-    Raises DetectorError if a process fails: then the detector cannot even be imported or made elsewhere.
+    Raises DetectorError if a process fails: then the detector cannot even be imported or made in another process.
     """
     question = pickle.dumps((sys.path, cloudpickle.dumps((trial, [list(lane) for lane in lanes]))))
     processes = [
@@ -126,7 +126,7 @@ def _outcomes(process: subprocess.Popen[bytes], question: bytes) -> list[list[Ou
 
 
 def answer() -> None:
-    """The other end of ``run_in_fresh_processes``: what the child does."""
+    """The child's side of ``run_in_fresh_processes``."""
     output = sys.stdout.buffer
     sys.stdout = sys.stderr  # so that a detector that prints does not garble the answer
     path, question = pickle.load(sys.stdin.buffer)

@@ -384,7 +384,7 @@ def publishers_do_not_wait_till_it_is_known_from_where_on(patch: pytest.MonkeyPa
 
 @bug
 def an_era_begins_before_all_have_gone_on_in_the_last(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reopening, "begin", lambda self, names: self._begin(self._tracker.eras.number + 1))
+    patch.setattr(Reopening, "offered", lambda self, names, key: self._begin(self._tracker.eras.number + 1))
 
 
 @bug

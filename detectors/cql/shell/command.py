@@ -67,7 +67,7 @@ def sql(
     if texts:
         last = [runner.statement(each, text) for text in texts for each in parse_statements(text)]
         if not runner.has_run and last and last[-1]:
-            runner.query(last[-1][-1])  # nothing asked for results: those of the last stream are shown
+            runner.query(last[-1][-1])  # nothing asks for results, so those of the last stream are shown
         if runner.has_failed:
             raise typer.Exit(ExitCode.FAILED)
         return
@@ -99,7 +99,7 @@ def _interactive(runner: Runner) -> None:
 
 
 class Runner:
-    """Runs statements and shows what comes of them."""
+    """Runs statements and shows their results."""
 
     def __init__(self, session: Session, final: bool, json_file: str | None) -> None:
         self.session = session
@@ -128,7 +128,7 @@ class Runner:
                 self.screen.print(f"{name} ({', '.join(f'{a.name} {a.kind}' for a in stream.schema)})", markup=False)
 
     def query(self, stream: Stream) -> None:
-        """Run what a stream is derived by, and show its results till its feed ends."""
+        """Run the operators that derive a stream, and show its results until its feed ends."""
         self.has_run = True
         session, view = self.session, View(stream)
         feed = session.feed(session.upstream(stream), stream)

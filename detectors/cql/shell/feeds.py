@@ -1,4 +1,4 @@
-"""Where tuples come from: files and hosts that statements name, the recording of a scenario, or a live mesh."""
+"""Sources of tuples: files and hosts that statements name, the recording of a scenario, or a live mesh."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Feed(Protocol):
     def __iter__(self) -> Iterator[Batch]: ...
 
     def notes(self) -> list[str]:
-        """What whoever reads the results should know: tuples that were not taken, and why."""
+        """Notes for readers of the results: tuples that were not taken, and why."""
 
 
 class RawSources:
@@ -123,9 +123,9 @@ def _host(source: s.Host, stack: ExitStack) -> Iterator[list[str]]:
 class Recorded:
     """The recording of a scenario, in the order of arrival, as fast as it can be taken.
 
-    What is generated is drawn here and now; what is read from files comes from the scenario's trace, which Spark prepares
-    unless it is there already (``slackline run`` and ``slackline query`` use the same one). Raw types of which the recording
-    holds nothing have ended. Raises SlacklineError if there is no recording, or it cannot be read.
+    A generated recording is made on the spot; one that is read from files comes from the scenario's trace, which Spark prepares
+    unless it exists already (``slackline run`` and ``slackline query`` use the same one). Raw types without events in the
+    recording have ended. Raises SlacklineError if there is no recording, or it cannot be read.
     """
 
     def __init__(self, scenario: Scenario, types: EventTypes, batch: int = 256) -> None:
@@ -151,7 +151,7 @@ class Recorded:
         from middleware.cli.run import prepared
 
         if self._folder is None:
-            self._folder = prepared(self._scenario, Path("out"), console(STANDARD_OUTPUT))  # told on standard error
+            self._folder = prepared(self._scenario, Path("out"), console(STANDARD_OUTPUT))  # reported on standard error
         return self._folder
 
     @property
@@ -212,7 +212,7 @@ class Recorded:
 
 
 class Mesh:
-    """What a node has of the types wanted, as it changes."""
+    """The events of the wanted types at a node, as they change."""
 
     def __init__(self, address: str, types: EventTypes, wanted: frozenset[str]) -> None:
         self._address, self._known = address, types

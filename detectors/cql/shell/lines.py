@@ -1,4 +1,4 @@
-"""Tuples from lines of text, for SOURCE FILE and SOURCE HOST. A bad line is counted with its reason, and costs no good one."""
+"""Tuples from lines of text, for SOURCE FILE and SOURCE HOST. Bad lines are counted by reason, and never cost a good one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _READ: dict[Type, Callable[[str], Value]] = {
 class LineReader:
     """Reads lines of one stream.
 
-    The first line may be a header (it names attributes); else fields stand in the order of the schema. An empty field is
+    The first line may be a header that names attributes; else fields are in the order of the schema. An empty field is
     NULL. ``ts`` of a tuple is its attribute ``ts`` (nanoseconds), or its TIMESTAMP (seconds), or else the system's time when it
-    arrives: ``now``. Identity: the source, and the number of the line.
+    arrives: ``now``. A tuple's identity is the source and the line number.
 
     ``bad``
-        lines that were not taken, by reason; ``examples`` holds the first few.
+        how many lines were not taken, by reason; ``examples`` holds the first few.
     """
 
     def __init__(self, stream: Stream, source: str, delimiter: str, now: Callable[[], int]) -> None:

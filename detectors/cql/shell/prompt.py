@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
 
 HISTORY = "SLACKLINE_SQL_HISTORY"
-"""Environment variable: the file that keeps what was typed."""
+"""Environment variable: the file that keeps the input history."""
 
 
 def candidates(script: Script, before: str) -> list[str]:
-    """What the word at the end of ``before`` may become, streams and attributes before words of the language.
+    """Completions of the word at the end of ``before``: streams and attributes first, then words of the language.
 
     >>> script = Script()
     >>> _ = script.add("CREATE STREAM StockTick (symbol String, price Double)")
@@ -51,7 +51,7 @@ def prompt_session(script: Callable[[], Script]) -> PromptSession[str]:
         file.touch(mode=0o600)
         history = FileHistory(str(file))
     except OSError:
-        pass  # no home that can be written: nothing is remembered
+        pass  # no writable home: nothing is remembered
     return PromptSession(history=history, completer=_completer(script), complete_while_typing=False)
 
 
@@ -69,7 +69,7 @@ def _completer(script: Callable[[], Script]) -> Completer:
 
 
 def statements(session: PromptSession[str]) -> Iterator[str]:
-    """What is typed, a statement at a time: up to a semicolon, or an empty line. Ends with Ctrl-D or ``quit``."""
+    """The input, a statement at a time: up to a semicolon, or an empty line. Ends with Ctrl-D or ``quit``."""
     lines: list[str] = []
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A session: statements as they come, and the running of one query over a feed."""
+"""A session: takes statements as they come, and runs one query over a feed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from middleware.runtime.scenario import Scenario, load_scenario
 
 
 class Session:
-    """What was stated so far, and where tuples come from.
+    """The statements so far, and the source of tuples.
 
     ``scenario``
-        the name of one whose streams can be queried, fed by its generated recording.
+        the name of a scenario whose streams can be queried, fed by its recording.
     ``address``
         a node of a live mesh to feed from; ``types`` are the event types that it may send.
     ``folder``
@@ -67,14 +67,14 @@ class Session:
         return found
 
     def upstream(self, stream: Stream) -> dict[str, Detector]:
-        """All that a stream is derived by, by name. Of a mesh's own streams, nothing is derived here."""
+        """Everything that derives a stream, by name. A mesh derives its own streams, so for those there is nothing."""
         publishers = self._publishers()
         if self._address is not None:
             publishers = {operator.name: operator for operator in self.script.operators}
         return needed([stream.event_type], publishers)
 
     def feed(self, detectors: dict[str, Detector], stream: Stream) -> Feed:
-        """What feeds these detectors (or is ``stream`` itself, if nothing derives it). Raises SlacklineError if none."""
+        """The feed for these detectors (or of ``stream`` itself, if nothing derives it). Raises SlacklineError if none."""
         derived = {t for detector in detectors.values() for t in detector.publishes}
         raw = {t for detector in detectors.values() for t in detector.subscribes} - derived
         raw = raw or ({stream.event_type} - derived)
@@ -99,7 +99,7 @@ class Session:
     def run(self, stream: Stream, feed: Feed | None = None) -> Iterator[Batch]:
         """Changes of a stream and its watermark, as its feed comes; an empty batch now and then while nothing does.
 
-        It ends where a query on the way has stopped, and no result becomes final by that. ``failures`` tells.
+        It ends when a query on the way has stopped, which makes no result final. ``failures`` says why.
         """
         self.late, self.failures = 0, []
         detectors = self.upstream(stream)
@@ -130,7 +130,7 @@ class Session:
 
 
 class _Failed:
-    """What has failed in a hierarchy: how often, and how at last. So it stays small in a run without end."""
+    """The failures in a hierarchy: for each unit the number and the last one, so it stays small in an endless run."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._units = hierarchy.units
@@ -138,7 +138,7 @@ class _Failed:
         self._last: dict[str, str] = {}
 
     def take(self) -> bool:
-        """Note what has failed since the last time; whether something has stopped."""
+        """Note failures since the last call; returns whether something has stopped."""
         for unit in self._units:
             if unit.quarantine:
                 failed, unit.quarantine = unit.quarantine, []
@@ -147,7 +147,7 @@ class _Failed:
         return any(unit.halted for unit in self._units)
 
     def told(self) -> list[str]:
-        """A sentence for each that has failed."""
+        """A sentence for each detector or operator that has failed."""
         stopped = {unit.name: last_line(unit.halted) for unit in self._units if unit.halted}
         lost = "is missing in the results: please report it, with the statement and the tuples"
         sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]

@@ -1,4 +1,4 @@
-"""What a query's results look like: a live table on a terminal, lines elsewhere. Revisions and withdrawals show."""
+"""Shows a query's results: a live table on a terminal, lines elsewhere, both with revisions and withdrawals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def time_text(ts: int) -> str:
 
 
 def value_text(value: Value, attribute: Attribute) -> str:
-    """A value as it is written in the language."""
+    """A value as written in the language."""
     if value is None:
         return "NULL"
     if attribute.kind.type is Type.DATETIME:
@@ -44,7 +44,7 @@ def value_text(value: Value, attribute: Attribute) -> str:
 
 
 class View:
-    """The results of one stream as they stand.
+    """The current results of one stream.
 
     ``counts``
         how many were published, revised, withdrawn and became final.

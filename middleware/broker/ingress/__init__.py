@@ -1,1 +1,1 @@
-"""Where publishers come in: what may be said, within which times, and what was said before."""
+"""Where publishers' events come in: which are admitted, within which times, and which came before."""

@@ -1,4 +1,4 @@
-"""Where publishers come in: what each may say, within which times, and what is promised for those that fall silent.
+"""Where publishers come in: what each may send, within which times, and what is promised for those that fall silent.
 
 The rules are those of ``sources``; this is how a broker applies them to its promises.
 """
@@ -28,7 +28,7 @@ class Admission:
         self._types, self._views, self._everywhere = types, views, views[0]
 
     def known(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the types named by a publisher that it may send; without any registered, the first MOST_TYPES named."""
+        """The types named by a publisher that it may send; if no types are registered, the first MOST_TYPES named."""
         if len(self._types):
             return frozenset(name for name in names if name in self._types)
         known = self._everywhere.known
@@ -38,7 +38,7 @@ class Admission:
     def attach(self, key: PeerKey, wall: int, now: int) -> bool:
         """A publisher has attached. What it ended under this name, before it or this node went away, stays ended.
 
-        ``wall``: what its clock shows. Whether it is too soon to take anything, as it may be this node's clock that is wrong.
+        ``wall``: what its clock shows. Returns whether it is too soon to take anything, as this node's clock may be wrong.
         """
         self.sources.attach(key, now)
         self.sources[key].promised = dict.fromkeys(self._everywhere.ended_by(key), END)
@@ -61,7 +61,7 @@ class Admission:
         return msgspec.structs.replace(interest, raw=sorted(known))
 
     def received(self, key: PeerKey, changes: Changes, now: int) -> Changes:
-        """What a publisher says, without what it may not: to promise a watermark of types that are derived, or unknown."""
+        """What a publisher says, without what it may not say: watermarks of types that are derived, or unknown."""
         self.sources.received(key, now)
         source, watermarks = self.sources[key], changes.watermarks
         if watermarks is not None:
@@ -78,12 +78,12 @@ class Admission:
     def admit(
         self, key: PeerKey, changes: Changes, blocks: Sequence[bytes], ingress: Ingress, reads: Collection[str], now: int
     ) -> tuple[list[Admitted], Changes]:
-        """What of a publisher's payload may go on, and what the node makes of it as a whole; identities stay as given."""
+        """The blocks of a publisher's payload that may go on, and the header as the node logs it; identities stay as given."""
         admitted: list[Admitted] = []
         heads: list[BlockHead] = []
         high, newest = self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1, NEVER
         for head, block in zip(changes.blocks, blocks, strict=True):
-            had_ended = self._everywhere.has_ended_by(key, head.type)  # before: what it promises here holds behind these
+            had_ended = self._everywhere.has_ended_by(key, head.type)  # before: what it promises here holds after these
             runs, bounds = head.runs, Bounds(END if had_ended else self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
                 admitted.append(fresh)
@@ -98,7 +98,7 @@ class Admission:
         return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
 
     def _promised(self, name: str) -> int:
-        """What this node has promised to anyone for a type: nothing as old may come in any more."""
+        """The largest promise of this node to anyone for a type: nothing as old may come in any more."""
         everywhere, here, elsewhere = self._views
         return max(everywhere.floor(name), here.floor(name), elsewhere.floor(name))
 
@@ -115,14 +115,12 @@ class Admission:
         """The types of publishers of this node, while all of them are silent or gone."""
         return self.sources.types if self.sources.is_quiet else ()
 
-    def promise_on_behalf(
-        self, clock: int | None, publishers: Collection[Peer], reads: Collection[str], now: int
-    ) -> list[OnBehalf]:
-        """Promise in the place of publishers that have fallen silent; returns what is new of it. O(publishers).
+    def promise_on_behalf(self, clock: int | None, peers: Collection[Peer], reads: Collection[str], now: int) -> list[OnBehalf]:
+        """Promise in the place of publishers that have fallen silent; returns the new promises. O(peers).
 
-        ``reads``: what the local detectors read. If all are silent, those that nobody ever sent hold nothing back either.
+        ``reads``: types that the local detectors read. If all are silent, types never sent hold nothing back either.
         """
-        held = [peer.key for peer in publishers if peer.link.held or peer.link.shut]
+        held = [peer.key for peer in peers if peer.link.held or peer.link.shut]
         if self.sources.is_astir(clock, now) and not held:
             return []
         promised: list[OnBehalf] = []
@@ -134,7 +132,7 @@ class Admission:
             for each in promised:
                 self.again(each)
             return promised
-        offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in publishers}
+        offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in peers}
         for key in silent:
             source = self.sources[key]
             if source.on_behalf != clock or is_quiet != self.sources.is_quiet:
@@ -152,7 +150,7 @@ class Admission:
         return promised
 
     def again(self, promised: OnBehalf) -> None:
-        """Promise it, for the first time or after a crash."""
+        """Make this promise, for the first time or after a crash."""
         for promises in self._views:
             if promised.peer is not None:
                 promises.promise(promised.peer, promised.watermarks)

@@ -1,4 +1,4 @@
-"""Which raw events were revised or withdrawn by their publishers: so that a change that comes again changes nothing again."""
+"""Which raw events were revised or withdrawn by their publishers, so that a change that comes again has no effect."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from middleware.link.codec import encode
 from middleware.model.event import IDENTITY, Event, Identity
 
 FEW = 1_024
-"""So many changed events of a type are kept without looking whether they still matter."""
+"""How many changed events of a type are kept without looking whether they still matter."""
 
 Version = int | None
-"""Digest of what an event is by now; None once it is withdrawn, which it stays."""
+"""Digest of an event's present content; None once it is withdrawn, for good."""
 
 Outcome = Literal["new", "again", "refused"]
-"""Of a change: it is to be made; it was made before; it rests on one that came at a wrong time, and was not made."""
+"""What becomes of a change: it is made; it was made before; it rests on one that came at a wrong time, so it is not made."""
 
 
 class ChangedEvents:
-    """The present versions of the events that were changed. An event that never was takes any first change.
+    """The present versions of the events that were changed. An event that was never changed takes any first change.
 
-    A revision is taken if the event is what it says it was. One that comes again finds the event to be something else;
-    where it does not, because later revisions led back to its beginning, they come again behind it, to the same end.
-    Of a change that was refused, what rests on it is refused, too: the event is still what it was before.
+    A revision is taken if the event is what it says it was. A revision that comes again finds another version; if it does
+    not, because later revisions led back to the old one, those come again after it, and lead to the same end.
+    A change that rests on a refused change is refused, too: the event is still what it was before.
     Memory grows with the changed events of which changes could still be admitted.
     """
 
@@ -40,7 +40,7 @@ class ChangedEvents:
         return sum(map(len, self._types.values()))
 
     def change(self, name: str, old: Event, new: Event | None) -> Outcome:
-        """Note that an event is not ``old`` any more but ``new``, or (None) is withdrawn, unless it is not so."""
+        """Note that an event changes from ``old`` to ``new``, or (None) is withdrawn, if the outcome is "new"."""
         versions = self._types.setdefault(name, {})
         known = versions.get(IDENTITY(old))
         if known is not None:
@@ -54,7 +54,7 @@ class ChangedEvents:
         return "new"
 
     def refuse(self, name: str, identity: Identity, ts: int, stands: int) -> None:
-        """Note that a change came at a wrong time: the event stands as it was; ``ts``: until no change rests on that one."""
+        """Note that a change came at a wrong time: the event stands as it was. Kept until changes up to ``ts`` are too late."""
         self._types.setdefault(name, {})[identity] = (ts, stands, True)
 
     def stands(self, name: str, identity: Identity) -> Version:
@@ -74,7 +74,7 @@ class ChangedEvents:
         return {name: dict(versions) for name, versions in self._types.items() if versions}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become what gave ``state``."""
+        """Return to ``state``."""
         self._types = {name: dict(versions) for name, versions in state.items()}
 
 

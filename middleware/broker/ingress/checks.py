@@ -1,4 +1,4 @@
-"""What publishers send is checked where it enters: raw events of known types, each (source, id) once."""
+"""Checks what publishers send where it enters: only raw events of known types pass, each (source, id) once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Turned(msgspec.Struct, frozen=True):
     ``record``
         the event as bytes.
     ``stands``
-        of a change: digest of what the event still is.
+        of a change: digest of the event as it still is.
     ``first``
         of a clash: type and record of the event that came first.
     """
@@ -56,7 +56,7 @@ class Turned(msgspec.Struct, frozen=True):
 
     @property
     def told(self) -> str:
-        """What there is to say beyond the reason: of a clash, what came first."""
+        """Details beyond the reason: of a clash, what came first."""
         return "" if self.first is None else f"{self.first[0]} {_shown(self.first[1])} came first"
 
 
@@ -77,7 +77,7 @@ class Bounds(NamedTuple):
 _ANYTIME = Bounds()
 
 UNCOMPARED = "duplicate, of what is not known any more"
-"""A repeat of which nobody can say whether it is what came first."""
+"""A repeat that cannot be compared with what came first any more."""
 
 _MOST_SAMPLES = 16
 
@@ -87,7 +87,7 @@ class Ingress:
 
     A block that names the identities it holds, all of them new, passes unread; O(runs). Any other is decoded; O(events).
     ``turned``: events that came at a wrong time, or clash with one that came first, for the owner to take and keep.
-    ``drops``: others, by reason, and ``samples`` of them; ``uncompared``: how many of the duplicates could not be held against
+    ``drops``: others, by reason, and ``samples`` of them; ``uncompared``: how many of the duplicates could not be compared with
     what came first, as that is not known any more. All three are for the owner to clear.
     """
 
@@ -102,7 +102,7 @@ class Ingress:
         self._types, self._codec = types, codec
 
     def admit(self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME) -> list[Admitted]:
-        """What of the block may go on; ``decode``: the changes themselves are wanted here, too."""
+        """The parts of a block that may go on; ``decode``: the changes themselves are wanted here, too."""
         runs, head.runs, head.raw = head.runs, None, True
         if head.type not in self._types and len(self._types):
             self._drop("unknown type", max(head.count, 1), head.type)
@@ -116,7 +116,7 @@ class Ingress:
         return admitted
 
     def _admit_read(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
-        """What of a block may go on that has to be read. O(events)."""
+        """The same for a block that has to be read. O(events)."""
         if head.type not in self._types:
             return self._admit_unknown(head, block, bounds)
         dropped, turned = self._drops.total(), len(self.turned)
@@ -149,7 +149,7 @@ class Ingress:
             self._sample(Sample(reason, head.type, told=told if reason.startswith("malformed") else ""))
 
     def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
-        """Whether the identities and times that are named can be those of the block's events, and are welcome."""
+        """Whether the identities and times that are named can be those of the block's events, and may come in."""
         if not head.plain or head.newest is None or head.newest > bounds.high or length_of(block) != head.inserts:
             return False
         if bounds.low != NEVER and (head.oldest is None or head.oldest <= bounds.low):
@@ -167,28 +167,28 @@ class Ingress:
         ]
 
     def _turn_change(self, name: str, reason: Reason, bound: int, change: str, event: Event) -> None:
-        """Turn away a change that rests on one that was, too, or that was the first: the event still is what it was."""
+        """Turn away a change that came at a wrong time, or that rests on one that did: the event still is what it was."""
         stands = self.changed.stands(name, IDENTITY(event))
         record = encode(event)
         self.turned.append(Turned(reason, bound, change, name, event.ts, event.id, event.source, record, stands))
 
     def refused(self, turned: Turned) -> None:
-        """What was turned away in a former life: it has been seen, and nothing may rest on it."""
+        """An event was turned away in a former life: it counts as seen, and nothing may rest on it."""
         if turned.reason == "late":  # what was too far ahead may come again in its time
             self.seen.add(turned.source, turned.id)
         if turned.stands is not None:
             self.changed.refuse(turned.type, (turned.source, turned.id), turned.ts, turned.stands)
 
     def _credible(self, delta: Delta, high: int) -> Delta:
-        """Without new events too far ahead; they have not been seen then, so they may come again in their time."""
+        """The delta without new events too far ahead; these do not count as seen, so they may come again in their time."""
         if not delta.inserts or max(map(TS, delta.inserts)) <= high:
             return delta
         self._turn("ahead", high, "insert", [event for event in delta.inserts if event.ts > high])
         return Delta([event for event in delta.inserts if event.ts <= high], delta.revises, delta.retracts)
 
     def _timely(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
-        """Without what comes when this node has promised that nothing as old will come any more, and what is to lie too far
-        ahead by a revision."""
+        """The delta without changes at or below what this node has promised, and without revisions that would move an event
+        too far ahead."""
         low, high = bounds
         times = [event.ts for event in (*delta.inserts, *delta.retracts)] + [min(old.ts, new.ts) for old, new in delta.revises]
         if not times or (min(times) > low and all(new.ts <= high for _, new in delta.revises)):
@@ -208,7 +208,7 @@ class Ingress:
         )
 
     def _fresh(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
-        """Without repeats, and without changes to events that never came. O(changes)."""
+        """The delta without repeats, and without changes to events that never came. O(changes)."""
         seen, drops = self.seen, self._drops
         new = [event for event in delta.inserts if event.source and seen.add(event.source, event.id)]
         if len(new) < len(delta.inserts):
@@ -242,8 +242,8 @@ class Ingress:
     def came_again(
         self, name: str, events: Iterable[tuple[int, int, str, bytes]], here: Mapping[Identity, Copy] | None = None
     ) -> None:
-        """Count events (ts, id, source, record) whose identity had been seen: repeats if they are what came first, or if
-        that is not known any more; others clash with it. ``here``: what is new in the same block. O(1) each, mostly.
+        """Count events (ts, id, source, record) whose identity had been seen: repeats if they equal what came first, or if
+        that is not known any more; others clash. ``here``: new events of the same block. O(1) each, mostly.
         """
         self.copies.begin()
         for ts, number, source, record in events:
@@ -259,7 +259,7 @@ class Ingress:
                 self._sample(Sample(UNCOMPARED, name, ts, number, source))
 
     def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
-        """A broker that was told no types still looks for duplicates: identities stand at the end of every record."""
+        """A broker without registered types still looks for duplicates: identities stand at the end of every record."""
         try:
             rows = _rows(block) if head.plain else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -268,7 +268,7 @@ class Ingress:
                 self._drop("malformed block", max(head.count, 1), head.type)
                 return []
         if rows is None:
-            return [(head, block, None)]  # revisions and retractions are checked by who knows the type
+            return [(head, block, None)]  # revisions and retractions are checked where the type is known
         kept = self._admit_rows(rows, head.type, bounds)
         if not kept:
             return []

@@ -1,7 +1,7 @@
-"""What events were when they came first: the blocks that came in last, as bytes, so that a clash can be told from a repeat.
+"""Events as they came first: the latest blocks that came in, as bytes, so that a clash can be told from a repeat.
 
-To keep a block costs O(1), and nothing is looked into before the first repeat comes: then the blocks kept are indexed, once
-each, by the identities that they name, or, where they name none, by those in their events.
+Keeping a block costs O(1), and no block is looked into before the first repeat comes: then the blocks kept are indexed, once
+each, by the identities that they name, or, if they name none, by those in their events.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from middleware.link.codec import BlockHead, Run
 from middleware.model.event import Identity
 
 MOST_BYTES = 8 * 2**20
-"""What is kept of blocks, together with _OVERHEAD for each; the oldest go first."""
+"""Most bytes of blocks that are kept, with _OVERHEAD for each; the oldest go first."""
 
 MOST_READ = 2**20
-"""Bytes of blocks that are read for the repeats of one block: what hops among old blocks is not compared beyond that."""
+"""Most bytes of blocks that are read for the repeats of one block; repeats spread over more old blocks are not compared."""
 
 _OVERHEAD = 512
 _BUCKET = 6
-"""Ids that differ in their last bits only are looked for together."""
+"""Ids that differ only in this many last bits are looked for together."""
 
 _MOST_OPEN = 2
-"""Blocks whose events stay at hand."""
+"""Blocks whose events stay decoded."""
 
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _parts = msgspec.msgpack.Decoder(tuple[list[msgspec.Raw], msgspec.Raw, msgspec.Raw, msgspec.Raw]).decode
@@ -37,7 +37,7 @@ Copy = tuple[str, int, bytes]
 
 
 class _Kept:
-    """A block. ``at``: it lies behind this offset of the node's log. ``buckets``: where it is found, if it is indexed."""
+    """A block. ``at``: it lies after this offset of the node's log. ``buckets``: where it is found, if it is indexed."""
 
     __slots__ = ("at", "block", "buckets", "head", "runs")
 
@@ -50,7 +50,7 @@ class _Kept:
         return {identity: (self.head.type, ts, bytes(raw)) for identity, ts, raw in self._rows()}
 
     def find_buckets(self) -> set[tuple[str, int]]:
-        """Those of the identities that it names; if it names none that can be right, of those in its events. O(bytes)."""
+        """The buckets of the identities that it names or, if those cannot be right, of those in its events. O(bytes)."""
         runs = self.runs
         if runs and all(run[1] <= run[2] for run in runs) and sum(run[2] - run[1] + 1 for run in runs) == self.head.inserts:
             return {
@@ -71,11 +71,11 @@ class _Kept:
                 if source.__class__ is str and number.__class__ is ts.__class__ is int:
                     yield (source, number), ts, raw
         except _BAD:
-            return  # it passed unread, and was none
+            return  # it passed unread, and is malformed
 
 
 class Copies:
-    """See the module. ``at``: the offset of the node's log behind which blocks kept from now on lie."""
+    """See the module. ``at``: the offset of the node's log after which blocks kept from now on lie."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.at = 0
@@ -92,7 +92,7 @@ class Copies:
         return len(self._indexed) + len(self._fresh)
 
     def keep(self, head: BlockHead, block: bytes, runs: list[Run] | None = None) -> None:
-        """Keep a block that was let in; ``runs``: the identities it names. O(1) until a repeat comes, then O(runs)."""
+        """Keep a block that was admitted; ``runs``: the identities it names. O(1) until a repeat comes, then O(runs)."""
         if not head.inserts:
             return
         self._fresh.append(_Kept(head, block, runs, self.at))
@@ -102,7 +102,7 @@ class Copies:
 
     @property
     def since(self) -> int | None:
-        """The offset of the log behind which the blocks kept lie; None if there are none."""
+        """The offset of the log after which the blocks kept lie; None if there are none."""
         blocks = self._indexed or self._fresh
         return blocks[0].at if blocks else None
 

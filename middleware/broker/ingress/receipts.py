@@ -9,13 +9,13 @@ from middleware.broker.ingress.checks import UNCOMPARED, Ingress, Turned
 from middleware.link.codec import Drops, Sample, Tally
 
 TURNED = {"late": "late for what was promised", "ahead": "too far ahead", "clash": "clash"}
-"""Why an event was turned away, as it is counted."""
+"""Why an event was turned away: the reason under which it is counted."""
 
 LISTED = frozenset(TURNED.values())
-"""Those that the late ledger has."""
+"""The reasons that the late ledger has."""
 
 REPEATS = frozenset({"duplicate", "change made before"})
-"""Reasons that cost nothing: what was turned away had been taken before."""
+"""Reasons that lose nothing: what was turned away had been taken before."""
 
 _MOST_SAMPLES = 3
 """Samples kept for each reason."""
@@ -57,8 +57,8 @@ class Account:
 
 
 def tally(ingress: Ingress, drops: Drops, account: Account | None = None, turned: int = 0) -> None:
-    """Count in ``drops`` what did not come in since the last time, and in the account of who sent it: of what was turned away,
-    all behind the first ``turned``. O(1) if there is nothing.
+    """Count what was not admitted since the last time, in ``drops`` and in the sender's account: of what was turned away, all
+    after the first ``turned``. O(1) if there is nothing.
     """
     if account is not None and (ingress.drops or len(ingress.turned) > turned):
         account.note(ingress.drops, ingress.uncompared, ingress.turned[turned:], ingress.samples)

@@ -26,7 +26,7 @@ class Intervals:
         return self.overlaps(number, number)
 
     def __len__(self) -> int:
-        """How many intervals, which is what the memory goes by."""
+        """How many intervals there are; memory grows with them."""
         return len(self.bounds[0])
 
     def overlaps(self, first: int, last: int) -> bool:
@@ -46,7 +46,7 @@ class Intervals:
             if number < stops[at - 1]:
                 return False
             if number == stops[at - 1] and (at == len(starts) or starts[at] != number + 1):
-                stops[at - 1] = number + 1  # the commonest: it comes next behind an interval, and closes no gap
+                stops[at - 1] = number + 1  # the commonest: it comes right after an interval, and closes no gap
                 return True
         self.add_run(number, number)
         return True
@@ -87,14 +87,14 @@ class Intervals:
 class SeenIds:
     """The identities (source, id) that have been seen.
 
-    What ``state`` gave stays as it was: intervals that are in it are copied when they are first added to.
+    What ``state`` returned does not change: its intervals are copied when they are first added to.
     """
 
     __slots__ = ("_owner", "_sources")
 
     def __init__(self) -> None:
         self._sources: dict[str, Intervals] = {}
-        self._owner = object()  # of what is in no state
+        self._owner = object()  # of intervals that are in no state
 
     def __contains__(self, identity: tuple[str, int]) -> bool:
         intervals = self._sources.get(identity[0])
@@ -108,7 +108,7 @@ class SeenIds:
         return intervals.add(number)
 
     def of(self, source: str) -> Intervals:
-        """The ids of one source that have been seen, to be added to before the next ``state``. O(1), or O(gaps) behind one."""
+        """The ids of one source that have been seen, to be added to before the next ``state``. O(1), or O(gaps) after one."""
         intervals = self._sources.get(source)
         if intervals is None or intervals.owner is not self._owner:
             starts, stops = intervals.bounds if intervals is not None else ((), ())
@@ -116,7 +116,7 @@ class SeenIds:
         return intervals
 
     def add_runs(self, runs: list[Run]) -> bool:
-        """Add all of these, or, if any had been seen or they are not sound, none: then False."""
+        """Add all of these, or none, and return False, if any had been seen or they are not sound."""
         sources = self._sources
         if len(runs) == 1:
             source, first, last = runs[0]
@@ -137,7 +137,7 @@ class SeenIds:
         return {source: intervals.bounds for source, intervals in self._sources.items()}
 
     def restore(self, state: Mapping[str, tuple[list[int], list[int]]]) -> None:
-        """Become the set that gave ``state``."""
+        """Return to ``state``."""
         self._sources = {source: Intervals(*bounds, self._owner) for source, bounds in state.items()}
 
     def gaps(self) -> int:

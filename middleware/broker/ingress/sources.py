@@ -1,21 +1,21 @@
-"""What a node knows of its publishers: who has fallen silent, and who runs ahead of the others. Pure: time is an argument.
+"""What a node knows of its publishers: which are silent, and which run ahead of the others. Pure: time is an argument.
 
 **Idle.** A publisher that has promised a watermark, and then says nothing for ``idle``, does not hold the others back any
 longer: the node promises in its place that nothing older than its clock comes from it. If no publisher says anything for
 ``idle`` and the clock stands, the node promises the same in the place of all of them, so what has arrived becomes final.
-Who comes back goes on as if nothing had been, but for events at or below what was promised meanwhile: those are late.
+A publisher that comes back goes on as before, except that events at or below what was promised meanwhile are late.
 (Flink lets idle sources leave the watermark in the same way; it does nothing when all are idle.)
 
 **Ahead.** One wrong time stamp, far in the future, would move the clock and make everything behind it late. So while
-results become final by the clock (some raw type comes without promises), no event may lie further ahead than ``ahead``
-beyond what the most advanced *other* publisher had reached, plus the time that has passed since, or beyond what the node's
-former life had reached; and none, ever, further ahead than that beyond the wall clock. What does is turned away.
+results become final by the clock (some raw type comes without promises), no event may lie more than ``ahead`` beyond
+what the most advanced *other* publisher had reached, plus the time that has passed since, or beyond what the node's
+former life had reached; and no event may ever lie more than that beyond the wall clock. Events that do are turned away.
 A publisher that is alone is believed.
 
-**The wall clock.** The node's own may be wrong. So all who attach say what theirs shows: if the others agree with each other,
-and none with the node, the node goes by theirs (``agreed_wall``), also when they have left. A node that has begun lately, and
-knows one clock only, which is ahead of its own, lets no one publish until it has heard another (``is_undecided``). What it has
-come to know lasts through its lives (``former``), until somebody's clock agrees with its own.
+**The wall clock.** The node's own may be wrong. So all peers that attach say what theirs shows: if the others agree with each
+other, and none with the node, the node goes by theirs (``agreed_wall``), even when they have left. A node that has just begun,
+and knows only one other clock, which is ahead of its own, lets no one publish until it has heard another (``is_undecided``).
+What it has found out lasts through its lives (``former``), until the clock of some peer agrees with its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNDECIDED = 10 * SECOND
 """How long a node waits at most, from its start, for a second clock where the first one is ahead of its own."""
 
 _MOST_WALLS = 1_000
-"""Clocks that are told apart, those of who has left included."""
+"""Most clocks that are remembered, including those of peers that have left."""
 
 
 class SourcePolicy(msgspec.Struct, frozen=True):
@@ -81,15 +81,15 @@ def agreed_wall(own: int, others: Iterable[int], within: int) -> int:
 
 
 class Sources:
-    """The publishers of one node, by key. What lies in the future is known once ``wall_is`` has told.
+    """The publishers of one node, by key. What lies in the future is known once ``wall_is`` was called.
 
     ``behind``
         how far the clocks of the others are ahead of this node's, if it goes by theirs (ns); else 0. ``former``: the same of
         its former life, which holds until two others have said what theirs show.
     ``own_wall``
-        Unix time less the running clock, by the node's own clock; None until it has told.
+        Unix time minus the running clock, by the node's own clock; None until ``wall_is`` is called.
     ``reached_before``
-        the clock of the node's former life: something old that comes first in this one does not make all others run ahead.
+        the clock of the node's former life: an old event that comes first in this one does not make all others run ahead.
     """
 
     def __init__(self, policy: SourcePolicy, now: int) -> None:
@@ -108,11 +108,11 @@ class Sources:
         self._clock: int | None = None
         self._stirred_at = now
         self._idle_from = now
-        """Before that nobody is idle, and not all is quiet."""
+        """Before this time no publisher is idle, and not all is quiet."""
         self._leaders: tuple[int, Hashable, int] | None = None
 
     def wall_is(self, wall: int, now: int) -> None:
-        """Unix time at ``now``: whoever keeps the wall clock may correct it, and the other may stand still while asleep."""
+        """Unix time at ``now``: the wall clock may be corrected, and the running clock may stand still in suspend."""
         own = wall - now
         if self.own_wall is None or abs(own - self.own_wall) > SECOND:  # it was set, or has drifted: not at every step
             self.own_wall = own
@@ -124,13 +124,13 @@ class Sources:
         self._agree()
 
     def is_undecided(self, now: int) -> bool:
-        """Whether it may be this node's clock that is behind, and who can tell has not come yet."""
+        """Whether this node's clock may be the one that is behind, and no peer that can tell has come yet."""
         if self.own_wall is None or self.behind or len(self._walls) != 1 or now - self._born >= UNDECIDED:
             return False
         return next(iter(self._walls.values())) - self.own_wall > self.policy.ahead
 
     def was_behind(self, behind: int) -> None:
-        """What a former life had come to know of this node's clock."""
+        """What a former life had found out about this node's clock."""
         self.former = behind
         self._agree()
 
@@ -156,7 +156,7 @@ class Sources:
         """It is gone."""
         self._known.pop(key, None)
         if (not self.behind or len(self._walls) > _MOST_WALLS) and self._walls.pop(key, None) is not None:
-            self._agree()  # else what it said is still true, and those who stay are not to be doubted because it went
+            self._agree()  # else what it said is still true: that it left casts no doubt on those that stay
         self._leaders = None
 
     def received(self, key: Hashable, now: int) -> None:
@@ -164,14 +164,14 @@ class Sources:
         self._known[key].received_at = self._stirred_at = now
 
     def could_not_speak(self, now: int) -> None:
-        """This node took nothing from anyone until now: that they were silent says nothing about them."""
+        """This node took nothing from anyone until now: the silence of its publishers does not count."""
         for key in self._known:
             self.received(key, now)
 
     # -- ahead --------------------------------------------------------------------------------------------------------
 
     def limit(self, key: Hashable, now: int, by_clock: bool) -> int:
-        """No event of this publisher may lie beyond this time. O(1) but for the first call after something changed.
+        """No event of this publisher may lie beyond this time. O(1) except for the first call after something changed.
 
         ``by_clock``: whether anything becomes final by the clock.
         """
@@ -186,7 +186,7 @@ class Sources:
         return min(reach, MAX_TS)
 
     def _lead(self, now: int) -> tuple[int, Hashable, int]:
-        """Of the active publishers: how far the first is ahead of arrival, who that is, and how far the second."""
+        """Of the active publishers: how far the first is ahead of arrival, its key, and how far ahead the second is."""
         active = [
             (source.newest - source.newest_at, number, key)
             for number, (key, source) in enumerate(self._known.items())
@@ -213,13 +213,13 @@ class Sources:
     # -- idle ---------------------------------------------------------------------------------------------------------
 
     def is_astir(self, clock: int | None, now: int) -> bool:
-        """Whether nobody can be idle yet, so that ``tick`` has nothing to say. O(1)."""
+        """Whether no publisher can be idle yet, so that ``tick`` has nothing to say. O(1)."""
         if clock != self._clock:
             self._clock, self._stirred_at = clock, now
         return now < self._idle_from
 
     def tick(self, clock: int | None, now: int, held: Collection[Hashable]) -> tuple[list[Hashable], bool]:
-        """Who is idle now, and whether all is quiet. ``held``: who could not say anything, because it has no credit."""
+        """The publishers idle now, and whether all is quiet. ``held``: those that could not send, as they have no credit."""
         idle = self.policy.idle
         for key in held:
             if key in self._known:

@@ -1,1 +1,1 @@
-"""Watermarks: what is promised, by whom, and what is waited for."""
+"""Watermarks: what each origin promises, and what streams wait for."""

@@ -1,9 +1,9 @@
-"""Combining promises: what several origins have promised for a type is worth the least of them.
+"""Combining promises: the watermark of a type is the least of those that its origins have promised.
 
-An *origin* is whatever changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
+An *origin* is where changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
 publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and allowed lateness) or derived
-(an origin that has promised nothing holds the type at NEVER). What has been promised for a type never goes back, but for END:
-when a new era begins (``eras``), what has ended may go on, behind all that was final.
+(an origin that has promised nothing holds the type at NEVER). The watermark of a type never goes back, except from END: when a
+new era begins (``eras``), a type that has ended may go on, after all that was final.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class _TypeWatermark:
         self.promises: dict[Hashable, int | None] = promises if promises is not None else {}
         """By origin; None if it leaves the type open."""
         self.floor = floor if floor != END else NEVER
-        """What was promised, ever, but for END."""
-        self.has_ended = has_ended or floor == END  # as states of before there were eras have it
+        """The largest promise ever made, except END."""
+        self.has_ended = has_ended or floor == END  # as stored before there were eras
         """Whether END was promised, which lasts for this era."""
         self.ended = ended
         """Whether every origin that left had ended its stream."""
         self.derived = derived
         self.idle = set(idle)
-        """Who says that, though its origins left without an end, nothing is expected any more up to ``floor``."""
+        """The nodes that expect nothing up to ``floor`` any more, although the origins left without an end."""
 
     def value(self, lasts: bool = True, end_lasts: bool = True, doubted: bool = False) -> int | None:
-        """The combined promise, or None while the type is open; it ``lasts`` if it is never to go back.
+        """The combined promise, or None while the type is open; if it ``lasts``, it must never go back.
 
-        ``end_lasts``: neither is END, in this era. ``doubted``: END is not believed yet.
+        ``end_lasts``: nor must END, in this era. ``doubted``: END is not believed yet.
         """
         if not self.promises:
             if not (self.ended or self.has_ended or self.derived or self.idle):
@@ -68,21 +68,21 @@ class CombinedWatermarks:
     """Promises by type and origin. A change costs O(origins of the types it touches).
 
     ``values``
-        the combined promise by type; open types are not in it. Never to be changed by others.
+        the combined promise by type; open types are not in it. Others must not change it.
     ``open``
         the types that are open.
     ``version``
         grows with every change of ``values`` or ``open``.
     ``gathering``
-        while set, origins may be missing: nothing that is combined is promised to anyone, and it may still go back.
+        while set, origins may be missing: combined promises are passed on to no one, and may still go back.
     ``ends``
         the types of which END is promised.
     ``fallen``
-        types that had ended before this era, of which it is not known yet from where on they go on.
+        types that had ended before this era, until it is settled from which time on they go on.
     ``resumed``
-        those of them of which it is known: they have gone on, whatever is yet to be said of what has ended again.
+        the fallen types whose time is known: they have gone on, even if nodes have yet to say what has ended again.
     ``keeps_ends``
-        whether END lasts until a new era, also if an origin comes that has not said so.
+        whether END lasts until a new era, even if an origin comes that has not promised it.
     """
 
     def __init__(self, keeps_ends: bool = True) -> None:
@@ -98,7 +98,7 @@ class CombinedWatermarks:
         self._offers: dict[Hashable, dict[str, None]] = {}
         self._idle: dict[Hashable, frozenset[str]] = {}
         self._never: set[str] = set()
-        """Types that nobody has offered yet, of which it was said all the same that nothing is expected."""
+        """Types that no origin has offered yet, although some node has said that it expects nothing of them."""
 
     @property
     def known(self) -> Set[str]:
@@ -110,21 +110,21 @@ class CombinedWatermarks:
         return self._value(name), dict(self._types[name].promises)
 
     def gather(self, is_on: bool) -> None:
-        """Origins may be missing from now on, or are not any more. O(types)."""
+        """From now on, origins may be missing, or (off) no longer are. O(types)."""
         if self.gathering != is_on:
             self.gathering = is_on
             self._combine(self._types)
 
     def doubt(self, is_on: bool) -> None:
-        """From now on END is not believed, unless it was before; or it is again. O(types)."""
+        """From now on, END is not believed unless it was before, or (off) it is again. O(types)."""
         if self.doubted != is_on:
             self.doubted = is_on
             self._combine(self._types)
 
     def fall(self, may_go_on: Callable[[Hashable], bool]) -> None:
-        """A new era: nothing has ended, but by the word of origins that can go on only if it is heard here. O(types * origins).
+        """A new era: nothing has ended any more, except by origins that cannot go on unnoticed here. O(types * origins).
 
-        The others have to say again what has ended; until then they hold it where it was.
+        The others must say again what has ended; until then they hold it where it was.
         """
         for name, watermark in self._types.items():
             if watermark.has_ended:
@@ -136,13 +136,14 @@ class CombinedWatermarks:
                     watermark.promises[origin] = NEVER
         self._combine(self._types)
 
-    def hold(self, names: Collection[str]) -> None:
-        """These had ended: it is not known yet from where on they go on, also if it was in the era before."""
+    def hold(self, names: Collection[str], anew: bool) -> None:
+        """These had ended: it is not known yet from which time on they go on; ``anew``: even if it was in the era before."""
         self.fallen.update(names)
-        self.resumed.difference_update(names)
+        if anew:
+            self.resumed.difference_update(names)
 
     def go_on(self, floors: Mapping[str, int]) -> None:
-        """Of these types nothing as old as that will come: it was final when they had ended."""
+        """Nothing as old as its floor will come of these types: it was final when they had ended."""
         self.resumed |= floors.keys()
         for name, floor in floors.items():
             if name in self._types:
@@ -150,12 +151,12 @@ class CombinedWatermarks:
         self._combine(floors.keys() & self._types.keys())
 
     def settle(self) -> None:
-        """All have said what has ended in this era."""
+        """All nodes have said what has ended in this era."""
         self.fallen.clear()
         self.resumed.clear()
 
     def has_ended(self, name: str) -> bool:
-        """Whether a type has ended, or had when this era began, and it is not known yet from where on it goes on."""
+        """Whether a type has ended, or had when this era began and it is not settled from which time on it goes on."""
         return name in self.fallen or self.lasts_ended(name)
 
     def lasts_ended(self, name: str) -> bool:
@@ -164,11 +165,11 @@ class CombinedWatermarks:
 
     @property
     def finite(self) -> int:
-        """The largest promise there ever was, but for END; NEVER if there was none. O(types)."""
+        """The largest promise ever made for any type, except END; NEVER if there was none. O(types)."""
         return max((watermark.floor for watermark in self._types.values()), default=NEVER)
 
     def floor(self, name: str) -> int:
-        """What has been promised for a type, ever; NEVER if nothing was."""
+        """The largest promise ever made for a type; NEVER if there was none."""
         watermark = self._types.get(name)
         if name in self.fallen or (watermark is not None and watermark.has_ended):
             return END
@@ -179,7 +180,7 @@ class CombinedWatermarks:
         return name in self._types and self._types[name].derived
 
     def offer(self, origin: Hashable, raw: Iterable[str], derived: Iterable[str] = ()) -> None:
-        """The origin may send these types; what it offered before and offers no more it has left."""
+        """The origin may send these types; it has left those that it offered before and offers no more."""
         offered = dict.fromkeys(raw, None) | dict.fromkeys(derived, NEVER)
         before = self._offers.get(origin, {})
         for name in before.keys() - offered.keys():
@@ -193,7 +194,7 @@ class CombinedWatermarks:
         self._combine(before.keys() | offered.keys())
 
     def promise(self, origin: Hashable, promises: Mapping[str, int]) -> None:
-        """The whole of what the origin promises: a raw type it leaves out is open again."""
+        """All that the origin promises now: a raw type it leaves out is open again."""
         offered = self._offers.setdefault(origin, {})
         for name, until in promises.items():
             watermark = self._known(name)
@@ -206,9 +207,9 @@ class CombinedWatermarks:
         self._combine(offered)
 
     def set_idle(self, by: Hashable, promised: Mapping[str, int]) -> None:
-        """All publishers of one node are silent: of these types it expects nothing as old any more; of others no longer so.
+        """All publishers of one node are silent: it expects nothing as old of these types, and no longer says so of others.
 
-        It counts where all origins of a type have left. O(types).
+        This counts for types whose origins have all left. O(types).
         """
         before = self._idle.pop(by, frozenset())
         for name in before - promised.keys():
@@ -225,11 +226,11 @@ class CombinedWatermarks:
         self._combine(before.union(left))
 
     def never_offered(self, names: Iterable[str]) -> list[str]:
-        """Those of the types that nobody may have sent yet."""
+        """Those of the types that no origin can have sent yet."""
         return [name for name in names if name not in self._types or name in self._never]
 
     def _known(self, name: str) -> _TypeWatermark:
-        """The progress of a type that somebody has."""
+        """The watermark of a type that some origin has."""
         watermark = self._types.setdefault(name, _TypeWatermark())
         if name in self._never:
             self._never.discard(name)
@@ -265,7 +266,7 @@ class CombinedWatermarks:
         return self._offers.keys()
 
     def offered(self, by: Callable[[Hashable], bool]) -> frozenset[str]:
-        """The types that some of the origins chosen offer."""
+        """The types offered by any of the origins that ``by`` chooses."""
         return frozenset().union(*(names for origin, names in self._offers.items() if by(origin)))
 
     def state(self) -> dict[str, Any]:
@@ -286,7 +287,7 @@ class CombinedWatermarks:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become what gave ``state``; what has been offered since stays offered."""
+        """Return to ``state``; what has been offered since stays offered."""
         mine = {origin: (list(names), {n: self._types[n].derived for n in names}) for origin, names in self._offers.items()}
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
         self._types = {name: _TypeWatermark(*values) for name, values in state["types"].items()}

@@ -1,15 +1,15 @@
-"""Eras: what has ended goes on when somebody comes who may send it, behind all that was final, at all nodes alike.
+"""Eras: a stream that has ended goes on when a publisher comes that may send it, after all that was final, at all nodes alike.
 
-In one era END lasts: everyone who may send a type has ended, so all that came of it is final, and no window waits any more.
-A new era begins where a publisher offers a type that has ended. Whatever rests on that may have ended at any node. So every
-node *adopts* the era as soon as it hears of it: from then on it believes no END that was said before, by others or by its own
-detectors, and tells all others up to where anything was final at its place (``reached``). The largest of these is the
-*ground*: everywhere, what had ended goes on from there, and nothing as old as that comes any more, so that what was final
+Within one era END lasts: every origin of a type has ended it, so all its events are final, and no window waits any more.
+A new era begins where a publisher offers a type that has ended. Streams that depend on it may have ended at any node. So every
+node *adopts* the era as soon as it hears of it: from then on it believes no END that was promised before, by others or by its
+own detectors, and tells all others the latest time that was final at its place (``reached``). The largest of these is the
+*ground*: at all nodes, streams that had ended go on from there, and nothing as old as that comes any more, so what was final
 stays final, and total order holds across the end. The publisher may not send before its node knows the ground, and what all
 nodes still send: whatever ends by then ends by the word of this era.
 
-Each node works out the ground by itself, of what the others say in their ``Interest``; whoever hears it from another does not
-wait. It tells it before anything that came later, so events never overtake it.
+Each node computes the ground itself from what the others say in their ``Interest``; a node that hears it from another does not
+wait. A node passes the ground on before anything that came later, so events never overtake it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from middleware.model.event import NEVER
 
 
 class Said(msgspec.Struct):
-    """What a node says of itself: the ``era`` in which it promises, up to where all was final there when it began, by how much
-    results may be earlier than their causes, and whether it has ``stated`` by now what has ended in that era."""
+    """What a node says of itself: the ``era`` in which it promises, the latest time that was final there when it began, by how
+    much results may be earlier than their causes, and the era for which it has ``stated`` by now what has ended."""
 
     era: int
     reached: int
@@ -38,12 +38,12 @@ class Eras(msgspec.Struct):
     """The era of a node, and what it knows of those of the others.
 
     ``reached``
-        up to where anything was final here when this era began. ``backdate``: of all levels of detectors together.
+        the latest time that was final here when this era began. ``backdate``: of all levels of detectors together.
     ``ground``
-        None until it is known. ``before``: that of the era before, if it was known here. ``due``: what the detectors are to be
-        told of it yet.
+        None until it is known. ``before``: that of the era before, if it was known here. ``due``: the ground that the detectors
+        have yet to be told.
     ``said``
-        by node, those that are away and will be back included.
+        by node, including those that are away and will be back.
     """
 
     number: int = 0
@@ -60,18 +60,18 @@ class Eras(msgspec.Struct):
         self.number, self.reached, self.ground = number, max(reached, self.reached), None
 
     def received(self, key: PeerKey, interest: Interest) -> None:
-        """A node says in which era it is: what it promises next, it promises in that one."""
+        """A node says in which era it is: its next promises are made in that era."""
         before = self.said.get(key)
         stated = min(before.stated, interest.era) if before is not None else 0
         self.said[key] = Said(interest.era, interest.reached, interest.backdate, stated)
 
     def stated(self, key: PeerKey) -> None:
-        """A node has said all that it promises, in the era that it is in."""
+        """A node has sent all its promises in the era that it is in."""
         if (said := self.said.get(key)) is not None:
             said.stated = said.era
 
     def is_old(self, key: PeerKey) -> bool:
-        """Whether a node promises in an era of before."""
+        """Whether a node still promises in an earlier era."""
         return key in self.said and self.said[key].era < self.number
 
     @property
@@ -84,7 +84,7 @@ class Eras(msgspec.Struct):
         return [key for key, said in self.said.items() if said.stated < self.number and key in nodes]
 
     def common(self) -> int:
-        """The ground, by what all have said who are in this era."""
+        """The ground, from what all nodes in this era have said."""
         return max([self.reached, *(said.reached for said in self.said.values() if said.era == self.number)])
 
     @property
@@ -97,7 +97,7 @@ class Eras(msgspec.Struct):
         return msgspec.structs.asdict(self) | {"said": {key: msgspec.structs.astuple(said) for key, said in self.said.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become what gave ``state``, but for what depends on the code."""
+        """Return to ``state``, except for what depends on the code."""
         self.number, self.reached, self.ground = state["number"], state["reached"], state["ground"]
         self.due, self.before = state["due"], state.get("before")
         self.said = {key: Said(*said) for key, said in state["said"].items()}

@@ -1,4 +1,4 @@
-"""Watermarks as a broker tracks them: what peers and its own detectors promise; how far clocks and others' logs have got."""
+"""Watermarks as a broker tracks them: the promises of peers and of its own detectors; clocks, and offsets in others' logs."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _PLAIN = {name: name for name in ("clock", "clock_here", "ever", "reached")} | {
     "lasting": "durable",
     "_progress": "_watermarks",
 }
-"""What a checkpoint holds as it is: by its name there, which stays, its name here."""
+"""Attributes that a checkpoint holds as they are: by the name there, which stays, the name here."""
 
 
 class WatermarkTracker:
     """See the module.
 
     ``everywhere``, ``here``, ``elsewhere``
-        what is promised to subscribers; to other nodes, of what originates here; to the detectors, of what others send.
+        the promises made to subscribers; to other nodes, for what originates here; to the detectors, for what others send.
     ``clock``
         the largest clock mark. ``clock_here``: of local publishers only; a mark that came round by a third node could
         overtake the events it goes with.
     ``log_offsets``
-        what has been taken from the logs of other nodes, by name.
+        the offsets reached in the logs of other nodes, by name.
     ``durable``
-        nodes with a log of their own: they come back as what they were.
+        nodes with a log of their own: their state survives a restart.
     ``ever``
-        all that a node has ever offered, also what it has not offered again since it came back.
+        all that a node has ever offered, even if it has not offered it again since it came back.
     ``eras``
-        of this node and of the others. ``reached``: up to where anything was final, or is stamped, of what has ended here.
+        of this node and of the others. ``reached``: the latest time, final or of an event, in the streams that have ended here.
     """
 
     def __init__(self, publications: Iterable[str], backdate: int = 0) -> None:
@@ -69,7 +69,7 @@ class WatermarkTracker:
         return self._views["publisher"]
 
     def gather(self, is_on: bool) -> None:
-        """Nodes of the configuration are missing, or are not any more: until then promises may still go back."""
+        """Nodes of the configuration are missing, or (off) no longer are: until then promises may still go back."""
         for promises in (self.everywhere, self.here, self.elsewhere):
             promises.gather(is_on)
 
@@ -80,7 +80,7 @@ class WatermarkTracker:
         derived = interest.derived if key[0] == "node" else ()
         if key[0] == "node":
             self.ever.setdefault(key, set()).update(interest.raw, derived)
-        logged = [name for name in interest.logged if not self.everywhere.has_ended(name)]  # else its END came behind all of it
+        logged = [name for name in interest.logged if not self.everywhere.has_ended(name)]  # else its END came after all of it
         for promises in self._views[key[0]]:
             promises.offer(key, [*interest.raw, *logged], derived)
         if key[0] == "node":
@@ -88,7 +88,7 @@ class WatermarkTracker:
             self._believe()
 
     def left(self, key: PeerKey) -> None:
-        """What a peer promised, and what it may still send, holds nothing back any more."""
+        """A peer's promises, and what it may still send, hold nothing back any more."""
         for promises in self._views[key[0]]:
             promises.leave(key)
         if self.eras.said.pop(key, None) is not None:
@@ -100,7 +100,7 @@ class WatermarkTracker:
             self._promised(promises, key, {})
 
     def noted(self, key: PeerKey, changes: Changes) -> None:
-        """Take the clock mark, the promises and the place that came with changes."""
+        """Take the clock mark, the promises and the log offset that came with changes."""
         if changes.clock is not None:
             self.clock = changes.clock if self.clock is None else max(changes.clock, self.clock)
             if key[0] == "publisher":
@@ -115,19 +115,19 @@ class WatermarkTracker:
             self.log_offsets[key[1]] = (changes.line, changes.offset)
 
     def _promised(self, promises: CombinedWatermarks, key: PeerKey, watermarks: Mapping[str, int]) -> None:
-        """A node that promises for a type that it may not send has had publishers of it, who have left; it waits for none."""
+        """A node that promises for a type it does not offer has had publishers of it that have left; it waits for none."""
         idle: dict[str, int] = {}
         if key[0] == "node":
             idle = {name: at for name, at in watermarks.items() if at != END and not promises.offers(key, name)}
             watermarks = {name: at for name, at in watermarks.items() if name not in idle}
-            if self.eras.is_old(key):  # what has ended it is to say again, in this era
+            if self.eras.is_old(key):  # it must say again, in this era, what has ended
                 watermarks = {name: at if at != END else NEVER for name, at in watermarks.items()}
         promises.promise(key, watermarks)
         if idle or promises.is_idle(key):
             promises.set_idle(key, idle)
 
     def promised_here(self, watermarks: Mapping[str, int]) -> None:
-        """The local detectors promise; what they have ended is worth nothing as long as they do not know of the era."""
+        """The local detectors promise; an END of theirs does not count as long as they do not know of the era."""
         if watermarks:
             is_known = self.eras.ground is not None and self.eras.due is None
             for name, until in watermarks.items():
@@ -147,31 +147,36 @@ class WatermarkTracker:
     # -- eras ---------------------------------------------------------------------------------------------------------
 
     def begin_era(self, number: int, names: Collection[str] = (), reached: int | None = None) -> None:
-        """Nothing has ended any more, but what publishers here have. ``reached``: as it was then, if this is taken again.
+        """Nothing has ended any more, except what publishers here have ended. ``reached``: as it was then, if this is a replay.
 
-        ``names``: types for which it begins; they go on from its ground, also those that had fallen in the one before.
+        ``names``: types for which the era begins; they go on from its ground, even if they had fallen in the one before.
         """
         if reached is None:
             everything = (self.everywhere, self.here, self.elsewhere)
             reached = max(self.reached, self.clock_here, *(promises.finite for promises in everything))
             reached = max(reached, self.clock) if self.clock is not None else reached
         self.eras.begin(number, reached)
+        self.hold(names)
         self._watermarks = {name: until if until != END else NEVER for name, until in self._watermarks.items()}
         for promises in (self.everywhere, self.elsewhere):
             promises.doubt(True)
-            promises.hold(names)
             promises.fall(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
         self.here.fall(lambda origin: origin == LOCAL)
         self._believe()
 
+    def hold(self, names: Collection[str], anew: bool = True) -> None:
+        """Nothing of these types may come in until it is known from which time they go on; ``anew``: even if it was known."""
+        for promises in (self.everywhere, self.elsewhere):
+            promises.hold(names, anew)
+
     def go_on(self, ground: int) -> None:
-        """What had ended goes on from there, and nothing as old comes any more."""
+        """Streams that had ended go on from ``ground``, and nothing as old comes any more."""
         self.eras.ground = ground
         if self.eras.due is None:  # else they were at the end already, and go on from there
             self.eras.due = ground
-        fallen = self.everywhere.fallen - self.everywhere.resumed  # others went on from where it was known then
+        fallen = self.everywhere.fallen - self.everywhere.resumed  # the others went on from a ground known before
         raw = ground if ground == NEVER else ground + self.eras.margin
-        # of what is derived, who derives it promises: it may have gone on there, in an era of which this node saw no end
+        # for derived types, their own nodes promise: they may have gone on there, in an era whose END this node did not see
         floors = {name: raw for name in fallen if not self.everywhere.is_derived(name)}
         for promises in (self.everywhere, self.here, self.elsewhere):
             promises.go_on(floors)
@@ -196,7 +201,7 @@ class WatermarkTracker:
         return {"promises": promises, "plain": plain, "eras": self.eras.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become the tracker that gave ``state``."""
+        """Return to ``state``."""
         if "eras" in state:  # there were none in former versions
             self.eras.restore(state["eras"])
             self._believe()

@@ -1,4 +1,4 @@
-"""What streams wait for: who promises what, as a broker sees it and as the units behind it do; and what follows from it."""
+"""What streams wait for: what each origin promises, as a broker and its units see it, and an explanation made from that."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OriginStatus(msgspec.Struct, frozen=True):
 
 
 class StreamStatus(msgspec.Struct, frozen=True):
-    """A type at a node: the combined promise (None: open), and who it is made of."""
+    """A type at a node: the combined promise (None: open), and the origins it combines."""
 
     promised: int | None
     origins: list[OriginStatus]
@@ -54,7 +54,7 @@ class UnitStatus(msgspec.Struct, frozen=True):
     ``first``
         (ts, type, source, key) of the first event that waits to be given to the detector.
     ``halted``
-        why nothing more comes of it, in one line, if so.
+        why it has stopped, in one line, if it has.
     ``counts``
         what it has done so far.
     """
@@ -75,10 +75,10 @@ class UnitStatus(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """A node at a moment: its streams by type, its units, and who it still waits for.
+    """A node at a moment: its streams by type, its units, and the nodes it still waits for.
 
     ``behind``
-        how far the clocks of all others are ahead of the node's own, where it goes by theirs, ns.
+        how far (ns) the clocks of all others are ahead of the node's own, if it goes by theirs.
     ``busy``
         the last busy factor, 0 to 1.
     """
@@ -95,7 +95,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
 
 class Explanation:
-    """Why the stream of a type has not come further: a chain of lines, from what is asked down to who holds it back."""
+    """Why the stream of a type has not come further: a chain of lines, from the type asked for down to what holds it back."""
 
     def __init__(self, nodes: Sequence[NodeStatus]) -> None:
         self.lines: list[str] = []

@@ -1,1 +1,1 @@
-"""Why a result came: what it rests on, down to the raw events, and the history of its corrections. Pure."""
+"""Why a result came: its causes, down to the raw events, and the history of its corrections. Pure."""

@@ -1,6 +1,6 @@
-"""What is known of the past: raw events as they stand, and what each step took in and published. Pure.
+"""The known past: raw events as they stand, and what each step took in and published. Pure.
 
-It is told step by step, from a log, or from a run that is made again; what it keeps is what can have to do with one result.
+It is fed step by step, from a log or from a repeated run, and keeps only what may be relevant to one type of result.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Step(msgspec.Struct):
     """One step of a node: what it took in, and what it published.
 
     ``number``
-        of the step, from 1. ``node``: whose it is. ``at``: running time of the node, ns; None where time does not count (a run
-        in one process).
+        of the step, from 1. ``node``: the step's node. ``at``: running time of the node, ns; None if time does not matter (in a
+        run in one process).
     ``clock``
-        the largest time of the raw events that count, before this step.
+        the largest time of the relevant raw events before this step.
     """
 
     number: int
@@ -34,15 +34,15 @@ class Step(msgspec.Struct):
 
 
 class Arrival(msgspec.Struct):
-    """A raw event that came late: by how much, ns, as its node's clock was then."""
+    """A raw event that came late, and by how much (ns) behind its node's clock at that moment."""
 
     event: Event
     behind: int
 
 
 class Moment(msgspec.Struct):
-    """A change of a result, and the step that made it. ``by``: late arrivals of that step that it rests on, those nearest to
-    the result first.
+    """A change of a result, and the step that made it. ``by``: the late arrivals of that step that caused it, those nearest
+    to the result first.
     """
 
     change: Insert | Revise | Retract
@@ -51,7 +51,7 @@ class Moment(msgspec.Struct):
 
 
 def closure(wanted: EventType, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The detectors whose results an event of this type can rest on, by name, those that publish it among them."""
+    """The detectors that an event of this type can depend on, by name, including those that publish it."""
     found: dict[str, Detector] = {}
     types = {wanted}
     while more := {
@@ -66,11 +66,11 @@ class Past:
     """See the module.
 
     ``detectors``
-        those that results of the type ``wanted`` rest on, by name.
+        those that results of the type ``wanted`` depend on, by name.
     ``roots``
-        the types they read that none of them publishes.
+        the types that they read but none of them publishes.
     ``raw``
-        events of these types as they stand, by identity.
+        events of the root types as they stand, by identity.
     """
 
     def __init__(self, wanted: EventType, detectors: Mapping[str, Detector]) -> None:
@@ -88,7 +88,7 @@ class Past:
         self._at: dict[int, dict[Identity, Event]] = {}
 
     def take(self, steps: Iterable[Step]) -> None:
-        """Take steps in their order. O(changes of the types that count)."""
+        """Take steps in their order. O(changes of the relevant types)."""
         for step in steps:
             kept = Step(step.number, self._kept(step.arrived), self._kept(step.published), step.node, step.at, self._clock)
             if kept.arrived or kept.published:
@@ -96,7 +96,7 @@ class Past:
                 self._note(kept)
 
     def moments(self, identity: Identity) -> list[Moment]:
-        """What was ever published of this result, in order."""
+        """All publications of this result, in order."""
         return self._moments.get(identity, [])
 
     def arrival(self, identity: Identity) -> Step | None:
@@ -104,13 +104,13 @@ class Past:
         return self._arrived.get(identity)
 
     def results(self) -> Iterator[Event]:
-        """The results of the wanted type that were ever published, each as it was said last."""
+        """All results of the wanted type ever published, each as published last."""
         for moments in self._moments.values():
             if moments[-1].change.event.__class__ is self.wanted:
                 yield moments[-1].change.event
 
     def at(self, ts: int) -> Iterable[Event]:
-        """All events with this time that were ever heard of."""
+        """All events with this time, past or present."""
         return self._at.get(ts, {}).values()
 
     def _kept(self, deltas: list[Delta]) -> list[Delta]:
@@ -147,7 +147,7 @@ class Past:
 
 
 def changed(step: Step) -> Iterator[Event]:
-    """Every event that came, went, or changed in a step, with its content afterwards (of what went: before)."""
+    """Every event that came, went, or changed in a step, with its content afterwards (before, if it went)."""
     return (change.event for change in _changes([*step.arrived, *step.published]))
 
 
@@ -157,7 +157,7 @@ def _changes(deltas: list[Delta]) -> Iterator[Insert | Revise | Retract]:
 
 
 def about(event: Event) -> str:
-    """An event in one line: type, time, and what it says."""
+    """An event in one line: type, time, and fields."""
     fields = ", ".join(f"{name} {_short(getattr(event, name))}" for name in event.__struct_fields__[:-4])
     return f"{type_name(event.__class__)} at {spoken_time(event.ts)}" + (f": {fields}" if fields else "")
 

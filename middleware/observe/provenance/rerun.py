@@ -1,4 +1,4 @@
-"""Detectors run again, in order, over what is known: each result with the event that caused it, and the state before. Pure."""
+"""Runs detectors again, in order, over the known events: each result with its triggering event and prior state. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Made(msgspec.Struct):
     """How a result was made.
 
     ``inputs``
-        of its detector and key, in total order, up to what caused it; of an operator, all up to its own time.
+        those of its detector and key, in total order, up to its trigger; for an operator, all up to the result's time.
     ``trigger``
-        the event at which it was made, the last of ``inputs``; None where an operator made it.
+        the event that triggered it, the last of ``inputs``; None if an operator made it.
     """
 
     event: Event
@@ -33,14 +33,14 @@ class Made(msgspec.Struct):
 
 
 class Rerun:
-    """All detectors over the raw events, sorted by the total order, each detector without what it listed as late.
+    """All detectors over the raw events, sorted by the total order, each one without the events it listed as late.
 
     ``made``
         how each result was made, by identity.
     ``stopped``
-        operators that have raised: nothing came of them.
+        operators that raised: they have no results.
     ``calls``
-        how often detectors were called since, to find out what results rest on.
+        detector calls made since then, to find out what results depend on.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class Rerun:
             results += self._operate(name, inputs) if isinstance(detectors[name], Operator) else self._detect(name, inputs)
 
     def holds(self, made: Made, inputs: Sequence[Event]) -> bool:
-        """Whether the same result, with the same content, comes of these inputs alone. O(inputs)."""
+        """Whether these inputs alone give the same result, with the same content. O(inputs)."""
         self.calls += len(inputs)
         try:
             results = self._again(made, inputs)
-        except Exception:  # user code, over a part of what it was made for
+        except Exception:  # user code, on a part of its usual input
             return False
         found = {IDENTITY(event): event for event in results}.get(IDENTITY(made.event))
         return found is not None and same_event(found, made.event)
 
     def states(self, made: Made) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The detector's attributes before and after the event that caused the result. Nothing of an operator's."""
+        """The detector's attributes before and after the event that triggered the result. Empty for an operator."""
         if made.trigger is None:
             return {}, {}
         detector = fresh(self._detectors[made.detector])
@@ -98,7 +98,7 @@ class Rerun:
         assert isinstance(detector, Operator)
         try:
             results = detector.start(name, self._levels[name]).apply(Delta(inputs), END, END).inserts
-        except Exception as error:  # user code; where it ran, it has stopped, too
+        except Exception as error:  # user code; it has stopped in the original run, too
             self.stopped[name] = f"{type(error).__name__}: {error}"
             return []
         times = [event.ts for event in inputs]
@@ -118,7 +118,7 @@ class Rerun:
                 own, derive, taken = lanes[value]
                 result = own.on_event(event)
                 derived = derive(event, result) if result is not None else []
-            except Exception:  # quarantined, and the detector goes on as it was before: made anew
+            except Exception:  # quarantined; the detector is made anew in its state before
                 if value in lanes:
                     lanes[value] = (_rebuilt(detector, lanes[value][2]), *lanes[value][1:])
                 continue
@@ -130,7 +130,7 @@ class Rerun:
 
 
 class _Prefix(Sequence[Event]):
-    """The first so many of a list that grows, without a copy for each result."""
+    """The first n items of a growing list, without a copy for each result."""
 
     def __init__(self, events: list[Event], length: int) -> None:
         self._events, self._length = events, length
@@ -152,11 +152,11 @@ def _rebuilt(detector: Detector, taken: Sequence[Event]) -> Detector:
 def _called(detector: Detector, event: Event) -> None:
     result = detector.on_event(event)
     if result is not None and not isinstance(result, Event):
-        for _ in result:  # a generator does its work when it is read
+        for _ in result:  # a generator runs only when it is read
             pass
 
 
 def _attributes(detector: Detector) -> dict[str, Any]:
-    """The state, as far as it has names."""
+    """The detector's named attributes."""
     state = detector.snapshot()
     return {str(name): repr(value) for name, value in state.items()} if isinstance(state, dict) else {"state": repr(state)}

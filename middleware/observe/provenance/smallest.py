@@ -1,4 +1,4 @@
-"""Makes lists small: deletes what a property does not need (ddmin, Zeller and Hildebrandt 2002). For causes, and failures."""
+"""Reduces lists: deletes items that a property does not need (ddmin, Zeller and Hildebrandt 2002). For causes and failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 def smallest(items: Sequence[Item], fails: Callable[[list[Item]], bool], attempts: int) -> list[Item]:
-    """A part of ``items``, in the same order, that still fails; with attempts enough, no single item can be left out.
+    """A part of ``items``, in the same order, that still fails; with enough attempts, no single item can be left out.
 
     ``fails`` is called at most ``attempts`` times: O(n log n) for one culprit, O(n^2) at worst.
 

@@ -1,7 +1,7 @@
-"""Why a result came: the chain of causes down to raw events, and each correction with the late events that made it. Pure.
+"""Why a result came: the chain of causes down to raw events, and each correction with its late events. Pure.
 
-What a result rests on is found by running its detector again: over ever fewer of its inputs, as long as the same result, with
-the same content, comes of them. So it needs nothing from detectors, and costs nothing before it is asked.
+The causes of a result are found by running its detector again, over ever fewer of its inputs, as long as they still give the
+same result with the same content. So detectors need no support for this, and it costs nothing before a question is asked.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from middleware.observe.provenance.rerun import Made, Rerun
 from middleware.observe.provenance.smallest import smallest
 
 BUDGET = 200_000
-"""Calls of detectors that one question may cost, beyond running them once over all that came before the result."""
+"""Detector calls that one question may cost, besides running them once over all events before the result."""
 
 MOST_LISTED = 8
-"""Causes of one result that are named one by one; of more, all but what triggered it are summed up."""
+"""Causes of one result that are named one by one; if there are more, all but the trigger are summed up."""
 
 _ORDINALS = 8
-"""Results of one cause that are tried to find the key of a result that stands no more."""
+"""Results of one cause that are tried to find the key of a withdrawn result."""
 
 _ANY = object()
 
 
 class Bunch(msgspec.Struct):
-    """Causes that are summed up: how many of a type, and their first and last time (ns)."""
+    """Causes that are summed up: the number of events of a type, and their first and last time (ns)."""
 
     type: str
     count: int
@@ -44,12 +44,12 @@ class Bunch(msgspec.Struct):
 
 
 class Cause(msgspec.Struct):
-    """An event and what it rests on: ``of``, what triggered it first; ``more``, summed up.
+    """An event and its causes: ``of``, with the trigger first; ``more``, summed up.
 
     ``detector``
-        that made it; empty for one that came from outside. ``step``: in which that came.
+        that made it; empty for an event from outside. ``step``: the step in which that event came.
     ``exact``
-        whether none of its causes could be left out; else these are enough, and some of them may not be needed.
+        whether none of its causes can be left out; else they are sufficient, but some may not be needed.
     """
 
     event: Event
@@ -64,15 +64,15 @@ class Why(msgspec.Struct):
     """The answer.
 
     ``event``
-        the result, as it was said last. ``stands``: whether it follows from all that came.
+        the result, as published last. ``stands``: whether it follows from all that came.
     ``cause``
-        what it rests on; None if it does not stand.
+        its causes; None if it does not stand.
     ``raw``
-        the raw events that it rests on in the end, in total order, as far as they are named.
+        the raw events that it depends on in the end, in total order, as far as they are named.
     ``before``, ``after``
         attributes of its detector around the event that triggered it.
     ``notes``
-        what is not known, and why.
+        what is unknown, and why.
     """
 
     event: Event
@@ -88,7 +88,7 @@ class Why(msgspec.Struct):
         return "\n".join(self.lines())
 
     def lines(self, state: bool = False) -> list[str]:
-        """The answer for people, line by line. ``state``: with what the detector held before and after."""
+        """The answer for people, line by line. ``state``: with the detector's state before and after."""
         told = [
             about(self.event),
             f"  {'stands' if self.stands else 'does not stand'}; id {self.event.id} of {self.event.source}",
@@ -102,9 +102,9 @@ class Why(msgspec.Struct):
 
 
 def explain(event: Event, past: Past, late: Mapping[str, Collection[Identity]] | None = None) -> Why:
-    """Why a result came, or went. ``late``: by detector, the raw events that it listed as late, and so did not take.
+    """Why a result came, or went. ``late``: by detector, the raw events that it listed as late, and so left out.
 
-    O(n log n) for n raw events of the types that count, up to the result, and at most about BUDGET calls of detectors.
+    O(n log n) for n raw events of the relevant types, up to the result, and at most about BUDGET detector calls.
     """
     slowest = sum(detector.backdate for detector in past.detectors.values())
     rerun = Rerun(past.detectors, list(past.raw.values()), late or {}, event.ts + slowest)
@@ -112,7 +112,7 @@ def explain(event: Event, past: Past, late: Mapping[str, Collection[Identity]] |
 
 
 class _Question:
-    """One question: what has been found out on the way to its answer."""
+    """One question, with the findings on the way to its answer."""
 
     def __init__(self, past: Past, rerun: Rerun) -> None:
         self._past, self._rerun = past, rerun
@@ -162,7 +162,7 @@ class _Question:
         return found
 
     def _needed(self, made: Made) -> tuple[list[Event], bool]:
-        """The inputs without which the result would not be what it is, and whether none of them could be left out."""
+        """Inputs that are sufficient for the result, and whether none of them can be left out."""
         rerun, inputs = self._rerun, made.inputs
         last = [made.trigger] if made.trigger is not None else []
         size, whole = 1, len(inputs)
@@ -186,7 +186,7 @@ class _Question:
     # -- what corrected it --------------------------------------------------------------------------------------------
 
     def _with_reason(self, moment: Moment, place: int) -> Moment:
-        """A moment with the late arrivals that made it: of the first one, only if it came of one."""
+        """A moment with the late arrivals that caused it; the first moment has some only if it came late."""
         event, step = moment.change.event, moment.step
         if not place and event.ts >= step.clock:  # it came as soon as it could
             return moment
@@ -196,7 +196,7 @@ class _Question:
         return Moment(moment.change, step, sorted(found.values(), key=lambda each: ORDER(each.event), reverse=True))
 
     def _late(self, event: Event, step: Step, met: set[Identity]) -> Iterator[Arrival]:
-        """Down from a result, through what changed in a step, to arrivals that were behind."""
+        """Find the late arrivals below a result, through the changes of a step."""
         detector = self._past.detectors.get(event.source)
         if detector is None or IDENTITY(event) in met:
             return
@@ -214,19 +214,19 @@ class _Question:
                 yield Arrival(each, step.clock - each.ts)
 
     def _made_in(self, event: Event, step: Step) -> Step | None:
-        """The step that made this of an event: this one, or, where it came from another node, one of that node's."""
+        """The step that made this version of an event: this one, or, if it came from another node, one of that node."""
         moments = self._past.moments(IDENTITY(event))
         if not moments or any(moment.step is step for moment in moments):
             return step
         return next((each.step for each in reversed(moments) if same_event(each.change.event, event)), None)
 
     def _behind(self, event: Event, step: Step) -> list[Arrival]:
-        """Where a log does not have what came in between: all that came late in the step and is no later than the result."""
+        """If a log lacks the levels in between: all events that came late in the step and are no later than the result."""
         late = [each for each in changed(step) if each.__class__ in self._past.roots and each.ts < step.clock]
         return [Arrival(each, step.clock - each.ts) for each in late if each.ts <= event.ts]
 
     def _key_of(self, event: Event, detector: Detector) -> Any:
-        """The key of a result, also of one that stands no more; _ANY if it cannot be told."""
+        """The key of a result, even of a withdrawn one; _ANY if it is unknown."""
         made = self._rerun.made.get(IDENTITY(event))
         if made is not None:
             return made.key
@@ -270,7 +270,7 @@ def _bunches(events: Sequence[Event]) -> list[Bunch]:
 
 
 def place_of(step: Step) -> str:
-    """A step in words: whose it was, its number, and when it was made."""
+    """A step in words: its node, its number, and its time."""
     at = f", after {spoken_duration(step.at)} of running" if step.at is not None else ""
     return f"{f'{step.node}, ' if step.node else ''}step {step.number}{at}"
 
@@ -295,7 +295,7 @@ def _said(event: Event) -> dict[str, Any]:
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What differs, name by name; what is the same is left out."""
+    """The differences, name by name; equal values are left out."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return [f"{name} {_cut(before.get(name, '-'))} -> {_cut(after.get(name, '-'))}" for name in names] or [
         "nothing has changed"
@@ -308,7 +308,7 @@ def _cut(value: Any) -> str:
 
 
 def _tree(cause: Cause, depth: int, told: set[Identity]) -> Iterator[str]:
-    """What a cause rests on, indented below it."""
+    """The causes of a cause, indented below it."""
     for each in cause.of:
         margin, by = "  " * depth, f" (by {each.detector})" if each.detector else f" (of {each.event.source}"
         if not each.detector:

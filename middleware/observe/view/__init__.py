@@ -1,1 +1,1 @@
-"""The live page: what a mesh is doing, drawn in a browser. Read-only, and a subscriber like any other."""
+"""The live page: shows in a browser what a mesh is doing. It only reads, as a subscriber like any other."""

@@ -1,7 +1,7 @@
-"""What the page shows, as it stands now: bounded, in sections with versions, so that a page gets only what has changed. Pure.
+"""The present content of the page: bounded, in sections with versions, so that a page gets only changed sections. Pure.
 
-The owner hands in what it has heard (changes, statuses) and the moment (Unix time, ns), and takes sections out, as JSON.
-All of it is made for eyes: the board knows the last results only, and how many there were in all.
+The owner passes in what it received (changes, statuses) and the time (Unix time, ns), and takes sections out, as JSON.
+It is made for people to look at: the board keeps only the last results, and counts all of them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.observe.view.graph import boxes
 
 MOST_SHOWN = 60
-"""Results that the page shows, and as many that it remembers the corrections of."""
+"""The number of results that the page shows, and of those whose corrections it remembers besides."""
 
 MOST_CORRECTIONS = 5
 _LIVE = 3600 * SECOND
-"""Events that lie further from now than this come from a recording: how late they are cannot be told."""
+"""Events further from now than this come from a recording: their delay is unknown."""
 
 
 class Result(msgspec.Struct):
     """A result as a person sees it: ``state`` is early, revised, withdrawn or final.
 
     ``early``, ``changed``, ``final``
-        when it was first heard of, last corrected, and called final: Unix time, ms; None if not yet.
+        when it was first received, last corrected, and final: Unix time, ms; None if not yet.
     ``before``
-        what it said before, the latest last, at most MOST_CORRECTIONS of them; ``corrections``: how many in all.
+        its earlier contents, the latest last, at most MOST_CORRECTIONS of them; ``corrections``: their number in all.
     ``delay``
-        from the event's own time to when it was first heard of, ms; None if its time is not that of now.
+        from the event's own time to its first receipt, ms; None if it comes from a recording.
     """
 
     type: str
@@ -58,9 +58,9 @@ class Board:
     """See the module.
 
     ``results``
-        names of the event types that are shown one by one.
+        names of the event types whose results are shown one by one.
     ``title``
-        what is being watched. ``scenario``: its name or folder, if it is one.
+        what is being watched. ``scenario``: the scenario's name or folder, if it is one.
     """
 
     def __init__(self, title: str, results: Collection[str], scenario: str = "") -> None:
@@ -68,7 +68,7 @@ class Board:
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in results}
         self._shown: deque[Result] = deque(maxlen=MOST_SHOWN)
         self._open: dict[Identity, Result] = {}
-        self._barriers = {name: Barrier([name]) for name in results}  # no type waits for others
+        self._barriers = {name: Barrier([name]) for name in results}  # so that no type waits for others
         self._statuses: dict[str, NodeStatus | None] = {}
         self._nodes: dict[str, dict[str, Any]] = {}
         self._earlier: dict[str, tuple[int, UnitStatus]] = {}
@@ -80,7 +80,7 @@ class Board:
     # -- what is heard ------------------------------------------------------------------------------------------------
 
     def take(self, batch: Batch, now: int) -> list[Event]:
-        """Changes of results that have arrived; returns those that stand new or changed."""
+        """Take changes of results; returns the new and the changed results."""
         news: list[Event] = []
         for name, delta in batch.deltas.items():
             if name in self.counts:
@@ -96,7 +96,7 @@ class Board:
         return news
 
     def interrupted(self) -> None:
-        """Changes are missing: what is not final yet may never be called so."""
+        """Note that changes are missing: results that are not final yet may never be shown as final."""
         for barrier in self._barriers.values():
             barrier.forget()
         self._open.clear()
@@ -105,13 +105,13 @@ class Board:
         )
 
     def note(self, text: str) -> None:
-        """Something that a person should know, said once."""
+        """Add a message for people, once."""
         if text not in self._notices:
             self._notices.append(text)
             self._versions["mesh"] += 1
 
     def take_status(self, address: str, status: NodeStatus | None, now: int) -> None:
-        """What the node at ``address`` says of itself; None: it does not answer."""
+        """Take the status of the node at ``address``; None: it does not answer."""
         before = self._nodes.get(address)
         name = status.node if status is not None else before["name"] if before else address
         up = status is not None
@@ -124,18 +124,18 @@ class Board:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all results are final, and no more can come."""
+        """Whether all results are final, and none can follow."""
         return all(barrier.watermark == END for barrier in self._barriers.values())
 
     @property
     def statuses(self) -> list[NodeStatus]:
-        """The last word of each node that has ever answered."""
+        """The last status of each node that has ever answered."""
         return [status for status in self._statuses.values() if status is not None]
 
     # -- what is shown ------------------------------------------------------------------------------------------------
 
     def section(self, name: str, than: int) -> tuple[int, msgspec.Raw] | None:
-        """A section (``mesh``, ``results``) as JSON with its version, if it is newer ``than`` that; made once a version."""
+        """A section (``mesh``, ``results``) as JSON with its version, if newer ``than`` that; made once per version."""
         version = self._versions[name]
         if version <= than:
             return None
@@ -180,7 +180,7 @@ class Board:
         return [*delta.inserts, *(new for _, new in delta.revises)]
 
     def _rate(self, status: NodeStatus, now: int) -> None:
-        """The units of a node with what they did since the last time it was asked."""
+        """Compute the rates of a node's units since its previous status."""
         clock = max((each.clock for each in self.statuses if each.clock is not None), default=None)
         fresh = [_of_unit(status.node, unit, clock, self._earlier.get(unit.detector), now) for unit in status.units]
         self._earlier |= {unit.detector: (now, unit) for unit in status.units}
@@ -189,7 +189,7 @@ class Board:
 
 
 def _part(batch: Batch, name: str) -> Batch:
-    """What a batch says of one type."""
+    """The part of a batch about one type."""
     deltas = {name: batch.deltas[name]} if name in batch.deltas else {}
     watermark = {name: batch.watermarks[name]} if name in batch.watermarks else {}
     return Batch(deltas, watermark, ground=batch.ground)
@@ -210,7 +210,7 @@ def _result(name: str, event: Event, now: int) -> Result:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """What an event says, without its identity; long values cut, for eyes."""
+    """The fields of an event, without its identity; long values are cut for display."""
     return {name: _short(getattr(event, name)) for name in event.__struct_fields__[:-4]}
 
 
@@ -238,7 +238,7 @@ def _of_node(status: NodeStatus | None) -> dict[str, Any]:
 def _of_unit(
     node: str, unit: UnitStatus, clock: int | None, earlier: tuple[int, UnitStatus] | None, now: int
 ) -> dict[str, Any]:
-    """A unit for the graph. Rates are events a second since ``earlier``; ``lag``: how far its final results are behind, ms."""
+    """A unit for the graph. Rates are events per second since ``earlier``; ``lag``: of its final results, ms."""
     counts = unit.counts
     shown = {
         "name": unit.detector,
@@ -274,6 +274,6 @@ def _lag(clock: int | None, final: int) -> float | None:
 
 
 def sections(board: Board, known: Mapping[str, int], names: Sequence[str] = ("mesh", "results")) -> dict[str, Any]:
-    """What is new on a board to somebody who knows these versions, by section: (version, content)."""
+    """The sections of a board newer than the ``known`` versions, by name: (version, content)."""
     found = {name: board.section(name, known.get(name, 0)) for name in names}
     return {name: section for name, section in found.items() if section is not None}

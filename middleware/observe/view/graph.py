@@ -1,4 +1,4 @@
-"""The hierarchy as a graph: which unit reads what another one publishes, and on which level that puts it. Pure."""
+"""The hierarchy as a graph: which unit reads another one's results, and its level. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def boxes(units: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Units with their ``level`` (0: they read raw events only) and whom they read ``above``, by level and name. O(edges)."""
+    """Units by level and name: ``level`` (0: reads only raw events), ``above``: the units whose results it reads. O(edges)."""
     makers: dict[str, list[str]] = {}
     for unit in units:
         for name in unit["publishes"]:
@@ -21,7 +21,7 @@ def boxes(units: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _level(name: str, causes: dict[str, list[str]], levels: dict[str, int]) -> int:
-    """One more than the highest of those read. Units that read each other, in a cycle of a flow, count as level 0 for that."""
+    """One more than the highest level read. Units that read each other, in a cycle of a flow, count as level 0 for this."""
     if name not in levels:
         levels[name] = 0
         levels[name] = 1 + max((_level(each, causes, levels) for each in causes[name] if each != name), default=-1)

@@ -1,6 +1,6 @@
-"""A view that a scenario adds: what it wants of the stream, and what it makes of it. Pure but for the file it names.
+"""A view that a scenario adds: the events it wants, and the frames it makes of them. Pure except for the file it names.
 
-A scenario names one in its file, ``view = "yard.scene:scene"``: a function without arguments that returns a scene.
+A scenario names it in its file, ``view = "yard.scene:scene"``: a function without arguments that returns a scene.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import msgspec
 from middleware.model.event import Event
 
 MOST_FRAMES = 6_000
-"""Frames that are kept for the scrubber: ten minutes."""
+"""The number of frames kept for the scrubber: ten minutes."""
 
 
 class Scene(Protocol):
-    """What a scenario's own view is made of.
+    """The parts of a scenario's own view.
 
     ``script``
         a JavaScript module that exports ``draw(context, width, height, frame, fixed, colours)``.
     ``title``
-        what it is called on the page.
+        its title on the page.
     ``fixed``
-        what never changes (the lines of a pitch), as JSON takes it.
+        what never changes (such as the lines of a pitch), as JSON values.
     ``samples``
-        names of event types of which some blocks a second are enough; the others are dropped unread.
+        names of event types of which a few blocks a second are enough; the others are dropped undecoded.
     """
 
     script: Path
@@ -37,23 +37,23 @@ class Scene(Protocol):
     samples: Collection[str]
 
     def sampled(self, events: Sequence[Event]) -> None:
-        """Some events of the types in ``samples``."""
+        """Take some events of the types in ``samples``."""
         ...
 
     def found(self, events: Sequence[Event]) -> None:
-        """Results as they come, and as they are corrected."""
+        """Take results as they come, and as they are corrected."""
         ...
 
     def frame(self) -> dict[str, Any] | None:
-        """What is to be drawn now, with its time of the stream as ``t`` (seconds); None if there is nothing yet."""
+        """The frame to draw now, with its stream time as ``t`` (seconds); None if there is nothing yet."""
         ...
 
 
 class Film:
-    """The frames of a scene, for those who look on live, and for those who wind back: the last MOST_FRAMES.
+    """The frames of a scene, for live viewers and for rewinding: the last MOST_FRAMES.
 
     ``is_torn``
-        whether the scene has raised, and is not to be asked again.
+        whether the scene has raised; then it is not called again.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -75,5 +75,5 @@ class Film:
         self.version += 1
 
     def all(self) -> bytes:
-        """Every frame that is kept, as a JSON list."""
+        """All kept frames, as a JSON list."""
         return msgspec.json.encode(list(self._frames))

@@ -1,7 +1,7 @@
-"""The page's server: static files, and over a WebSocket, at most ten times a second, what has changed.
+"""The page's server: static files, and changes over a WebSocket, at most ten times a second.
 
-Nothing is queued for a page: when it is ready for more, it gets what is true then. So a page that stalls costs nobody anything.
-Read-only: whatever a page sends is dropped.
+Nothing is queued for a page: when it is ready for more, it gets the present state. So a stalled page costs nothing.
+Read-only: all that a page sends is dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from middleware.observe.view.board import sections
 from middleware.observe.view.watch import Watch
 
 FRAME_EVERY = 0.1
-"""Seconds between two frames that a page is sent."""
+"""Seconds between two frames sent to a page."""
 
 MOST_PAGES = 100
 STATIC = Path(str(files("middleware.observe.view").joinpath("static")))
@@ -54,11 +54,11 @@ class Page:
     """Serves the page at ``address`` (HOST:PORT; port 0 is any free one) from a thread of its own.
 
     ``token``
-        what a visitor must know; needed beyond this machine.
+        the secret a visitor must know; required beyond this machine.
     ``url``
-        where the page is, with the token.
+        the page's address, with the token.
 
-    The page may be closed at any time, and be given something else to watch by ``show``.
+    The page may be closed at any time; ``show`` gives it something else to watch.
     """
 
     def __init__(self, address: str, token: str | None = None) -> None:
@@ -68,7 +68,7 @@ class Page:
         self._token = token
         self._watch: Watch | None = None
         self._pages = 0
-        self._round = 0  # which watch it is, for pages that outlive one
+        self._round = 0  # the number of the watch, for pages that outlive one
         self._over = threading.Event()
         self._socket = _bound(host, port)
         bound = self._socket.getsockname()[1]
@@ -90,18 +90,18 @@ class Page:
         self._ticker = threading.Thread(target=self._tick, name="film", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve. Visitors that come before are served a moment later."""
+        """Start to serve. Visitors that come earlier are served a moment later."""
         self._thread.start()
         self._ticker.start()
 
     def show(self, watch: Watch | None) -> None:
-        """What is shown from now on; None: what was shown last stays as it was."""
+        """Show this watch from now on; None: the last content stays as it is."""
         if watch is not None:
             self._watch = watch
             self._round += 1
 
     def close(self) -> None:
-        """Say goodbye to all pages and end."""
+        """Say goodbye to all pages, and end."""
         self._over.set()
         self._server.should_exit = True
         if self._thread.is_alive():
@@ -109,9 +109,9 @@ class Page:
         self._socket.close()
 
     def admits(self, connection: HTTPConnection) -> str | None:
-        """What is wrong with a visitor; None if nothing.
+        """Why a visitor is not admitted; None if it is.
 
-        Without a token only this machine's names are served, so that no other site can have its own name lead here; and no
+        Without a token, only this machine's host names are served, so that no other site can point its own name here; and no
         page of another site may open a WebSocket.
         """
         host, origin = connection.headers.get("host", ""), connection.headers.get("origin")
@@ -129,7 +129,7 @@ class Page:
             asyncio.run(self._server.serve([self._socket]))
 
     def _tick(self) -> None:
-        """Ten frames of the scene a second, whoever looks on: for the scrubber, too."""
+        """Take ten frames of the scene a second, even without viewers: for the scrubber, too."""
         while not self._over.wait(FRAME_EVERY):
             watch = self._watch
             if watch is not None:
@@ -162,7 +162,7 @@ class Page:
         return FileResponse(film.scene.script) if film is not None else PlainTextResponse("no scene", 404)
 
     async def _film(self, request: Request) -> Response:
-        """All frames that are kept of the scene."""
+        """All kept frames of the scene."""
         watch = self._watch
         if watch is None or watch.film is None:
             return PlainTextResponse("no scene", 404)
@@ -171,7 +171,7 @@ class Page:
         return Response(frames, media_type="application/json")
 
     async def _waiting(self, request: Request) -> Response:
-        """Why a type is final as far as it is and no further."""
+        """Why a type is final only as far as it is."""
         watch, name = self._watch, request.query_params.get("type", "")
         statuses = watch.board.statuses if watch is not None else []
         known = {each for status in statuses for unit in status.units for each in unit.publishes}
@@ -187,7 +187,7 @@ class Page:
         listener = asyncio.create_task(_until_gone(page))
         try:
             await self._tell(page, listener)
-        except (WebSocketDisconnect, RuntimeError):  # gone in the middle of a frame
+        except (WebSocketDisconnect, RuntimeError):  # the page left in the middle of a frame
             pass
         finally:
             self._pages -= 1
@@ -211,7 +211,7 @@ class Page:
 
 
 def _news(watch: Watch, known: dict[str, int]) -> dict[str, Any]:
-    """What a page does not know yet; ``known`` is brought up to date."""
+    """The news for a page; ``known`` is updated."""
     with watch.lock:
         fresh = sections(watch.board, known)
         if watch.film is not None and watch.film.version > known.get("scene", 0) and watch.film.latest is not None:
@@ -222,14 +222,14 @@ def _news(watch: Watch, known: dict[str, int]) -> dict[str, Any]:
 
 
 async def _until_gone(page: WebSocket) -> None:
-    """Drop what a page sends, until it is gone."""
+    """Drop all that a page sends, until it is gone."""
     with suppress(WebSocketDisconnect, RuntimeError, KeyError):
         while (await page.receive())["type"] != "websocket.disconnect":
             pass
 
 
 class _Guard:
-    """Turns away whom the page does not admit, and says in every answer what browsers may do with it."""
+    """Rejects visitors that the page does not admit, and adds to every answer the headers that restrict browsers."""
 
     def __init__(self, inner: ASGIApp, page: Page) -> None:
         self._inner, self._page = inner, page

@@ -1,6 +1,6 @@
-"""Watching a mesh for the page: a subscriber of results, one of samples, and a question to every node twice a second.
+"""Watches a mesh for the page: a subscriber of results, one of samples, and an inquiry to every node twice a second.
 
-None of them can hold a node up: they let themselves be let go of (``on_slow="disconnect"``) and come again.
+None of them can hold a node up: a slow one is disconnected (``on_slow="disconnect"``) and comes again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from middleware.runtime.transport.keys import Keys
 
 ASK_EVERY = 0.5
 _ANSWER = 2.0
-"""Seconds after which a node that does not answer is shown as down."""
+"""A node that does not answer for this many seconds is shown as down."""
 
 _WAIT = 0.1
 _AGAIN = 1.0
 _SAMPLE_EVERY = 0.04
-"""Seconds between two blocks of a type that are looked into, where samples are enough."""
+"""Seconds between two decoded blocks of a type, where samples are enough."""
 
 _log = structlog.get_logger()
 
@@ -38,11 +38,11 @@ class Watch:
     """Keeps a board (and a film) up to date, in threads of its own, until it is closed.
 
     ``addresses``
-        of the nodes. Results are read from the last one that has them: they reach it from all over the mesh.
+        those of the nodes. Results are read from the last node that has them: they reach it from the whole mesh.
     ``names``
-        of the nodes in the allow-list, one for each address; needed with ``keys``, unless only one is listed there.
+        the nodes' names in the allow-list, one per address; required with ``keys``, unless the list has only one.
     ``lock``
-        to be held by whoever reads the board or the film.
+        hold it to read the board or the film.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Watch:
         self._names: Sequence[str | None] = names or [None] * len(addresses)
         if keys is not None:
             for name in self._names:
-                keys.key_of(name)  # what is wrong is said now, not by a thread
+                keys.key_of(name)  # raises an error here, and not in a thread
         self._over = threading.Event()
         tasks: list[Callable[[], None]] = [
             lambda address=address, node=node: self._ask(address, node)  # type: ignore[misc]
@@ -83,13 +83,13 @@ class Watch:
             thread.start()
 
     def await_end(self, timeout: float) -> None:
-        """Wait until all results are final to the end, or for so many seconds."""
+        """Wait until all results are final to the end, or for ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while not self.board.has_ended and time.monotonic() < deadline:
             self._over.wait(_WAIT)
 
     def close(self) -> None:
-        """End, and leave the nodes. Takes no longer than a node takes to answer."""
+        """End, and disconnect from the nodes. Takes no longer than a node's answer."""
         self._over.set()
         for thread in self._threads:
             thread.join(_ANSWER + _AGAIN)
@@ -100,23 +100,23 @@ class Watch:
             self._tell(Film.expose)
 
     def _tell(self, what: Callable[[Film], None]) -> None:
-        """Have the scenario's view do something. If it raises, that is said on the page, and it is left alone from then on."""
+        """Call the scenario's view. If it raises, the page says so, and the view is not called again."""
         if self.film is None or self.film.is_torn:
             return
         try:
             what(self.film)
-        except Exception as error:  # a user's code
+        except Exception as error:  # user code
             self.film.is_torn = True
             self.board.note(f"the scenario's own view has failed, and stands still: {type(error).__name__}: {error}")
             _log.warning("the scenario's own view has failed", raised=type(error).__name__, exc_info=True)
 
     def _ask(self, address: str, node: str | None) -> None:
-        """Ask one node what it does, again and again."""
+        """Ask one node for its status, again and again."""
         while not self._over.is_set():
             try:
                 with suppress(NetworkError), Inquiry(address, keys=self._keys, node=node) as inquiry:
                     self._ask_by(inquiry, address)
-            except Exception as error:  # such as the answer of a node of another version: said, for nobody awaits this thread
+            except Exception as error:  # such as an answer of another version: shown, since no one awaits this thread
                 with self.lock:
                     self.board.note(f"the answer of {address} cannot be shown: {type(error).__name__}: {error}")
                 _log.warning("a node's answer cannot be shown", address=address, raised=type(error).__name__, exc_info=True)
@@ -124,7 +124,7 @@ class Watch:
 
     def _ask_by(self, inquiry: Inquiry, address: str) -> None:
         silent = 0
-        while not self._over.is_set() and silent < 3:  # a link may hang that a new one would not
+        while not self._over.is_set() and silent < 3:  # a link may hang where a new one would not
             status: NodeStatus | None = None
             with suppress(NetworkError):
                 status = inquiry.ask(_ANSWER)
@@ -134,7 +134,7 @@ class Watch:
             self._over.wait(ASK_EVERY)
 
     def _again(self, address: str, patterns: Collection[str], read: Callable[[Subscriber], None]) -> None:
-        """Subscribe, and again whenever the node has let go or is gone."""
+        """Subscribe, and again whenever the node has disconnected it or is gone."""
         while not self._over.is_set():
             try:
                 with Subscriber(
@@ -151,7 +151,7 @@ class Watch:
                 _log.info("the page subscribes again", address=address, why=str(error))
                 with self.lock:
                     self.board.interrupted()
-            except SlacklineError as error:  # which a person has to mend
+            except SlacklineError as error:  # a person has to fix this
                 with self.lock:
                     self.board.note(str(error))
             self._over.wait(_AGAIN)
@@ -171,7 +171,7 @@ class Watch:
                     self._tell(lambda film, events=news: film.scene.found(events))  # type: ignore[misc]
 
     def _samples(self, subscriber: Subscriber) -> None:
-        """Look into a few blocks a second of each type; what comes between is dropped as bytes."""
+        """Decode a few blocks a second of each type; the others are dropped undecoded."""
         codec, read_at = EventCodec(self._types), dict[str, float]()
         while not self._over.is_set():
             latest: dict[str, tuple[BlockHead, bytes]] = {}

@@ -1,4 +1,4 @@
-"""What comes out of a run: every change of every result with the moment it was delivered, and the finals behind the barrier."""
+"""Collects the output of a run: every change of every result with its time of delivery, and the finals behind the barrier."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Shown(msgspec.Struct):
 
 
 class Collector:
-    """Subscribes to everything derived and takes it in, in a thread of its own, to the end of the streams.
+    """Subscribes to all derived types and receives them, in a thread of its own, to the end of the streams.
 
     ``finals``
         final events in total order, as a subscriber with consistency "final" gets them.
     ``delivered``
-        by identity, when (Unix time, ns) the content that stayed was delivered.
+        by identity, when (Unix time, ns) the lasting content was delivered.
     ``changes``
         insertions, revisions and retractions by event type.
     ``shown``
@@ -50,7 +50,7 @@ class Collector:
         self._latest: dict[Identity, Shown] = {}
         self._stop = threading.Event()
         self._subscriber = Subscriber(address, list(derived), event_types=types, name="collector")
-        self._subscriber.tells_that_it_waits = False  # whoever starts the nodes awaits them
+        self._subscriber.tells_that_it_waits = False  # the starter of the nodes waits for them itself
         self._thread = threading.Thread(target=self._collect, name="collector", daemon=True)
 
     def start(self, timeout: float) -> None:
@@ -59,7 +59,7 @@ class Collector:
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end of all streams; whether it came."""
+        """Wait for the end of all streams; returns whether it came."""
         self._thread.join(timeout)
         return not self._thread.is_alive() and self.failure is None
 
@@ -72,7 +72,7 @@ class Collector:
 
     @property
     def violations(self) -> dict[str, int]:
-        """Changes to what had been final: always empty, or Slackline has broken its promise."""
+        """Changes to final results: always empty, or Slackline has broken its promise."""
         return dict(self._barrier.violations)
 
     def _collect(self) -> None:

@@ -21,10 +21,10 @@ from middleware.runtime.transport.keys import Keys
 from middleware.runtime.transport.zeromq import Transport
 
 PATIENCE = 30.0
-"""Seconds a client waits by default for a node that does not answer."""
+"""Seconds that a client waits by default for a node that does not answer."""
 
 _TELL_AFTER = 1_500 * MILLISECOND
-"""When a client that has never heard of its node says that it waits for it."""
+"""When a client that has not yet heard from its node logs that it is waiting."""
 
 _UPKEEP_EVERY = 0.1
 _LEAVE = 2.0
@@ -40,8 +40,8 @@ def unique_name(role: Role) -> str:
 class Connection:
     """A client's link to a node. Safe to use from several threads.
 
-    Whoever calls does the work, under one lock; a daemon thread does it while no one calls, so that the link stays alive
-    and, of what arrives, as much is taken in as there is credit for.
+    The calling thread does the work, under one lock; a daemon thread does it while there are no calls, so that the link stays
+    alive and takes in as much as there is credit for.
 
     ``tells_that_it_waits``
         whether it logs, once, that the node has not answered yet.
@@ -85,11 +85,11 @@ class Connection:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the node answers, as far as this client knows. Waits for no one."""
+        """Whether the node answers, as far as this client knows. Never waits."""
         return self._link.up
 
     def link_statistics(self) -> LinkStatistics:
-        """Counts of the link. Without the lock: whoever receives all the time would let nobody else have it."""
+        """Counts of the link. Takes no lock: a thread that receives all the time would keep it from the others."""
         return self._link.statistics()
 
     def _keep(self) -> None:
@@ -99,7 +99,7 @@ class Connection:
                     self._pump(0)
 
     def _pump(self, timeout: float) -> None:
-        """Do all that is to be done, and if there was nothing, wait for the node up to ``timeout`` seconds."""
+        """Do all pending work; if there was none, wait for the node up to ``timeout`` seconds."""
         link, transport = self._link, self._transport
         self._flush_out()
         for sock in transport.poll(timeout):
@@ -141,14 +141,14 @@ class Connection:
             self._link_restarted()
 
     def _take(self, parts: Parts) -> None:
-        """Take a payload that the node has sent. Raises WireError."""
+        """Take a payload from the node. Raises WireError."""
         self._link.consume(payload_size(parts))
 
     def _link_restarted(self) -> None:
         """The node has lost what it knew of this link."""
 
     def _check_alive(self) -> None:
-        """Raise NetworkError if there is no use in waiting any longer."""
+        """Raise NetworkError if further waiting is useless."""
         if self._closing.is_set():
             raise NetworkError(f"this client of {self.address} has been closed")
         if self._link.closed is not None:
@@ -162,9 +162,9 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Say goodbye, once all that was sent has arrived or two seconds have passed.
+        """Say goodbye, once everything sent has arrived or two seconds have passed.
 
-        Whoever waits for the node in another thread gets a NetworkError.
+        Calls in other threads that wait for the node raise NetworkError.
         """
         self._closing.set()
         with self._lock:

@@ -1,4 +1,4 @@
-"""Inquiry: how a program outside a node learns what the node's streams wait for, and how it is."""
+"""Inquiry: how a program outside a node learns what the node's streams wait for, and the node's vitals."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WAIT = 0.05
 
 
 class Inquiry(Connection):
-    """Asks the node at ``address``. It subscribes to nothing, so it holds nobody back."""
+    """Asks the node at ``address``. It subscribes to nothing, so it causes no backpressure."""
 
-    tells_that_it_waits = False  # whoever asks says for how long, and is told that there was no answer
+    tells_that_it_waits = False  # the caller says for how long to wait, and gets an error without an answer
 
     def __init__(self, address: str, *, keys: Keys | None = None, node: str | None = None, patience: float = PATIENCE) -> None:
         self._number = 0
@@ -29,11 +29,11 @@ class Inquiry(Connection):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it will never be answered: one end has ended the link."""
+        """Whether no answer can ever come: one side has ended the link."""
         return self._link.closed is not None
 
     def ask(self, timeout: float = PATIENCE) -> Status:
-        """What its streams wait for now, and its vitals. Raises NetworkError if it does not say within ``timeout`` seconds."""
+        """What its streams wait for now, and its vitals. Raises NetworkError if no answer comes within ``timeout`` seconds."""
         deadline = time.monotonic_ns() + round(timeout * SECOND)
         with self._lock:
             self._number += 1

@@ -22,15 +22,15 @@ from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
 _ASK_EVERY = SECOND
-"""How often a publisher that publishes asks what became of it, unless it flushes."""
+"""How often an active publisher asks what became of its events, unless it flushes."""
 
 _log = structlog.get_logger()
 
 
 class PublisherStatistics(msgspec.Struct):
-    """Counts since the start; ``waited`` is seconds spent waiting for credit. ``drops``: frames of the node, by reason.
+    """Counts since the start; ``waited``: seconds spent waiting for credit. ``drops``: frames from the node, by reason.
 
-    ``turned``: events that the node has turned away, by reason, as far as it has said so.
+    ``turned``: events that the node has turned away, by reason, as far as it has told.
     """
 
     events: int
@@ -41,17 +41,17 @@ class PublisherStatistics(msgspec.Struct):
 
 
 class Receipt(msgspec.Struct):
-    """What became of what was published (or revised, or retracted) since the last receipt, as the node that took it tells.
+    """What the node did with the events published, revised or retracted since the last receipt, as it tells.
 
     ``taken``
-        the node has them: with a log, on its disk. A detector may list one as late all the same: ``slackline late``.
+        the node has them: on its disk, if it has a log. A detector may still list one as late: see ``slackline late``.
     ``repeats``
-        were taken before; nothing is lost with them.
+        the node had taken them before; nothing is lost.
     ``turned``
-        were not taken, by reason, with some ``samples``.
+        events not taken, by reason, with some ``samples``.
     ``unknown``
-        the node has lost the link (it was started again, or was cut off for long) after it had taken these in, or turned
-        them away, and before it could say which; or it is of a version that does not say.
+        the node lost the link (it was started again, or was cut off for long) after it had taken these events in, or turned
+        them away, but before it could say which; or it is of a version that does not say.
     """
 
     taken: int = 0
@@ -62,36 +62,36 @@ class Receipt(msgspec.Struct):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the node has all of it."""
+        """Whether the node has all of them."""
         return not self.turned and not self.unknown
 
 
 class _Account:
-    """What is known of what became of all that was sent: in former lives of the link, and in this one."""
+    """What is known of the outcome of all events sent: in former lives of the link, and in this one."""
 
     def __init__(self) -> None:
         self._former, self._now = Tally(0, 0), Tally(0, 0)
         self._sent = 0
         self._told = Tally(0, 0)
-        """As it was at the last receipt."""
+        """The total at the last receipt."""
 
     def tell(self, tally: Tally) -> list[str]:
-        """Take what the node tells; returns the reasons that are new."""
+        """Take the node's tally; returns the reasons that are new."""
         known, self._now = self.total(), tally
         return sorted(tally.turned.keys() - known.turned.keys() - REPEATS)
 
     def restarted(self) -> None:
-        """The node begins anew: what it said before stands."""
+        """The node starts to count anew: its earlier counts remain valid."""
         self._former, self._now = self.total(), Tally(0, 0)
 
     def total(self) -> Tally:
-        """All lives together."""
+        """The sum over all lives."""
         former, now = self._former, self._now
         turned = dict(Counter(former.turned) + Counter(now.turned))
         return Tally(0, former.taken + now.taken, turned, former.samples + now.samples)
 
     def receipt(self, sent: int) -> Receipt:
-        """What has become of what was sent since the last one; ``sent``: in all."""
+        """The outcome of all events since the last receipt; ``sent``: the number sent in all."""
         total, before, was_sent = self.total(), self._told, self._sent
         self._told, self._sent = total, sent
         turned = Counter(total.turned) - Counter(before.turned)
@@ -103,15 +103,15 @@ class _Account:
 
 
 class Publisher(Connection):
-    """Sends raw events to the node at ``address``. Attaches whenever the node is there; waits while the node has no room.
+    """Sends raw events to the node at ``address``. Attaches whenever the node is up; waits while the node has no room.
 
-    Events come with their identity: ``source`` and ``id``, unique together. Each is taken once, however often it is sent.
-    Whoever promises a watermark (``advance``) lets results become final sooner than the clock alone would.
+    Events carry their identity: ``source`` and ``id``, unique together. Each is taken once, however often it is sent.
+    A publisher that promises watermarks (``advance``) lets results become final sooner than the clock alone would.
 
     ``types``
-        event types (or their names) that it will send: until it promises a watermark for them, no one counts on any.
+        event types (or their names) that it will send: until it promises a watermark for them, no reader relies on one.
     ``patience``
-        seconds after which a node that does not answer is an error.
+        after this many seconds without an answer from the node, an error is raised.
     """
 
     def __init__(
@@ -143,22 +143,22 @@ class Publisher(Connection):
         self._send(self._publication.retraction(event))
 
     def revise(self, old: Event, new: Event) -> None:
-        """Give an event that was published new content: same type, source and id."""
+        """Replace the content of a published event: same type, source and id."""
         self._send(self._publication.revision(old, new))
 
     def publish_encoded(
         self, type_name: str, records: list[bytes] | bytes, count: int, clock: int, runs: list[Run] | None = None
     ) -> None:
-        """Send events that are encoded already: each a msgpack array of its fields, ``records`` an array of them.
+        """Send encoded events: each is a msgpack array of its fields, and ``records`` an array of them.
 
-        ``clock``: the largest ts among them. ``runs``: their identities as (source, first id, last id), if they are at
-        hand; brokers then need not read the events to know that none comes twice.
+        ``clock``: the largest ts among them. ``runs``: their identities as (source, first id, last id), if known; then
+        brokers need not decode the events to find duplicates.
         """
         self._send(self._publication.encoded(type_name, records, count, clock, runs))
 
     def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None:
-        """Send what is encoded already, of several types, in one frame: so the node takes it in at once, and no type moves the
-        clock ahead of another. Heads name ``newest``.
+        """Send encoded events of several types in one frame: so the node takes them in at once, and no type moves the clock
+        ahead of another. Heads name ``newest``.
         """
         self._send(self._publication.given(blocks))
 
@@ -171,10 +171,10 @@ class Publisher(Connection):
             self._flush_out()
 
     def flush(self, timeout: float | None = None) -> Receipt:
-        """Wait until the node has dealt with everything; returns what became of it since the last time.
+        """Wait until the node has dealt with everything sent; returns the receipt since the last call.
 
-        What counts as taken or turned away stays so, if the node has a log also when it is started again. Raises NetworkError
-        after ``timeout`` seconds (default: patience).
+        What counts as taken or turned away stays so; if the node has a log, also after a restart. Raises NetworkError after
+        ``timeout`` seconds (default: patience).
         """
         deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
         with self._lock:
@@ -222,7 +222,7 @@ class Publisher(Connection):
             self._check_alive()
 
     def _link_restarted(self) -> None:
-        """A node that starts anew must be told the promises anew, and asked again, behind all that is sent again."""
+        """Send a restarted node the watermarks again, and the question, behind all that is sent again."""
         self._link.greeting = self._publication.greeting
         if (said := self._publication.restarted()) is not None:
             self._link.send(said)
@@ -238,10 +238,10 @@ class Publisher(Connection):
     def _take(self, parts: Parts) -> None:
         super()._take(parts)
         payload = decode_payload(parts)
-        if type(payload) is Answer:  # of a node that does not know what is asked
+        if type(payload) is Answer:  # from a node that does not know the question
             self._answered = max(self._answered, payload.number)
         elif type(payload) is Tally:
             self._answered = max(self._answered, payload.number)
             reasons = self._account.tell(payload)
-            if reasons and not self._is_flushing:  # who flushes is told
+            if reasons and not self._is_flushing:  # a caller of flush gets a receipt
                 _log.warning("the node turns events away", address=self.address, why=reasons)

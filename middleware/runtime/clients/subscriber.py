@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 
 
 class SubscriberStatistics(msgspec.Struct):
-    """Counts since the start. ``drops``: events and frames that could not be taken. ``restarts``: lives of the node lost."""
+    """Counts since the start. ``drops``: events and frames that could not be taken. ``restarts``: of the link's other end."""
 
     events: int
     drops: dict[str, int]
@@ -38,25 +38,25 @@ class SubscriberStatistics(msgspec.Struct):
 
 
 class Subscriber(Connection):
-    """Receives what the node at ``address``, and any node meshed with it, has of the types wanted.
+    """Receives the events of the wanted types from the node at ``address`` and all nodes meshed with it.
 
     ``types``
         event types, their names, or patterns (``soccer.*``, ``*``).
     ``event_types``
-        the types that bytes are decoded against; may be left out if ``types`` are all classes.
+        the types against which bytes are decoded; may be left out if all ``types`` are classes.
     ``consistency``
-        ``early``: every change at once, in the order in which it was made. ``final``: each final event once, in total
+        ``early``: every change at once, in the order in which changes are made. ``final``: each final event once, in total
         order, held back until nothing can change it.
     ``on_slow``
-        what is to happen if this program does not keep up: ``block`` the sources of what it reads; or ``disconnect``, which
-        holds nobody up: a node with a log serves it from there, any other lets it go.
+        what happens if this program does not keep up: ``block`` puts backpressure on the sources of what it reads;
+        ``disconnect`` holds nobody up: a node with a log serves it from there, any other drops the subscription.
     ``resume``
-        a name that lasts: a node with a log keeps its place while this program is away, so that the next one of that name
-        goes on behind what was taken: what ``receive`` gave counts as taken when it is called again, or at ``commit``.
+        a durable name: a node with a log keeps its offset while this program is away, so that the next subscriber of that name
+        resumes after what was taken. What ``receive`` gave counts as taken when it is called again, or at ``commit``.
     ``after``
-        order key of the last final that is known to be taken, where a sink with that name has written it down; counts more
-        than what the node knows. To a sink that has less than was committed (an old copy, say) the rest is sent again, as
-        far as the node still has it in its log; if not, the sink has a gap, and is told so.
+        order key of the last final known to be taken, if a sink with that name has stored it; it takes precedence over
+        the node's offset. If a sink has less than was committed (an old copy, say), the node sends the rest again, as
+        far as its log still has it; if not, the sink gets a gap.
     """
 
     def __init__(
@@ -96,17 +96,17 @@ class Subscriber(Connection):
 
     @property
     def has_read(self) -> bool:
-        """Whether any event has been read. Waits for no one, as does ``gaps``."""
+        """Whether any event has been read. Never waits, nor does ``gaps``."""
         return self._subscription.events > 0
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes of any of its types, by what has been read, unless a new publisher comes."""
+        """Whether all of its types have ended, by what has been read so far; a new publisher may resume them."""
         return self._subscription.watermark == END
 
     @property
     def gaps(self) -> int:
-        """How often changes were missing, before what has been read."""
+        """The number of gaps (missing changes) before what has been read."""
         return self._subscription.drops["interruption"]
 
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -120,9 +120,9 @@ class Subscriber(Connection):
                 self._pump(_WAIT)
 
     def receive(self, timeout: float | None = None) -> list[Change]:
-        """The next changes: all that have arrived, or, if none have, what comes first within ``timeout`` seconds.
+        """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
 
-        Empty only if nothing came in time. Raises NetworkError if the node has left or never answers.
+        Empty only if none came in time. Raises NetworkError if the node has left or never answers.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self.commit()
@@ -133,7 +133,7 @@ class Subscriber(Connection):
                 return changes
 
     def receive_batch(self, timeout: float | None = None) -> Batch:
-        """As ``receive``, but the net effect of what has arrived, in columns by type.
+        """Like ``receive``, but gives the net effect of what has arrived, in columns by type.
 
         With ``final``: insertions only, those of each type in total order.
         """
@@ -141,7 +141,7 @@ class Subscriber(Connection):
         return self._subscription.batch(self._next(timeout))
 
     def commit(self) -> None:
-        """Tell the node that all that was received has been taken: under this name, nothing of it will be sent again."""
+        """Tell the node that everything received has been taken: it is not sent again under this name."""
         passed = self._subscription.passed()
         if passed is not None:
             with self._lock:
@@ -149,7 +149,7 @@ class Subscriber(Connection):
                 self._flush_out()
 
     def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:
-        """As ``receive``, as blocks of bytes that were not looked into: for programs that hand them on."""
+        """Like ``receive``, but gives undecoded blocks of bytes, for programs that pass them on."""
         self.commit()
         blocks: list[tuple[BlockHead, bytes]] = []
         for changes, parts in self._next(timeout):

@@ -1,4 +1,4 @@
-"""The sink that is an HTTP endpoint: at least once, in bodies of bounded size, each within a bounded time."""
+"""The HTTP sink: posts events at least once, in bodies of bounded size, each within a bounded time."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from middleware.model.event import Event, type_name
 from middleware.runtime.records import as_record
 
 LARGEST_BODY = 256 * 1024
-"""Bytes of a body with more than one event; endpoints commonly take up to 1 MB."""
+"""The most bytes in a body with more than one event; endpoints commonly take up to 1 MB."""
 
 _TOO_LARGE = 413
 
 
 class HttpSink:
-    """POSTs JSON arrays of events; tries again while the endpoint is away, gives no sound answer, or answers 429 or 5xx.
+    """POSTs JSON arrays of events; tries again while the endpoint is down, gives no valid answer, or answers 429 or 5xx.
 
-    What becomes final together is cut into bodies of at most ``LARGEST_BODY`` bytes, in order; an event is never cut, so a
-    larger one goes alone. An endpoint that finds a body too large (413) gets smaller ones from then on.
+    Events that become final together are cut into bodies of at most ``LARGEST_BODY`` bytes, in order; an event is never cut, so
+    a larger one goes alone. An endpoint that finds a body too large (413) gets smaller ones from then on.
 
-    The header ``Idempotency-Key`` is made of the identities in the body: when a POST is tried again, it comes under the same
-    key. After a restart bodies may be cut elsewhere: what tells a repeat then is each event's (source, id), by which a
-    receiver, or the topic of a broker behind it, recognises what it has. An endpoint that has moved (3xx) is an error: a
-    redirection may turn a POST into a GET, and then nobody has the events.
+    The header ``Idempotency-Key`` is made of the identities in the body: a repeated POST has the same key. After a restart,
+    bodies may be cut elsewhere: then the receiver, or the topic of a broker behind it, recognises a repeat by each event's
+    (source, id). An endpoint that has moved (3xx) is an error: a redirection may turn a POST into a GET, and the events would
+    be lost.
 
     ``timeout``
-        seconds for each step of connecting, and for all that follows up to the end of the answer's header.
+        seconds for each step of connecting, and for all that follows, up to the end of the answer's header.
     ``patience``
-        seconds after which no further try of a body begins.
+        after this many seconds, a body is not tried again.
     """
 
     mark: Mark | None = None
@@ -73,14 +73,14 @@ class HttpSink:
                 )
 
     def _end_of_body(self, records: list[bytes], start: int) -> int:
-        """Behind the last of the records that go into one body with the first; O(of these)."""
+        """The index after the last record that fits into one body with the first; O(records in the body)."""
         size, end = len(records[start]) + 2, start + 1
         while end < len(records) and (size := size + len(records[end]) + 1) <= self._largest:
             end += 1
         return end
 
     def _is_taken(self, events: Sequence[Event], body: bytes) -> bool:
-        """Whether the endpoint has taken a body; False if that is too large. Raises SinkError if it never does, or too late."""
+        """Whether the endpoint took a body; False if it is too large. Raises SinkError if it never does, or too late."""
         identities = msgspec.msgpack.encode([(event.source, event.id) for event in events])
         headers = {"Content-Type": "application/json", "Idempotency-Key": xxhash.xxh3_128_hexdigest(identities)}
         request = urllib.request.Request(self._url, body, headers)
@@ -93,7 +93,7 @@ class HttpSink:
         return answer
 
     def _post(self, request: urllib.request.Request) -> bool | str:
-        """True if the endpoint took it, False if it is too large, or why it may be taken later. Raises SinkError if never."""
+        """True if the endpoint took it, False if it is too large, or why to try later. Raises SinkError if that is useless."""
         with _Watch(self._timeout) as watch:
             opener = urllib.request.build_opener(_NoRedirection, _Watched(watch))
             try:
@@ -102,13 +102,13 @@ class HttpSink:
                 error.close()
                 if not watch.is_over:
                     return self._answered(error)
-            except http.client.HTTPException as error:  # such as a proxy's, or a TLS port's: another's the next time
+            except http.client.HTTPException as error:  # such as an answer of a proxy, or of a TLS port: the next may be valid
                 if not watch.is_over:
                     return f"its answer is no HTTP: {str(error).strip() or type(error).__name__}"
             except OSError as error:
                 if not watch.is_over:
                     return str(error)
-            # an answer that was cut off when time was up may look like a whole one
+            # an answer that was cut off when its time was up may look complete
             return f"it has not answered within {self._timeout:g} s" if watch.is_over else True
 
     def _answered(self, error: urllib.error.HTTPError) -> bool | str:
@@ -127,7 +127,7 @@ class HttpSink:
 
 
 class _Watch:
-    """Cuts a connection off when its time is up. A socket's own timeout bounds the wait for each byte, and not for all."""
+    """Cuts a connection off when its time is up. A socket's own timeout bounds the wait for each byte, not for all of them."""
 
     def __init__(self, seconds: float) -> None:
         self.is_over = False
@@ -136,7 +136,7 @@ class _Watch:
         self._timer.daemon = True
 
     def begin(self, connected: socket.socket) -> None:
-        """The time begins. What is watched is a duplicate: the other one may be closed, and its number be another's."""
+        """Start the time. It watches a duplicate: the original may be closed, and its descriptor number reused."""
         self._socket = socket.socket(fileno=socket.dup(connected.fileno()))
         self._timer.start()
 
@@ -184,13 +184,13 @@ class _Watched(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
-        """Follow none; the answer is an error then."""
+        """Follow no redirection; the answer is an error then."""
 
 
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        port = parts.port  # raises ValueError if it is no number
+        port = parts.port  # raises ValueError if it is not a number
     except ValueError:
         return False
     sound = url.isascii() and url.isprintable() and " " not in url

@@ -1,8 +1,8 @@
-"""Sinks: final events go to a file, a database or an HTTP endpoint, each once, whatever is killed and when.
+"""Sinks: final events go to a file, a database or an HTTP endpoint, each once, whatever process is killed and when.
 
 A subscriber behind the barrier delivers finals in total order. So one order key, the *mark*, tells what a sink has: it is
-stored together with the events, in one transaction, and whoever starts again passes it to ``Subscriber(after=...)``.
-What cannot hold a mark (HTTP) gets the events at least once, each with its identity: the receiver keeps the first of each.
+stored together with the events, in one transaction, and after a restart it is passed to ``Subscriber(after=...)``.
+A sink that cannot store a mark (HTTP) gets the events at least once, each with its identity: the receiver drops repeats.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from middleware.runtime.storage.trust import make_private
 
 
 class Sink(Protocol):
-    """Where finals go. ``mark``: the order key of the last event that it has, None if it has none or cannot know."""
+    """A destination of finals. ``mark``: the order key of the last event it has, None if it has none or cannot know."""
 
     mark: Mark | None
 
     def take(self, events: Sequence[Event]) -> None:
-        """Keep these events, in total order and all later than the mark; they are safe when this returns. Raises SinkError."""
+        """Store these events, in total order and all later than the mark; they are safe on return. Raises SinkError."""
         ...
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close what is open."""
         ...
 
 
 def open_sink(to: str) -> Sink:
-    """The sink that a text stands for: FILE.jsonl, FILE.sqlite (or .db), or an HTTP address. Raises SinkError."""
+    """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), or an HTTP address. Raises SinkError."""
     if "://" in to:
         return HttpSink(to)
     suffix = Path(to).suffix
@@ -60,10 +60,10 @@ def deliver(
     count: int | None = None,
     told: Callable[[int], None] | None = None,
 ) -> int:
-    """Deliver finals to a sink until the watermark has come to ``until``; returns how many. Raises SinkError, NetworkError.
+    """Deliver finals to a sink until the watermark reaches ``until``; returns their number. Raises SinkError, NetworkError.
 
-    The subscriber is one with ``consistency="final"`` and, to survive this program, ``resume=...`` and ``after=sink.mark``.
-    ``count``: end after so many. ``told``: called with how many there are, after each batch.
+    The subscriber must have ``consistency="final"`` and, to survive this program, ``resume=...`` and ``after=sink.mark``.
+    ``count``: end after this many. ``told``: called with the number so far, after each batch.
     """
     delivered, watermark = 0, NEVER
     while watermark < until:
@@ -80,7 +80,7 @@ def deliver(
             if told is not None:
                 told(delivered)
         if len(wanted) < len(events):
-            break  # not committed: who comes next gets the others, and the mark tells which of them it has
+            break  # not committed: the next subscriber gets the others, and the mark tells which of them the sink has
         subscriber.commit()
         if delivered == count:
             break
@@ -88,7 +88,7 @@ def deliver(
 
 
 class _Line(msgspec.Struct):
-    """What a line of a file must have to be one that a sink wrote."""
+    """The fields that a line written by a sink must have."""
 
     type: str
     ts: int
@@ -100,14 +100,14 @@ class _Line(msgspec.Struct):
 _BEGINNING = b'{"type":"'
 
 UNSYNCED = 64 * 2**20
-"""Bytes at the end of a file among which those of a write lie that a power cut has torn; no batch is near that size."""
+"""A write torn by a power cut lies within this many bytes of a file's end; no batch comes near that size."""
 
 
 class FileSink:
-    """JSON lines. What a crash has cut off is cut away, and what lies behind a hole (NULs) that a power cut has left; the
-    last whole line tells the mark.
+    """JSON lines. An incomplete line after a crash is cut away, as is all that follows a hole (NULs) left by a power cut; the
+    last whole line gives the mark.
 
-    A file that this did not write is refused, and left as it is. ``unsynced``: how far from its end (bytes) a hole may be.
+    A file not written by a sink is refused, and left as it is. ``unsynced``: how far from its end (bytes) a hole may be.
     """
 
     def __init__(self, path: Path, unsynced: int = UNSYNCED) -> None:
@@ -131,11 +131,11 @@ class FileSink:
             raise
 
     def take(self, events: Sequence[Event]) -> None:
-        """See Sink. All of them are written and brought to the disk (fsync) at once, or none of them stays in the file."""
+        """See Sink. All of them are written and synced (fsync) at once, or none of them stays in the file."""
         left = memoryview(b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in events))
         end = self._end + len(left)
         try:
-            if os.fstat(self._descriptor).st_size > self._end:  # the last time not even this could be done
+            if os.fstat(self._descriptor).st_size > self._end:  # last time, even the truncation failed
                 os.ftruncate(self._descriptor, self._end)
             while left:
                 left = left[os.write(self._descriptor, left) :]
@@ -153,7 +153,7 @@ class FileSink:
             self._descriptor = -1
 
     def _repaired(self) -> tuple[Mark | None, int]:
-        """The mark, and the size once what follows the last whole line is cut away: only if the file is a sink's own."""
+        """The mark, and the size after all behind the last whole line is cut away; only a sink's own file is cut."""
         found = os.fstat(self._descriptor).st_size
         size = self._sound(found)
         tail, length = b"", 65_536
@@ -172,7 +172,7 @@ class FileSink:
         return mark, end
 
     def _sound(self, size: int) -> int:
-        """Where the first NUL byte is, which no line has: a page that did not come to the disk, though the size did."""
+        """The offset of the first NUL byte, which no line has: a page there did not reach the disk, though the size did."""
         start = max(0, size - self._unsynced)
         while part := os.pread(self._descriptor, min(2**20, size - start), start):
             if (place := part.find(0)) >= 0:
@@ -182,7 +182,7 @@ class FileSink:
 
 
 def _mark_of(line: bytes) -> Mark | None:
-    """The order key of the event in a line; None if it is none."""
+    """The order key of the event in a line; None if the line holds no event."""
     try:
         found = msgspec.json.decode(line, type=_Line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -191,7 +191,7 @@ def _mark_of(line: bytes) -> Mark | None:
 
 
 def _is_cut_off(start: bytes) -> bool:
-    """Whether the only line of a file is the beginning of a record, or a whole one that lacks nothing but its end."""
+    """Whether the only line of a file is the start of a record, or a whole record without its line end."""
     if start[: len(_BEGINNING)] != _BEGINNING[: len(start)]:
         return False
     try:
@@ -202,7 +202,7 @@ def _is_cut_off(start: bytes) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Keep other sinks away from a file until it is closed: neither would know what the other has. Raises BlockingIOError."""
+    """Lock a file against other sinks until it is closed: neither would know what the other wrote. Raises BlockingIOError."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -212,7 +212,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _keep_name(path: Path) -> None:
-    """Bring a file's entry in its folder to the disk: else a power cut may take a new file away, and all that is in it."""
+    """Sync a file's entry in its folder: else a power cut may take a new file away, with all its contents."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
@@ -221,7 +221,7 @@ def _keep_name(path: Path) -> None:
 
 
 class SqliteSink:
-    """A table (type, source, id, ts, record) in a SQLite file, with the mark beside it: one transaction a batch."""
+    """A table (type, source, id, ts, record) in a SQLite file, with the mark beside it: one transaction per batch."""
 
     def __init__(self, path: Path, table: str = "finals") -> None:
         if not table.isidentifier():
@@ -237,7 +237,7 @@ class SqliteSink:
             undo.pop_all()
 
     def _begun(self) -> Mark | None:
-        """Make the tables if they are not there; the mark."""
+        """Make the tables if they do not exist; returns the mark."""
         execute = self._connection.execute
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
@@ -247,7 +247,7 @@ class SqliteSink:
         )
         execute("CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, mark TEXT NOT NULL)")
         row = execute("SELECT mark FROM marks WHERE sink = ?", (self._table,)).fetchone()
-        execute(f"SELECT type, source, id, ts, record FROM {self._table} LIMIT 0")  # another's may have other columns
+        execute(f"SELECT type, source, id, ts, record FROM {self._table} LIMIT 0")  # another program's may differ
         return msgspec.json.decode(row[0], type=Mark) if row is not None else None
 
     def take(self, events: Sequence[Event]) -> None:

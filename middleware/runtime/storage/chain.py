@@ -1,6 +1,6 @@
-"""The chain of a log: each record has a checksum that covers the one before it, so none can change or go missing unnoticed.
+"""The chain of a log: each record's checksum covers the one before it, so no record can change or go missing unnoticed.
 
-Pure. Records of a file that was written before there were checksums have none, up to the number ``unchained``.
+Pure. In a file written before checksums existed, records up to the number ``unchained`` have none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SEED = 2**63 - 1
 
 
 class Place(NamedTuple):
-    """Where a record stands: its number, the positions that it spans (first, last], when it was stored, how long it is."""
+    """The place of a record: its number, the offsets it spans (first, last], when it was stored, its length."""
 
     number: int
     first: int
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 class Link(msgspec.Struct):
-    """A record as it is found in the file: ``before``, the checksum of the one before it, ``sum``, its own; None without."""
+    """A record as found in the file. ``before``: the checksum of the one before it; ``sum``: its own; None if it has none."""
 
     place: Place
     before: int | None
@@ -35,7 +35,7 @@ class Link(msgspec.Struct):
     data: bytes
 
     def is_intact(self, unchained: int) -> bool:
-        """Whether it is as it was written. Whatever damage has made of its values, this does not raise. O(bytes)."""
+        """Whether it is as it was written. Never raises, whatever damage did to its values. O(bytes)."""
         if self.sum is None:
             return self.place.number <= unchained
         try:
@@ -45,21 +45,21 @@ class Link(msgspec.Struct):
 
 
 def checksum(before: int, place: Place, data: bytes) -> int:
-    """Of a record behind the one with the checksum ``before``: 63 bits. O(bytes)."""
+    """The checksum of a record that follows one with the checksum ``before``: 63 bits. O(bytes)."""
     digest = xxhash.xxh3_64(_PLACE.pack(*place), seed=before & _SEED)
     digest.update(data)
     return digest.intdigest() & _SEED
 
 
 def seal(number: int, data: bytes) -> int:
-    """The checksum of what is stored by itself, such as a checkpoint: 63 bits. O(bytes)."""
+    """The checksum of data outside the chain, such as a checkpoint: 63 bits. O(bytes)."""
     return xxhash.xxh3_64_intdigest(data, seed=number & _SEED) & _SEED
 
 
 def sound_end(links: Iterable[Link], number: int, total: int | None, unchained: int) -> tuple[int, int | None, bool]:
-    """How far records behind ``number``, which has the checksum ``total``, are all there and intact. O(bytes).
+    """How far the records after ``number``, which has the checksum ``total``, are complete and intact. O(bytes).
 
-    The number and the checksum of the last one, and whether something else comes behind it.
+    Returns the number and the checksum of the last such record, and whether anything else follows it.
     """
     for link in links:
         follows = link.place.number == number + 1 and (total is None or link.before is None or link.before == total)

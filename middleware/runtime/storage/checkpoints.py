@@ -1,6 +1,6 @@
-"""Checkpoints in the file of a store: rows of pieces, kept as they come; a checkpoint counts once its last piece is there.
+"""Checkpoints in the file of a store: pieces in rows, stored as they come; a checkpoint counts once its last piece is there.
 
-What it replaces is forgotten a few rows at a time: no transaction is long, so no record waits for one.
+The checkpoint it replaces is deleted a few rows at a time: no transaction is long, so no record waits for one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CREATE INDEX IF NOT EXISTS piece_number ON piece (number);
 """
 
 ROW = 512 * 2**10
-"""Bytes in one row: SQLite takes no more than 10^9, and a record or a piece may have more."""
+"""The most bytes in one row: SQLite takes up to 10^9, and a record or a piece may have more."""
 
 _FEW = 16
-"""Rows that are forgotten in one transaction."""
+"""Rows deleted in one transaction."""
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring the checkpoint of format 2, which was one, to pieces; within a transaction."""
+    """Convert a checkpoint of format 2, a single row, to pieces; within a transaction."""
     old = connection.execute("SELECT number, at, data FROM checkpoint ORDER BY number DESC LIMIT 1").fetchall()
     rest = "SELECT data FROM checkpoint_rest WHERE number = ? ORDER BY part"
     found = [
@@ -42,13 +42,13 @@ def upgrade(connection: sqlite3.Connection) -> None:
 
 
 class Pieces:
-    """What the writer of a store does with pieces, within its transactions. ``stale``: there may be some to be forgotten."""
+    """Stores and deletes pieces, for a store's writer, within its transactions. ``stale``: there may be rows to delete."""
 
     def __init__(self) -> None:
         self.stale = True  # a former life may have left some
 
     def keep(self, connection: sqlite3.Connection, pieces: Iterable[Piece], now: int) -> bool:
-        """Store pieces in order; whether a checkpoint is complete with them."""
+        """Store pieces in order; returns whether they complete a checkpoint."""
         is_complete = False
         for piece in pieces:
             rows = [(piece.number, piece.part, row) for row in rows_of(piece.data)]
@@ -60,14 +60,14 @@ class Pieces:
         return is_complete
 
     def forget_some(self, connection: sqlite3.Connection) -> None:
-        """Delete a few rows of what came before the checkpoint that counts."""
+        """Delete a few rows from before the checkpoint that counts."""
         if self.stale:
             old = "SELECT id FROM piece WHERE number < (SELECT max(number) FROM checkpoint) LIMIT ?"
             self.stale = connection.execute(f"DELETE FROM piece WHERE id IN ({old})", (_FEW,)).rowcount == _FEW
 
 
 def last(connection: sqlite3.Connection) -> Iterator[bytes] | None:
-    """The pieces of the last checkpoint that is complete, in order, read as they are asked for."""
+    """The pieces of the last complete checkpoint, in order, read on demand."""
     (number,) = connection.execute("SELECT max(number) FROM checkpoint").fetchone()
     if number is None:
         return None
@@ -76,7 +76,7 @@ def last(connection: sqlite3.Connection) -> Iterator[bytes] | None:
 
 
 def is_damaged(connection: sqlite3.Connection) -> bool:
-    """Whether there is a checkpoint, and it is not what was written. O(its size)."""
+    """Whether there is a checkpoint that is not as it was written. O(its size)."""
     pieces = last(connection)
     try:
         return pieces is not None and not all(True for _ in bodies(pieces))
@@ -85,12 +85,12 @@ def is_damaged(connection: sqlite3.Connection) -> bool:
 
 
 def joined(rows: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """The pieces in rows of (part, data), in order."""
+    """The pieces stored in rows of (part, data), in order."""
     for _, group in groupby(rows, itemgetter(0)):
         yield b"".join(data for _, data in group)
 
 
 def rows_of(data: bytes) -> list[memoryview]:
-    """What goes into one row each; at least one."""
+    """The data cut into rows; at least one."""
     view = memoryview(data)
     return [view[start : start + ROW] for start in range(0, len(data) or 1, ROW)]

@@ -1,8 +1,8 @@
-"""The write-ahead file of a database, folded into the database by a thread of its own: so that no commit waits for it.
+"""Folds the write-ahead file of a database into the database, in a thread of its own, so that no commit waits for that.
 
-SQLite does that within a commit, each time that 4 MB have come, and syncs both files: 25 ms and more for whoever waits. A
-write-ahead file begins anew when all of it has been folded at a moment at which nothing is written. Under a steady load there
-is none, so the writer folds the rest itself once the file is large: by then that is little.
+SQLite does this within a commit, after every 4 MB, and syncs both files: a wait of 25 ms and more. A write-ahead file starts
+anew when all of it has been folded at a moment when nothing is being written. Under a steady load there is no such moment,
+so the writer folds the rest itself once the file is large: by then little is left.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 
 OFTEN = 4 * 2**20
-"""Bytes that are written between two foldings, about."""
+"""About how many bytes are written between two foldings."""
 
 LARGE = 64 * 2**20
-"""Bytes of the write-ahead file from which on the writer helps; at twice as many it waits for nobody."""
+"""From this size (bytes) of the write-ahead file on, the writer helps; at twice that, it does not wait for the thread."""
 
 _PAGE = 4_096
 _COMMIT = 8 * _PAGE
-"""What a commit writes beside what it is about, about."""
+"""About how many bytes a commit writes besides its data."""
 
 
 class Folding:
@@ -35,7 +35,7 @@ class Folding:
         self._thread.start()
 
     def written(self, connection: sqlite3.Connection, size: int) -> None:
-        """The writer has committed so many bytes on a connection that does not fold by itself."""
+        """To be called after a commit of ``size`` bytes, on a connection that does not fold by itself."""
         self._new += size + _COMMIT
         self._whole += size + _COMMIT
         if self._new >= self._often:
@@ -45,7 +45,7 @@ class Folding:
             self._lags, self._whole = False, 0
 
     def close(self) -> None:
-        """Leave the rest to the last connection that is closed."""
+        """End; the rest is folded when the last connection is closed."""
         self._closing = True
         self._work.set()
         self._thread.join()
@@ -59,12 +59,12 @@ class Folding:
 
 
 def fold(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Fold what can be folded without waiting for anyone; pages in the write-ahead file, and how many of them are left.
+    """Fold as much as possible without waiting; returns the pages in the write-ahead file, and how many of them are left.
 
-    A disk that refuses leaves all as it is: the next commit will meet it, too.
+    If the disk refuses, all stays as it is: the next commit will fail, too.
     """
     with suppress(sqlite3.Error):
         is_busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        if not is_busy:  # else the other one is at it
+        if not is_busy:  # else the other thread is folding
             return pages, pages - done
     return 0, 1

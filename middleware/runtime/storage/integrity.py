@@ -1,4 +1,4 @@
-"""Whether a stored log is what was stored: examined at the start, by its own checksums and by the witness beside it."""
+"""Checks at the start that a log is as it was stored, by its own checksums and by the witness beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from middleware.runtime.storage.chain import Link, Place, seal, sound_end
 from middleware.runtime.storage.witness import Seen, Witness
 
 UNCHAINED = 2
-"""The format of the file in which records have no checksums."""
+"""The file format in which records have no checksums."""
 
 COLUMNS = "number, first, last, at, size, before, sum, data"
 
@@ -25,13 +25,13 @@ ADVICE = (
 )
 
 Lacks = Literal["", "end", "all"]
-"""What of a log is missing: nothing; what came behind what is here; or it is another one than was here last."""
+"""What a log lacks: nothing; its end; or all, because it is another log than the last one here."""
 
 _log = structlog.get_logger()
 
 
 def links(connection: sqlite3.Connection, which: str, bound: int) -> Iterator[Link]:
-    """Records as they are found, in order."""
+    """The records as they are found, in order."""
     rows = connection.execute(f"SELECT {COLUMNS} FROM log WHERE {which} ORDER BY number", (bound,))
     for *place, before, total, data in rows:
         found = Place(*place)
@@ -43,12 +43,12 @@ def links(connection: sqlite3.Connection, which: str, bound: int) -> Iterator[Li
 
 
 def _joined(parts: list[bytes]) -> bytes:
-    """What was stored in parts; nothing if damage has made something else of one of them."""
+    """The data stored in parts; empty if damage has changed the type of a part."""
     return b"".join(parts) if all(isinstance(part, bytes) for part in parts) else b""
 
 
 def upgrade(connection: sqlite3.Connection, to: int) -> None:
-    """Bring a file without checksums to today's form, in one transaction. O(checkpoint): records stay as they are."""
+    """Convert a file without checksums to today's format, in one transaction. O(checkpoint): records stay as they are."""
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ALTER TABLE log ADD COLUMN before INTEGER")
     connection.execute("ALTER TABLE log ADD COLUMN sum INTEGER")
@@ -59,29 +59,29 @@ def upgrade(connection: sqlite3.Connection, to: int) -> None:
 
 
 def identity(connection: sqlite3.Connection) -> int:
-    """The checksum of what says whose log this is."""
+    """The checksum of the rows that say whose log this is."""
     held = connection.execute("SELECT key, value FROM meta WHERE key IN ('line', 'unchained') ORDER BY key").fetchall()
     return seal(0, repr((held, connection.execute("SELECT name FROM owner").fetchall())).encode())
 
 
 def check_identity(connection: sqlite3.Connection, file: Path) -> None:
-    """Raises StateError if that has changed."""
+    """Raise StateError if these rows have changed."""
     found = connection.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
     if found is not None and found[0] != identity(connection):
         raise StateError(f"{file} is damaged: what says whose log it is has changed; {ADVICE}")
 
 
 class Examination:
-    """Finds out whether what was stored in a log is all here, and says so. Raises sqlite3.Error, OSError, StateError."""
+    """Checks whether a log is complete, and logs what is wrong. Raises sqlite3.Error, OSError, StateError."""
 
     def __init__(self, file: Path, connection: sqlite3.Connection, witness: Witness, line: int, unchained: int) -> None:
         self._file, self._connection, self._witness = file, connection, witness
         self._line, self._unchained = line, unchained
 
     def result(self, is_new: bool, is_chained: bool) -> tuple[Lacks, Seen]:
-        """What is missing, and the last record that can be gone on from. What lies behind a hole is deleted.
+        """What the log lacks, and the last record from which it can continue. Records after a hole are deleted.
 
-        ``is_chained``: of today's format already. O(what lies behind the checkpoint).
+        ``is_chained``: whether the file already had today's format. O(records after the checkpoint).
         """
         checkpoint = self._total("SELECT max(number) FROM checkpoint")
         total = self._sum_of(checkpoint) if checkpoint else self._line
@@ -109,7 +109,7 @@ class Examination:
         return lacks, end
 
     def _cut(self, number: int, lacks: Lacks) -> None:
-        """The log ends with record ``number``, though more was stored. The witness goes on saying so until that is stored."""
+        """End the log with record ``number``, though more was stored. The witness keeps telling so until as many are stored."""
         seen, found = self._witness.seen, self._total("SELECT max(number) FROM log")
         had = max(seen.number if seen is not None else 0, found, number + 1)
         why = (
@@ -143,6 +143,6 @@ class Examination:
         return int(self._connection.execute(query).fetchone()[0] or 0)
 
     def _sum_of(self, number: int) -> int | None:
-        """The checksum of a record, if it is there and has one."""
+        """The checksum of a record; None if there is no such record, or it has none."""
         row = self._connection.execute("SELECT sum FROM log WHERE number = ?", (number,)).fetchone()
         return row[0] if row is not None else None

@@ -1,10 +1,10 @@
-"""The late ledger: every event that was not taken into account, with the reason and what the node knew at that moment.
+"""The late ledger: every event that was left out, with the reason and what the node knew at that moment.
 
-A SQLite file in the node's state folder, or nothing but memory. An entry is on disk before what led to it is acknowledged,
-and is there once, however often a node lists it again (after a crash it takes the same events anew). Nobody waits for a
-database that another program has locked: its entries go to a spill file beside it, and from there into the database once
-that is free. Where the disk refuses both, entries wait in memory (a node with a log waits with them), and what does not fit
-is counted.
+A SQLite file in the node's state folder, or memory only. An entry is on disk before the event is acknowledged, and is there
+once, however often a node lists it again (after a crash it takes the same events anew). The node never waits for a database
+that another program has locked: entries go to a spill file beside it, and from there into the database once that is free.
+If the disk refuses both, entries wait in memory (a node with a log waits with them), and those that do not fit are dropped
+and counted.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ FILE = "late.sqlite"
 """The name of the ledger's file in a node's state folder."""
 
 SPILL = "late.waiting"
-"""The name of the file beside it, for entries that it does not take yet."""
+"""The name of the spill file beside it, for entries that the database does not take yet."""
 
 MOST_WAITING = 100_000
-"""Entries that wait in memory for a database that refuses."""
+"""The most entries that wait in memory while the disk refuses."""
 
 MOST_KEPT = 1_000_000
-"""Entries that a ledger keeps; the oldest go first, and are counted."""
+"""The most entries that a ledger keeps; the oldest are deleted first, and counted."""
 
 TRIM_EVERY = 10_000
-"""So many entries more are there before the oldest go, together."""
+"""The oldest entries are deleted together, once there are this many too many."""
 
 _PATIENCE = 5.0
-"""Seconds for which a node that starts waits for another program's lock; once it runs, it waits for none."""
+"""Seconds that a node waits for another program's lock at its start; once it runs, it never waits for one."""
 
 _GONE = "CREATE TABLE IF NOT EXISTS gone (entries INTEGER NOT NULL)"
 _SCHEMA = """
@@ -64,27 +64,27 @@ _log = structlog.get_logger()
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
-    """An event that was not taken into account.
+    """An event that was left out.
 
     ``number``
-        in this ledger, from 1.
+        its number in this ledger, from 1.
     ``at``
         when it was listed, Unix time (ns).
     ``detector``
-        which detector did without it; "" if it was turned away where it came in, so that none got it.
+        the detector that left it out; "" if the node turned it away, so that no detector got it.
     ``reason``
-        "late": a detector's result had become final by the clock, or the node had promised that nothing as old would come;
-        "ahead": too far ahead of all other publishers, or of the wall clock; "clash": another event came first with its
-        source and id; "failed": the detector raised at it.
+        "late": results of that time had become final by the clock, or the node had promised a watermark beyond it; "ahead": too
+        far ahead of all other publishers, or of the wall clock; "clash": another event with the same source and id came
+        first; "failed": the detector raised at it.
     ``clk``, ``k``
-        the detector's clock and slack at that moment (ns); None where no detector was concerned.
+        the detector's clock and slack at that moment (ns); None if no detector was involved.
     ``bound``
-        what was final, or promised, or (ahead) the largest time that would have been taken; of a clash, the time of what
-        came first.
+        the time up to which all was final, or promised; for "ahead", the largest time that would have been taken; for a clash,
+        the time of the event that came first.
     ``record``
         the event as msgpack.
     ``told``
-        of what failed, the end of the traceback; of a clash, what came first.
+        for a failure, the end of the traceback; for a clash, the event that came first.
     """
 
     number: int
@@ -105,12 +105,12 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
     @property
     def lateness(self) -> int:
-        """By how much (ns) it came too late for what was final or promised; for "ahead", by how much it was too early."""
+        """By how much (ns) it came too late; for "ahead", by how much it was too early."""
         return self.ts - self.bound if self.reason == "ahead" else self.bound - self.ts
 
 
 Row = tuple[int, str, str, str, str, str, str, int, int, int | None, int | None, int, bytes, bytes, str]
-"""What ``_INSERT`` takes."""
+"""The values that ``_INSERT`` takes."""
 
 _DECODER = msgspec.json.Decoder(Row)
 
@@ -118,9 +118,9 @@ _DECODER = msgspec.json.Decoder(Row)
 class Ledger:
     """The ledger of one node. ``folder``: its state folder; None: memory only, and only the counts are kept.
 
-    ``listed``: entries so far, in this life. ``lost``: entries that have gone in this life, because they found no room in
-    memory, or were the oldest of more than ``most_kept``; the file has the count of all lives (``gone_from``). ``retry``:
-    seconds after which a disk that refused is asked again. Raises LedgerError.
+    ``listed``: entries so far, in this life. ``lost``: entries dropped in this life, because there was no room in memory, or
+    because they were the oldest of more than ``most_kept``; the file has the count of all lives (``gone_from``). ``retry``:
+    seconds after which a disk that refused is tried again. Raises LedgerError.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Ledger:
             self._kept = int(self._database.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     def list_late(self, detector: str, entries: Iterable[Late]) -> None:
-        """Enter what a detector's unit lists as late."""
+        """Enter the events that a detector's unit lists as late."""
         now = time.time_ns()
         for late in entries:
             event = late.event
@@ -157,7 +157,7 @@ class Ledger:
             self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, record, _digest(record), ""))
 
     def list_failed(self, detector: str, failures: Iterable[Published]) -> None:
-        """Enter the events at which a detector raised; they are left out for it, and final."""
+        """Enter the events at which a detector raised; they are final, and it runs without them."""
         now = time.time_ns()
         for cause, _, failure in failures:
             about = type_name(cause.__class__), cause.source, cause.id, cause.ts
@@ -166,7 +166,7 @@ class Ledger:
             self._waiting.append((now, self.node, detector, "failed", "insert", *about, *what))
 
     def list_turned(self, entries: Iterable[Turned]) -> None:
-        """Enter what was turned away where it came in."""
+        """Enter the events that the node turned away."""
         now = time.time_ns()
         for each in entries:
             about = each.type, each.source, each.id, each.ts
@@ -174,9 +174,9 @@ class Ledger:
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
     def commit(self) -> bool:
-        """Bring what was entered to the disk, in one transaction. O(entries); nothing to do costs nothing.
+        """Write the new entries to the disk, in one transaction. O(entries); free if there are none.
 
-        False if the disk takes it neither into the database nor beside it: it then waits in memory for the next time.
+        False if the disk takes them neither into the database nor beside it: then they wait in memory for the next call.
         """
         if not self._waiting:
             return True
@@ -216,7 +216,7 @@ class Ledger:
         return True
 
     def _shed(self) -> None:
-        """Keep what waits within bounds; what goes is counted."""
+        """Keep the waiting entries within bounds; dropped ones are counted."""
         if (surplus := len(self._waiting) - self._most_waiting) > 0:
             del self._waiting[:surplus]
             self._spilled = max(0, self._spilled - surplus)
@@ -225,7 +225,7 @@ class Ledger:
             self.lost += surplus
 
     def close(self) -> None:
-        """Write what waits, if that is possible, and close the file."""
+        """Write the waiting entries, if possible, and close the file."""
         self._refused_at = None
         if not self.commit():
             _log.error("the late ledger cannot be written; entries are lost", node=self.node, entries=len(self._waiting))
@@ -235,13 +235,13 @@ class Ledger:
 
 
 def _trim(transaction: sqlite3.Connection, surplus: int) -> int:
-    """Remove the oldest entries, so many; returns how many those were."""
+    """Delete the ``surplus`` oldest entries; returns the number deleted."""
     last = "SELECT number FROM entries ORDER BY number LIMIT 1 OFFSET ?"
     return transaction.execute(f"DELETE FROM entries WHERE number <= ({last})", (surplus - 1,)).rowcount
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Which entries: those that agree with all that is given. ``since``: listed at or after this Unix time (ns)."""
+    """Selects the entries that match all given values. ``since``: listed at or after this Unix time (ns)."""
 
     detector: str | None = None
     reason: str | None = None
@@ -258,9 +258,9 @@ class Query(msgspec.Struct, frozen=True):
 
 
 def read_ledger(path: Path, query: Query | None = None, limit: int | None = None) -> list[LedgerEntry]:
-    """Entries of a ledger, the file or its folder, oldest first; ``limit``: the last so many. Raises LedgerError.
+    """Entries of a ledger (its file or folder), oldest first; ``limit``: only the last so many. Raises LedgerError.
 
-    The node may go on writing meanwhile.
+    The node may write at the same time.
     """
     where, values = (query if query is not None else Query()).where()
     behind = f"FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
@@ -271,7 +271,7 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
 
 
 def read_entry(path: Path, number: int) -> LedgerEntry:
-    """One entry. Raises LedgerError if there is none of this number."""
+    """One entry. Raises LedgerError if there is none with this number."""
     with _reader(path) as rows:
         row = rows.execute(f"SELECT {_fields_of(rows)} FROM entries WHERE number = ?", (number,)).fetchone()
     if row is None:
@@ -280,7 +280,7 @@ def read_entry(path: Path, number: int) -> LedgerEntry:
 
 
 def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str, int, int]]:
-    """By detector, reason and type: how many entries, and the largest lateness (ns)."""
+    """By detector, reason and type: the number of entries, and the largest lateness (ns)."""
     where, values = (query if query is not None else Query()).where()
     worst = "MAX(CASE reason WHEN 'ahead' THEN ts - bound ELSE bound - ts END)"
     text = (
@@ -291,19 +291,19 @@ def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str,
 
 
 def gone_from(path: Path) -> int:
-    """How many entries a ledger had once, and has no more: see Ledger. Raises LedgerError."""
+    """The number of entries that a ledger has dropped: see Ledger. Raises LedgerError."""
     with _reader(path) as rows:
         if not rows.execute("SELECT 1 FROM sqlite_master WHERE name = 'gone'").fetchone():
-            return 0  # a ledger of before
+            return 0  # a ledger of a former version
         return int(rows.execute("SELECT coalesce(SUM(entries), 0) FROM gone").fetchone()[0])
 
 
 def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
-    """The ledger's file, made if it is not there, with what waited beside it. Raises LedgerError."""
+    """The ledger's file, made if there is none, with the entries of the spill file added. Raises LedgerError."""
     try:
         private_folder(file.parent)
         private_database(file)
-        # one thread at a time uses it, not always the same
+        # one thread at a time uses it, but not always the same one
         database = sqlite3.connect(file, timeout=_PATIENCE, check_same_thread=False)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
@@ -324,7 +324,7 @@ def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
 
 
 def _renew(database: sqlite3.Connection) -> None:
-    """Bring a ledger of before to today's form: one whose entries were told apart without what is in their events."""
+    """Convert a ledger of a former version, which told entries apart without the contents of their events."""
     columns = _columns(database)
     if not columns or {"digest", "told"} <= columns:
         return
@@ -340,12 +340,12 @@ def _columns(database: sqlite3.Connection) -> set[str]:
 
 
 def _fields_of(database: sqlite3.Connection) -> str:
-    """The fields of an entry, of a ledger of before, too."""
+    """The fields of an entry, also for a ledger of a former version."""
     return f"{_FIELDS}, {'told' if 'told' in _columns(database) else repr('')}"
 
 
 def _digest(record: bytes) -> bytes:
-    """By which two late revisions of one event are two entries, and one that is listed again is one."""
+    """A digest of the record: two late revisions of one event are two entries, but one that is listed again is one."""
     return xxhash.xxh3_64_digest(record)
 
 

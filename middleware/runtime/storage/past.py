@@ -1,4 +1,4 @@
-"""The log of a durable node as its past: step by step, read without touching it, also while the node runs."""
+"""The log of a durable node as its past: read step by step, without changing it, even while the node runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FILE = "log.sqlite"
 
 
 class LoggedPast:
-    """The log in a node's state folder. Raises StateError where there is none, or where it cannot be read.
+    """The log in a node's state folder. Raises StateError if there is none, or if it cannot be read.
 
     ``node``
-        whose it is. ``first``: number of the first record that is kept; what came before 1 never was.
+        the node it belongs to. ``first``: number of the first record that is kept; the log began with record 1.
     ``damaged``
-        number of the record from which on it could not be read, once ``steps`` has come there.
+        number of the first record that could not be read, once ``steps`` has come there.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class LoggedPast:
             self._unchained = (database.execute("SELECT value FROM meta WHERE key = 'unchained'").fetchone() or (0,))[0]
 
     def steps(self, types: EventTypes, wanted: Collection[str]) -> Iterator[Step]:
-        """The steps, with the changes of the types that are ``wanted``. O(bytes of the log), of which one record is held."""
+        """The steps, with the changes of the ``wanted`` types. O(bytes of the log); one record is in memory at a time."""
         codec, drops, number = EventCodec(types), Drops(), self.first - 1
         with self._reading() as database:
             for link in links(database, "number > ?", 0):

@@ -1,7 +1,7 @@
-"""A spill file: rows that a database does not take yet are safe beside it, a line of JSON for each.
+"""A spill file: rows that a database does not take yet are safe beside it, each as a line of JSON.
 
-Another program may lock a database for as long as it likes (a backup, a shell with an open transaction); a plain file of one's
-own it does not. The file is there only while rows wait.
+Another program may lock a database for as long as it likes (a backup, a shell with an open transaction), but not a plain file
+of our own. The file exists only while rows wait.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import msgspec
 from middleware.runtime.storage.trust import open_private
 
 RETRY = 1.0
-"""Seconds after which a disk that refused is asked again."""
+"""Seconds after which a disk that refused is tried again."""
 
 
 _Row = TypeVar("_Row")
 
 
 class Spill(Generic[_Row]):
-    """Rows that ``decoder`` reads, in ``file`` and, once that holds ``most``, the ones before them in ``file`` + ".before".
+    """Rows that ``decoder`` reads, in ``file``; once that holds ``most``, it becomes ``file`` + ".before".
 
-    So the last ``most`` rows are always there, and never more than twice as many. Whoever opens it gets what is in it by
-    ``rows``; what is read twice after a crash must do no harm. ``retry``: see RETRY.
+    So the last ``most`` rows are always there, and never more than twice as many. ``rows`` gives what a former life left; rows
+    read twice after a crash must do no harm. ``retry``: see RETRY.
     """
 
     def __init__(self, file: Path, decoder: msgspec.json.Decoder[_Row], most: int, retry: float = RETRY) -> None:
@@ -39,7 +39,8 @@ class Spill(Generic[_Row]):
         self._refused_at: float | None = None
 
     def rows(self) -> tuple[list[_Row], int]:
-        """What a former life left, in order, and how many damaged lines. A torn last line is none: nobody was told of it.
+        """The rows of a former life, in order, and the number of damaged lines. A torn last line is not counted: it was never
+        confirmed.
 
         Raises OSError.
         """
@@ -55,7 +56,7 @@ class Spill(Generic[_Row]):
         return found, damaged
 
     def add(self, rows: Sequence[_Row]) -> bool:
-        """Bring rows to the disk (fsync), all or none; False if it refuses, or has done so a moment ago. O(rows)."""
+        """Write rows to the disk (fsync), all or none; False if it refuses, or did so a moment ago. O(rows)."""
         if self._refused_at is not None and time.monotonic() - self._refused_at < self._retry:
             return False
         try:
@@ -75,7 +76,7 @@ class Spill(Generic[_Row]):
             self._open()
         left = memoryview(data)
         try:
-            os.ftruncate(self._descriptor, self._end)  # the half of a batch that was refused before
+            os.ftruncate(self._descriptor, self._end)  # part of a batch that was refused before
             while left:
                 left = left[os.write(self._descriptor, left) :]
             os.fsync(self._descriptor)
@@ -88,22 +89,22 @@ class Spill(Generic[_Row]):
     def _open(self) -> None:
         self._descriptor = open_private(self._file, os.O_WRONLY | os.O_APPEND)
         self._end, self._count = os.fstat(self._descriptor).st_size, 0
-        folder = os.open(self._file.parent, os.O_RDONLY | os.O_CLOEXEC)  # its name must last, too
+        folder = os.open(self._file.parent, os.O_RDONLY | os.O_CLOEXEC)  # its name must be durable, too
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
 
     def clear(self) -> None:
-        """The database has them all: the file goes."""
+        """Delete the file: the database has all rows."""
         self.close()
         self._end = self._count = 0
         for file in (self._file, self._before):
-            with suppress(OSError):  # then the rows come a second time
+            with suppress(OSError):  # then the rows are read a second time
                 file.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the file, and leave it as it is."""
+        """Close the file, and leave it as it is."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,8 +1,8 @@
 """The store of a node: its log and its last checkpoint in one SQLite file, written by a thread of its own.
 
 Each transaction holds what was queued when it began (group commit) and is on the disk when it counts as stored: journal
-mode WAL, synchronous=FULL. What a power cut tears is as if it had never begun; SQLite's checksums see to that. What damage does
-to the file is found: records are chained by checksums, and a witness beside it knows how far they reached (decision 026).
+mode WAL, synchronous=FULL. A transaction torn by a power cut is as if it had never begun; SQLite's checksums ensure that.
+Damage to the file is found: records are chained by checksums, and a witness beside it tells how far they go (decision 026).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from middleware.runtime.storage.trust import open_private, private_database, pri
 from middleware.runtime.storage.witness import Seen, Witness
 
 FORMAT = 3
-"""Of the file; the one before it is brought to this, another one is refused."""
+"""The format of the file; a file of the previous format is converted, any other is refused."""
 
 RETRY = 1.0
 """Seconds after which a disk that refused is asked again."""
@@ -55,15 +55,15 @@ RETRY = 1.0
 _TRANSIENT = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM}
 )
-"""What a machine may get over (no room, memory or file descriptors): tried again. Anything else would come back for ever."""
+"""Errors that may pass (no room, memory or file descriptors): tried again. Any other error would recur for ever."""
 
 _PASSING = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR}
 )
-"""The same, for files that are not SQLite's. None of these grows, so that one is too large is a limit of the process."""
+"""The same for files that are not SQLite's. None of them grows, so "too large" (EFBIG) means a limit of the process."""
 
 _TRIMMED = 32
-"""Records that are forgotten in one transaction at the most."""
+"""The most records deleted in one transaction."""
 
 _META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
 _SCHEMA = """
@@ -84,11 +84,11 @@ _log = structlog.get_logger()
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How much of the log is kept below the last checkpoint, for those who come late: so long (ns), and so many bytes.
+    """How much of the log is kept below the last checkpoint, for slow readers: for how long (ns), and how many bytes.
 
-    What a reader has not passed yet is kept four times as long; after that it has a gap, and is told. Only the time counts
-    for which the node was running: the wall clock may leap, by decades when a machine without a battery finds its time.
-    ``behind``: bytes of log behind the last checkpoint after which another one is due, so that less is kept and recovered.
+    Records that a reader has not read yet are kept four times as long; after that the reader gets a gap. Only the node's
+    running time counts: the wall clock may leap, by decades when a machine without a battery finds its time.
+    ``behind``: bytes of log after the last checkpoint at which another one is due, so that less is kept and recovered.
     """
 
     age: int = 24 * 3600 * SECOND
@@ -100,13 +100,13 @@ class Store:
     """The stored state of the node ``name`` in a ``folder`` of its own, for one process at a time. Raises StateError.
 
     ``line``
-        identity of the log. ``epoch``: of this life; it grows from life to life, whatever the clock does.
+        the log's identity. ``epoch``: that of this life; it grows from life to life, whatever the clock does.
     ``is_new``
         whether there was no log before.
     ``lacks``
-        what was stored is not all here: "end", what is here is how it began; "all", it is not the same log at all.
+        what is missing of the log: "end", only its beginning is here; "all", it is a different log.
     ``running``
-        the clock (ns) by which records age; it need not go on from life to life. ``retry``: see RETRY.
+        the clock (ns) by which records age; it may start anew in each life. ``retry``: see RETRY.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Store:
             undo.pop_all()
         self._failure: StateError | None = None
         self.commits = self.committing = 0
-        """Transactions so far, and the time spent on them (ns): any thread may look."""
+        """Transactions so far, and the time spent on them (ns): any thread may read these."""
         self._queue: deque[Write | Piece] = deque()
         self._pieces = Pieces()
         self._needed, self._trimming = 0, False
@@ -142,7 +142,7 @@ class Store:
         self._writer.start()
 
     def _is_open(self, name: str) -> bool:
-        """Open the file, if the disk will have that now."""
+        """Open the file, if the disk allows it now; returns whether it is open."""
         with ExitStack() as undo:
             try:
                 private_database(self.file)
@@ -150,7 +150,7 @@ class Store:
                 self._read = undo.enter_context(closing(self._connect()))
                 self._open(name)
             except (sqlite3.Error, OSError) as error:
-                if not _may_pass(error) or _code(error) == sqlite3.SQLITE_CANTOPEN:  # which may be so for ever: no permission
+                if not _may_pass(error) or _code(error) == sqlite3.SQLITE_CANTOPEN:  # may last for ever: no permission
                     raise StateError(f"{self.file} cannot be used: {error}; {_advice(error)}") from None
                 _log.error("cannot start on this disk, the node waits", file=str(self.file), why=str(error))
                 return False
@@ -184,29 +184,29 @@ class Store:
 
     @property
     def wakes(self) -> int:
-        """A file descriptor that can be read when ``stored`` has something to say."""
+        """A file descriptor that becomes readable when ``stored`` has news."""
         return self._told.wakes
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     @property
     def oldest(self) -> int:
-        """The offset behind which the log begins."""
+        """The offset after which the log begins."""
         return self._oldest
 
     @property
     def size(self) -> int:
-        """Bytes of the records that are kept."""
+        """Bytes of the records kept."""
         return self._bytes
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing has been cut off the log: it begins with the first record of all."""
+        """Whether the log still begins with its very first record."""
         first = "SELECT coalesce((SELECT min(number) FROM log), (SELECT max(number) + 1 FROM checkpoint), 1)"
         return all(number == 1 for (number,) in self._rows(first))
 
     def checkpoint(self, is_needed: bool = True) -> Iterator[bytes] | None:
-        """The pieces of the last checkpoint that is complete, in order. If it is damaged and not needed, None."""
+        """The pieces of the last complete checkpoint, in order. None if it is damaged and not needed."""
         with self._reading():
             found = checkpoints.last(self._read)
             if found is not None and not is_needed and checkpoints.is_damaged(self._read):
@@ -218,15 +218,15 @@ class Store:
             yield from rows
 
     def behind_checkpoint(self) -> Iterator[Record]:
-        """The records behind it, in order."""
+        """The records after the checkpoint, in order."""
         return self._all("number > coalesce((SELECT max(number) FROM checkpoint), ?)")
 
     def everything(self) -> Iterator[Record]:
-        """All the records there are, in order."""
+        """All records, in order."""
         return self._all("number > ?")
 
     def _all(self, which: str) -> Iterator[Record]:
-        """Records, in order. Raises StateError where one is damaged or missing."""
+        """Records, in order. Raises StateError if one is damaged or missing."""
         number = None
         for link in self._stored(which, 0):
             if number not in (None, link.place.number - 1) or not link.is_intact(self._unchained):
@@ -235,10 +235,10 @@ class Store:
             yield self._decoded(link.data)
 
     def read(self, offset: int, size: int) -> Iterator[Record]:
-        """Stored records with blocks behind an offset, in order, about so many bytes.
+        """Stored records with blocks after an offset, in order, about ``size`` bytes.
 
-        What is damaged is left out, and none behind it comes with those before it: so a reader sees from the first offset
-        that it is given that there is a gap.
+        Damaged records are left out, and one call never gives records from both sides of the damage: so a reader sees the gap
+        by the first offset that it gets.
         """
         number, is_begun = 0, False
         for link in self._stored("last > ?", offset):
@@ -278,16 +278,16 @@ class Store:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, item: Write | Piece) -> None:
-        """Begin to store. Raises StateError if nothing can be stored any more."""
+        """Queue a record or a piece. Raises StateError if nothing can be stored any more."""
         self._check_writer()
         with self._work:
             self._queue.append(item)
             self._work.notify()
 
     def stored(self) -> int | None:
-        """The number of the last record stored, if that has changed since the last time.
+        """The number of the last record stored, if it has changed since the last call.
 
-        Raises StateError if nothing can be stored any more, and trying again would not help.
+        Raises StateError if nothing can be stored any more, and a retry would not help.
         """
         number = self._told.take()
         self._check_writer()
@@ -299,11 +299,11 @@ class Store:
 
     @property
     def idle(self) -> bool:
-        """Whether everything has been stored, and told."""
+        """Whether everything has been stored, and ``stored`` has told so."""
         return not self._queue and not self._told.pending
 
     def close(self) -> None:
-        """Store what is queued, unless the disk will not have it, and let go of the file."""
+        """Store what is queued, unless the disk refuses, and close the file."""
         with self._work:
             self._closing = True
             self._work.notify()
@@ -316,7 +316,7 @@ class Store:
     # -- the writer's thread ------------------------------------------------------------------------------------------
 
     def _write_all(self) -> None:
-        """The thread. However it ends, the node's own thread learns of it."""
+        """Run the thread. However it ends, the node's own thread learns of it."""
         try:
             with closing(self._connect()) as connection, closing(Folding(self._connect)) as folding:
                 connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -330,7 +330,7 @@ class Store:
             self._told.wake()
 
     def _next_batch(self) -> list[Write | Piece]:
-        """What is to be stored next; nothing if the store is closed."""
+        """The next items to store; empty if the store is closed."""
         while True:
             with self._work:
                 self._work.wait_for(lambda: self._queue or self._closing, self._witness.due)
@@ -341,16 +341,16 @@ class Store:
                 return batch
 
     def _tidy(self, connection: sqlite3.Connection) -> None:
-        """While nothing waits, forget what has served, a little at a time."""
+        """While nothing waits, delete rows no longer needed, a few at a time."""
         try:
             while (self._trimming or self._pieces.stale) and not self._queue and not self._closing:
                 self._commit(connection, [])
-        except sqlite3.Error:  # the next record will meet it, too, and say so
+        except sqlite3.Error:  # the next record will meet the same error, and report it
             with suppress(sqlite3.Error):
                 connection.rollback()
 
     def _is_stored(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> bool:
-        """Store a batch, however long the disk will not have it; False if the store is closed meanwhile."""
+        """Store a batch, however long the disk refuses; False if the store is closed meanwhile."""
         is_committed = False
         while True:
             try:
@@ -410,8 +410,8 @@ class Store:
         self._oldest = max(self._oldest, oldest)
 
     def _trim(self, connection: sqlite3.Connection, now: int, held: int) -> tuple[int, int]:
-        """Forget some of what lies below the checkpoint and has been kept long enough; the bytes left, and where the log
-        begins."""
+        """Delete some records below the checkpoint that have been kept long enough; returns the bytes left, and the offset
+        where the log begins."""
         oldest, at_least, keep = 0, 0, self.retention
         below = "number < (SELECT max(number) FROM checkpoint)"
         rows = connection.execute(f"SELECT number, last, at, size FROM log WHERE {below} ORDER BY number LIMIT ?", (_TRIMMED,))
@@ -441,14 +441,14 @@ class Store:
         return connection
 
     def _meta(self, key: str, change: Callable[[int], int]) -> int:
-        """Read a number, and write what it is to be from now on."""
+        """Read a number, change it, and return the new value."""
         row = self._read.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         value = change(row[0] if row is not None else 0)
         self._read.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
         return value
 
     def _claim(self, name: str) -> None:
-        """Refuse what another node has stored: its peers would be served from it as if it were this node's."""
+        """Refuse another node's log: else peers would be served from it as if it were this node's."""
         for (owner,) in self._read.execute("SELECT name FROM owner"):
             if owner != name:
                 raise StateError(
@@ -462,12 +462,12 @@ class Store:
 
 
 def _code(error: BaseException) -> int:
-    """What has gone wrong with SQLite, without the details."""
+    """SQLite's primary error code, without the details."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether a machine may get over it."""
+    """Whether the error may pass."""
     return error.errno in _PASSING if isinstance(error, OSError) else _code(error) in _TRANSIENT
 
 
@@ -476,7 +476,7 @@ def _advice(error: BaseException) -> str:
 
 
 def _locked(file: Path) -> IO[bytes]:
-    """Keep other processes away from the file, for as long as the one returned is open. Raises StateError."""
+    """Lock the file against other processes, for as long as the returned file is open. Raises StateError."""
     try:
         private_folder(file.parent)
         lock = os.fdopen(open_private(file.with_suffix(".lock"), os.O_WRONLY), "wb")

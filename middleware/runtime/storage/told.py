@@ -1,4 +1,4 @@
-"""Numbers that one thread tells another one, which may wait for them among its sockets."""
+"""Passes numbers from one thread to another one, which may poll for them together with its sockets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 
 class Told:
-    """One thread calls ``put`` and ``wake``, the other one ``take``. ``wakes``: a file descriptor to poll; it can be read after
+    """One thread calls ``put`` and ``wake``, the other one ``take``. ``wakes``: a file descriptor to poll; it is readable after
     a ``wake``, until the next ``take``."""
 
     def __init__(self) -> None:
@@ -18,20 +18,20 @@ class Told:
 
     @property
     def pending(self) -> bool:
-        """Whether there is a number that was not taken."""
+        """Whether there is a number that has not been taken."""
         return bool(self._numbers)
 
     def put(self, numbers: Iterable[int]) -> None:
         self._numbers += numbers
 
     def wake(self) -> None:
-        """Never waits."""
-        with suppress(BlockingIOError):  # full: the other one has not heeded what was told before
+        """Make ``wakes`` readable. Never waits."""
+        with suppress(BlockingIOError):  # the pipe is full: the other thread has not read earlier wakes yet
             os.write(self._wake, b"!")
 
     def take(self) -> int | None:
-        """The last number that was told, if there is one since the last time."""
-        with suppress(BlockingIOError):  # first: what is written to the pipe behind this is about something not told yet
+        """The last number put, if there is one since the last call."""
+        with suppress(BlockingIOError):  # empty the pipe first: a later wake is about a number not taken yet
             os.read(self.wakes, 4096)
         number = None
         while self._numbers:
@@ -39,6 +39,6 @@ class Told:
         return number
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         os.close(self._wake)
         os.close(self.wakes)

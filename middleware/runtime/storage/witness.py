@@ -1,9 +1,9 @@
-"""The witness of a log: how far it reached, in a small file beside it, so that a log that ends early is not taken for whole.
+"""The witness of a log: a small file beside it that tells how far it reached, so that a log cut short is not taken for whole.
 
-SQLite drops what lies behind a damaged frame of its write-ahead file without a word, and a log may be removed, or an older one
-put in its place. The witness is written behind each commit and before anything of it leaves the node: so it is never ahead
-of the log, and never behind what anyone outside has seen. It is brought to the disk (fdatasync) in the background, so
-that no batch waits for that: a power cut may take a moment of it, which is no loss while the disk has kept the log.
+SQLite silently drops what follows a damaged frame of its write-ahead file, and a log may be removed, or replaced by an older
+one. The witness is written after each commit, and before any effect of it leaves the node: so it is never ahead of the log,
+and never behind what anyone outside has seen. It is synced (fdatasync) in the background, so that no batch waits for
+that: a power cut may take its last moment, which is no loss while the disk has kept the log.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import xxhash
 from middleware.runtime.storage.trust import open_private
 
 SYNC = 0.1
-"""Seconds within which what was written is on the disk, too."""
+"""Seconds within which what was written is synced."""
 
 _MAGIC = b"SLWT"
 _FORM = struct.Struct("<4sQQQQQ")
 _SLOT = 512
-"""Bytes of a sector, which a disk writes as a whole; there are two, written in turn, so that one is always good."""
+"""Bytes of a sector, which a disk writes as a whole; two are written in turn, so that one is always valid."""
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The last record of a log that counted as stored: the identity of the log's file, its number, its checksum."""
+    """The last record of a log that counted as stored: the log's identity, the record's number, its checksum."""
 
     line: int
     number: int
@@ -37,7 +37,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Witness:
-    """See the module. ``seen``: what it says; None if it was just made, or (``is_damaged``) nothing in it can be read.
+    """See the module. ``seen``: its contents; None if it was just made, or (``is_damaged``) cannot be read.
 
     Raises OSError.
     """
@@ -47,7 +47,7 @@ class Witness:
         self._descriptor = open_private(file, os.O_RDWR)
         try:
             held = os.pread(self._descriptor, 2 * _SLOT, 0)
-            os.posix_fallocate(self._descriptor, 0, 2 * _SLOT)  # from now on it needs no room
+            os.posix_fallocate(self._descriptor, 0, 2 * _SLOT)  # later writes need no more room
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -59,7 +59,7 @@ class Witness:
         self._synced_at = time.monotonic()
 
     def write(self, seen: Seen) -> None:
-        """Note it, so that it outlives this process. Raises OSError."""
+        """Write it, so that it survives this process. Raises OSError."""
         turn = self._turn + 1
         form = _FORM.pack(_MAGIC, turn, seen.line, seen.number, seen.sum, 0)
         form = _FORM.pack(_MAGIC, turn, seen.line, seen.number, seen.sum, xxhash.xxh3_64_intdigest(form))
@@ -68,23 +68,23 @@ class Witness:
 
     @property
     def due(self) -> float | None:
-        """In how many seconds it is to be synced; None if there is nothing to sync."""
+        """Seconds until it must be synced; None if there is nothing to sync."""
         return max(0.0, self._synced_at + SYNC - time.monotonic()) if self._unsynced else None
 
     def sync(self) -> None:
-        """Bring it to the disk, so that it outlives this machine. A disk that refuses is asked again with what comes next."""
+        """Sync it, so that it survives a power cut. If the disk refuses, the next sync tries again."""
         self._unsynced, self._synced_at = False, time.monotonic()
         with suppress(OSError):
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """Sync, and let go of the file."""
+        """Sync and close the file."""
         self.sync()
         os.close(self._descriptor)
 
 
 def _read(form: bytes) -> tuple[int, Seen] | None:
-    """A slot: its turn, and what it says; None if it was never written, or is damaged."""
+    """A slot's turn and contents; None if it was never written, or is damaged."""
     if len(form) < _FORM.size:
         return None
     magic, turn, line, number, total, digest = _FORM.unpack(form)

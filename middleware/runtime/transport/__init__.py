@@ -1,1 +1,1 @@
-"""Sockets, and whom they let in."""
+"""Sockets, and access control for them."""

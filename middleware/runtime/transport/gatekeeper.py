@@ -1,7 +1,7 @@
-"""The gatekeeper of a port: lets only listed keys in, and bounds what strangers may cost before they have shown one.
+"""The gatekeeper of a port: lets only listed keys in, and bounds what strangers can cost before they show one.
 
-ZeroMQ asks it (ZAP) whether a key may attach. It also watches which connections are accepted, and closes those that are too
-many from one address: libzmq itself has no such bound, and each may hold a frame until its time for the handshake is over.
+ZeroMQ asks it (ZAP) whether a key may attach. It also watches accepted connections, and closes excess ones from one address:
+libzmq itself has no such bound, and each connection may hold a frame until its time for the handshake is over.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from zmq.utils.monitor import parse_monitor_message
 from middleware.runtime.transport.keys import DOMAIN, Keys
 
 HANDSHAKE = 5.0
-"""Seconds within which a connection must have shown a listed key; else ZeroMQ closes it."""
+"""Seconds within which a connection must show a listed key; else ZeroMQ closes it."""
 
 MOST_NEW = 200
-"""Connections that one address may open within the time for a handshake; more are closed. It may come back with them."""
+"""Connections that one address may open within the time for a handshake; more are closed, and may be tried again."""
 
 MOST_OPEN = 2_000
-"""Connections that one address may have at a time."""
+"""Connections that one address may have open at a time."""
 
 _TELL_EVERY = 30.0
-"""Seconds between two lines in the log about who was turned away."""
+"""Seconds between two log lines about rejected connections."""
 
 _WATCHED = zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED | zmq.Event.MONITOR_STOPPED | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
 _log = structlog.get_logger()
@@ -61,7 +61,7 @@ class Gatekeeper:
         return False
 
     def _watch(self) -> None:
-        """Read what ZeroMQ says of the port, until the port is watched no more."""
+        """Read ZeroMQ's events about the port, until its monitor ends."""
         with self._events as events:
             while True:
                 if events.poll(round(_TELL_EVERY * 1_000)):
@@ -83,21 +83,21 @@ class Gatekeeper:
             self._turned["they do not speak the protocol, or without keys"] += 1
 
     def _tell(self) -> None:
-        """Log who was turned away since the last time: at once, then in bounded steps."""
+        """Log who was rejected since the last time: the first at once, then at bounded intervals."""
         if self._turned and time.monotonic() - self._told_at >= _TELL_EVERY:
             self._told_at = time.monotonic()
             turned, self._turned = self._turned, Counter()
             _log.warning("turned away", **{reason.replace(" ", "_"): count for reason, count in turned.most_common(5)})
 
     def stop(self) -> None:
-        """End the threads; to be called before the port is closed."""
+        """Stop the threads; to be called before the port is closed."""
         self._port.disable_monitor()
         self._watcher.join()
         self._authenticator.stop()
 
 
 class Arrivals:
-    """Who has come, by address. Connections are known by their file descriptor, which may come again once one has left."""
+    """The connections by address. Each is known by its file descriptor, which may be reused once it is closed."""
 
     def __init__(self, most_new: int, most_open: int, period: float) -> None:
         self._most_new, self._most_open, self._period = most_new, most_open, period
@@ -106,7 +106,7 @@ class Arrivals:
         self._new: dict[str, deque[float]] = {}
 
     def is_welcome(self, descriptor: int, address: str, now: float) -> bool:
-        """A connection has been accepted; whether it may stay."""
+        """Note an accepted connection; returns whether it may stay."""
         self.left(descriptor)
         self._open[descriptor] = address
         self._count[address] += 1
@@ -117,7 +117,7 @@ class Arrivals:
         return len(times) <= self._most_new and self._count[address] <= self._most_open
 
     def left(self, descriptor: int) -> None:
-        """A connection has been closed, by whomever."""
+        """Note that a connection has been closed, by either side."""
         address = self._open.pop(descriptor, None)
         if address is not None:
             self._count[address] -= 1
@@ -126,7 +126,7 @@ class Arrivals:
 
 
 def _address_of(descriptor: int) -> str | None:
-    """The host behind a connection; None if it has gone, or is of this machine by a path."""
+    """The host behind a connection; None if it has closed, or is a local one by a path."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         peer = connection.getpeername()
         return str(peer[0]) if isinstance(peer, tuple) else None
@@ -134,6 +134,6 @@ def _address_of(descriptor: int) -> str | None:
 
 
 def _hang_up(descriptor: int) -> None:
-    """Close a connection that ZeroMQ holds, so that ZeroMQ sees it break."""
+    """Shut down a connection that ZeroMQ holds, so that ZeroMQ sees it break."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""CURVE keys: files, the allow-list, and what a socket needs of them.
+"""CURVE keys: key files, the allow-list, and the settings of sockets.
 
-A key file belongs to one node or client and holds its pair; only its owner can read it. The allow-list has one line for
-each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` that begins a line or a word begins a comment. The only mark is
-``deploy``. It is reserved for keys from which code may come; as yet nobody can send code, so it has no effect.
+A key file belongs to one node or client and holds its key pair; only its owner can read it. The allow-list has one line for
+each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` at the start of a line or a word begins a comment. The only mark
+is ``deploy``. It is reserved for keys that may send code; as yet no key can, so it has no effect.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from zmq.utils import z85
 from middleware.model.errors import KeyFileError
 
 DEPLOY = "deploy"
-"""The mark of keys from which code will be accepted: reserved, without effect as yet."""
+"""The mark of keys that will be allowed to send code: reserved, without effect as yet."""
 
 _MARKS = frozenset({DEPLOY})
 
 DOMAIN = "slackline"
-"""Of ZeroMQ's authentication: one for all."""
+"""The domain of ZeroMQ's authentication: one for all."""
 
 
 class KeyPair(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 def new_keys(name: str, path: Path) -> KeyPair:
-    """Make a pair and write it to a file that only its owner can read. Raises KeyFileError rather than overwrite one."""
+    """Make a key pair and write it to a file that only its owner can read. Raises KeyFileError if the file exists."""
     if not name or name.split() != [name] or name.startswith("#"):
         raise KeyFileError(f"{name!r} cannot be the name of a key: use one word")
     public, secret = zmq.curve_keypair()
@@ -63,7 +63,7 @@ def new_keys(name: str, path: Path) -> KeyPair:
 
 
 def load_keys(path: Path) -> KeyPair:
-    """The pair in a key file. Raises KeyFileError if it is not one, or if others can read it."""
+    """The pair in a key file. Raises KeyFileError if it is no key file, or if others can read it."""
     try:
         mode, text = path.stat().st_mode, path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -83,7 +83,7 @@ def load_keys(path: Path) -> KeyPair:
 
 
 def load_allowed(path: Path) -> list[Allowed]:
-    """The lines of an allow-list. Raises KeyFileError with the number of a line that is wrong, or if others can change it."""
+    """The lines of an allow-list. Raises KeyFileError with the number of a wrong line, or if others can change the file."""
     try:
         status, lines = path.stat(), path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -111,7 +111,7 @@ def load_allowed(path: Path) -> list[Allowed]:
 
 
 def _without_comment(words: list[str]) -> list[str]:
-    """The words before one that begins with '#'. No key does: '#' is Z85's digit 84, and 84 * 85^4 is beyond 32 bits."""
+    """The words before one that begins with '#'. No key does: '#' is Z85's digit 84, and 84 * 85^4 exceeds 32 bits."""
     return list(takewhile(lambda word: not word.startswith("#"), words))
 
 
@@ -119,13 +119,13 @@ def _checked(key: str) -> str:
     try:
         if len(z85.decode(key)) == 32:
             return key
-    except (KeyError, struct.error):  # what z85 makes of a character, or of a group of five, that stands for nothing
+    except (KeyError, struct.error):  # a character, or a group of five, that Z85 does not have
         pass
     raise ValueError("a key is 40 characters of Z85")
 
 
 class Keys:
-    """What one process needs for CURVE: its own pair, and the public keys of those it lets in and dials."""
+    """The CURVE keys of one process: its own pair, and the public keys of the peers it lets in and dials."""
 
     def __init__(self, own: KeyPair, allowed: list[Allowed], allow_list: Path | None = None) -> None:
         self.own = own
@@ -142,9 +142,9 @@ class Keys:
         return cls(load_keys(Path(key_file)), load_allowed(Path(allow_list)), Path(allow_list))
 
     def reload(self) -> None:
-        """Read the allow-list again, if these keys came from files. Raises KeyFileError; then what was listed still is.
+        """Read the allow-list again, if these keys came from files. Raises KeyFileError; then the old list stays in force.
 
-        A list of nobody is refused: it is what an editor leaves for a moment where it writes a file in place.
+        An empty list is refused: an editor that writes a file in place leaves one for a moment.
         """
         if self._allow_list is not None:
             if not (allowed := load_allowed(self._allow_list)):
@@ -153,7 +153,7 @@ class Keys:
 
     @classmethod
     def given(cls, key_file: Path | None, allow_list: Path | None) -> Keys | None:
-        """As ``load``; None if neither is given. Raises KeyFileError if only one is."""
+        """Like ``load``; None if neither is given. Raises KeyFileError if only one is."""
         if key_file is not None and allow_list is not None:
             return cls.load(key_file, allow_list)
         if key_file is None and allow_list is None:
@@ -176,20 +176,20 @@ class Keys:
             raise KeyFileError(f"the allow-list has no key of node {name!r}: add a line 'KEY {name}'") from None
 
     def listed(self, name: str | None) -> str | None:
-        """As ``key_of``, or None if there is none."""
+        """Like ``key_of``, but None if there is none."""
         try:
             return self.key_of(name)
         except KeyFileError:
             return None
 
     def secure_server(self, socket: zmq.Socket[bytes]) -> None:
-        """Let only listed keys attach; a Gatekeeper must be there."""
+        """Let only listed keys attach; a Gatekeeper must be running."""
         self._own(socket)
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt_string(zmq.ZAP_DOMAIN, DOMAIN)
 
     def secure_client(self, socket: zmq.Socket[bytes], node: str | None) -> None:
-        """Talk to none but the holder of that node's key."""
+        """Talk only to the holder of that node's key."""
         self._own(socket)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self.key_of(node).encode())
 

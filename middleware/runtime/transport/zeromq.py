@@ -1,4 +1,4 @@
-"""Sockets: a ROUTER where others attach, a DEALER for each node that is dialled. Nothing here knows the link protocol."""
+"""Sockets: a ROUTER to which others attach, and a DEALER for each dialled node. Nothing here knows the link protocol."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from middleware.runtime.transport.pieces import PIECE, cut, joined
 
 _MOST_AT_ONCE = 1_000
 _MOST_UNSENT = 16_384
-"""Messages that may wait in the pipe of one connection: far beyond what credit allows, so it only stops what nobody reads.
-What does not fit is lost, as if the channel had broken, and the link protocol sends it again."""
+"""Messages that may wait in the pipe of one connection: far beyond what credit allows, so it is full only if nobody reads.
+A message that does not fit is lost, as if the channel had broken, and the link protocol sends it again."""
 
 _HEARTBEAT, _DEAD_AFTER = 1_000, 3_000
-"""Each connection is tried every so often, and is given up and dialled anew when nothing came back for so long (ms): well
-before the link protocol gives up the peer, so that a link that works again is found while the peer still counts as there."""
+"""The interval of heartbeats, and the silence (ms) after which a connection is given up and dialled anew: well before the
+link protocol gives up the peer, so that a link that works again is found while the peer still counts as connected."""
 
 _DIAL_FOR, _DIAL_AGAIN_FIRST, _DIAL_AGAIN = 1_000, 50, 500
-"""How long one attempt to connect may take, and the shortest and the longest pause before the next one (ms)."""
+"""How long one connection attempt may take, and the shortest and the longest pause before the next one (ms)."""
 
 _MOST_OWNERS = 10_000
 
-# Plain integers: combining the flags as enum members, for every part of every message, costs more than the rest of a send.
+# Plain integers: combining enum flags for every part of every message costs more than the rest of a send.
 _NOBLOCK = int(zmq.NOBLOCK)
 _MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 def is_private(address: str) -> bool:
-    """Whether what is sent to an address stays on this machine."""
+    """Whether messages to an address stay on this machine."""
     parts = urlsplit(address)
     if parts.scheme in ("ipc", "inproc"):
         return True
@@ -48,9 +48,9 @@ def is_private(address: str) -> bool:
 
 
 def check_address(address: str, keys: Keys | None, *, binds: bool = False) -> None:
-    """Raises NetworkError for an address that is none, or that lies beyond this machine and no keys were given.
+    """Raise NetworkError for an invalid address, or one beyond this machine if there are no keys.
 
-    ``binds``: it is to be bound, so that its port may be left open (``*`` or 0).
+    ``binds``: whether it is to be bound; then its port may be left open (``*`` or 0).
     """
     if (why := _fault(address, binds)) is not None:
         raise NetworkError(f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
@@ -62,7 +62,7 @@ def check_address(address: str, keys: Keys | None, *, binds: bool = False) -> No
 
 
 def _fault(address: str, binds: bool) -> str | None:
-    """What is wrong with the form of an address."""
+    """What is wrong with the form of an address, or None."""
     try:
         parts = urlsplit(address)
         if parts.scheme == "ipc":
@@ -71,7 +71,7 @@ def _fault(address: str, binds: bool) -> str | None:
             return "it begins with neither tcp:// nor ipc://"
         if not parts.hostname:
             return "it has no host"
-    except ValueError as error:  # such as brackets that are not closed
+    except ValueError as error:  # such as unclosed brackets
         return str(error)
     host, _, port = parts.netloc.rpartition(":")
     if parts.path or parts.query or parts.fragment or not host or port.endswith("]"):
@@ -84,7 +84,7 @@ def _fault(address: str, binds: bool) -> str | None:
 
 
 class Transport:
-    """The sockets of one process. Channels are the names of dialled nodes, and the bytes by which the ROUTER knows a peer.
+    """The sockets of one process. A channel is the name of a dialled node, or the bytes by which the ROUTER knows a peer.
 
     One thread at a time may use it.
     """
@@ -102,7 +102,7 @@ class Transport:
         """Address, node and its key, by channel."""
 
     def bind(self, address: str) -> str:
-        """Let others attach at ``address``; the address in full, if it left the port open. Raises NetworkError."""
+        """Let others attach at ``address``; returns the full address, in case it left the port open. Raises NetworkError."""
         check_address(address, self._keys, binds=True)
         with self._socket(zmq.ROUTER) as socket:
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -121,7 +121,7 @@ class Transport:
         return socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def dial(self, name: str, address: str, node: str | None = None) -> None:
-        """Connect to a node; its channel is ``name``. ``node``: whose key it must have. Comes back by itself after a break.
+        """Connect to a node; its channel is ``name``. ``node``: whose key it must have. Reconnects by itself after a break.
 
         Raises NetworkError, or KeyFileError if no key is listed for the node.
         """
@@ -144,19 +144,19 @@ class Transport:
 
     @contextmanager
     def _socket(self, kind: int) -> Iterator[zmq.Socket[bytes]]:
-        """A socket that is polled from now on, or, if its address or its keys will not do, is closed at once.
+        """A socket that is polled from now on; it is closed at once if its address or its keys are invalid.
 
-        Left open it would hang ``close`` for ever: a context waits for all of its sockets.
+        Left open, it would make ``close`` hang for ever: a context waits for all of its sockets.
         """
         socket = self._context.socket(kind)
         try:
             socket.setsockopt(zmq.SNDHWM, _MOST_UNSENT)
             socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT)
             socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _DEAD_AFTER)
-            socket.setsockopt(zmq.HEARTBEAT_TTL, _DEAD_AFTER)  # the other end's wait, if it dies on this one
+            socket.setsockopt(zmq.HEARTBEAT_TTL, _DEAD_AFTER)  # how long the other end waits for this one
             socket.setsockopt(
                 zmq.TCP_MAXRT, _DEAD_AFTER
-            )  # who takes no bytes for so long has its connection, and what waits in it, dropped
+            )  # a peer that takes no bytes for this long loses its connection, and what waits in it
             socket.setsockopt(zmq.LINGER, 200)
             socket.setsockopt(zmq.MAXMSGSIZE, PIECE + 1_024)
             socket.setsockopt(zmq.HANDSHAKE_IVL, round(HANDSHAKE * 1_000))
@@ -167,23 +167,23 @@ class Transport:
         self._poller.register(socket, zmq.POLLIN)
 
     def wake_by(self, descriptor: int) -> None:
-        """Let ``poll`` end, too, when there is something to read from this file descriptor."""
+        """Let ``poll`` also end when this file descriptor is readable."""
         self._poller.register(descriptor, zmq.POLLIN)
 
     def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
-        """Wait up to ``timeout`` seconds for messages; the sockets that have some."""
+        """Wait up to ``timeout`` seconds for messages; returns the sockets that have some."""
         ready = self._poller.poll(max(0, round(timeout * 1_000)))
         return [socket for socket, _ in ready if not isinstance(socket, int)]
 
     def messages(self, socket: zmq.Socket[bytes]) -> Iterator[tuple[Hashable, list[bytes]]]:
-        """What has arrived at a socket: (channel, parts), without waiting, and not without end."""
+        """The messages that have arrived at a socket: (channel, parts), without waiting, and bounded in number."""
         receive, name = socket.recv, self._names.get(socket)
         is_checked = name is None and self._gatekeeper is not None
         try:
             for count in range(_MOST_AT_ONCE):
                 if count == 1 and not int(socket.getsockopt(_EVENTS)) & _POLLIN:
-                    return  # mostly there is one message: to ask costs less than the exception does
-                frame = receive(_NOBLOCK, copy=False)  # a frame knows by itself whether it is the last
+                    return  # mostly there is one message: asking costs less than the exception
+                frame = receive(_NOBLOCK, copy=False)  # a frame itself tells whether it is the last
                 if is_checked:
                     self._note_owner(frame)
                 parts = [frame.bytes]
@@ -198,14 +198,14 @@ class Transport:
             return
 
     def owner(self, channel: Hashable) -> str | None:
-        """The name that the allow-list has for who is behind a channel of the ROUTER; None without keys."""
+        """The allow-list's name for the peer behind a channel of the ROUTER; None without keys."""
         entry = self._owners.get(channel) if isinstance(channel, bytes) else None
         return entry.name if entry is not None else None
 
     def relist(self) -> list[Hashable]:
-        """Read the allow-list again: the channels of those whose key is not listed as it was, who are heard no more.
+        """Read the allow-list again; returns the channels of peers whose entry has changed: they are no longer served.
 
-        Nodes whose key has changed are dialled anew. Raises KeyFileError; then all is as before.
+        Nodes whose key has changed are dialled anew. Raises KeyFileError; then all stays as it was.
         """
         if self._keys is None:
             return []
@@ -231,15 +231,15 @@ class Transport:
         socket.close(linger=0)
 
     def _note_owner(self, frame: zmq.Frame) -> None:
-        """The first part at a ROUTER with keys, the channel, carries the key that ZeroMQ has checked."""
+        """Note the key of a channel: at a ROUTER with keys, the first part carries the key that ZeroMQ has checked."""
         channel = frame.bytes
         if channel not in self._owners and self._keys is not None:
             if len(self._owners) >= _MOST_OWNERS:
-                self._owners.clear()  # of channels long gone; the others are looked up again
+                self._owners.clear()  # most are of closed channels; the others are looked up again
             self._owners[channel] = self._keys.entry(str(frame.get("User-Id")))
 
     def send(self, channel: Hashable, parts: list[bytes]) -> bool:
-        """Send a message without waiting. False if the channel is broken: then it is lost."""
+        """Send a message without waiting. False if the channel is broken: then the message is lost."""
         if max(map(len, parts)) > PIECE:
             parts = cut(parts)
         try:
@@ -261,7 +261,7 @@ class Transport:
         return True
 
     def close(self) -> None:
-        """Close all sockets; what was sent has a moment to leave."""
+        """Close all sockets; sent messages have a moment to leave."""
         if self._gatekeeper is not None:
             self._gatekeeper.stop()
         for socket in [*self._dealers.values(), *([self._router] if self._router is not None else [])]:
@@ -270,7 +270,7 @@ class Transport:
 
 
 def _speak_ip(socket: zmq.Socket[bytes], address: str) -> None:
-    """Have a socket speak IPv6 where the address wants that: ZeroMQ speaks version 4 alone if not told."""
+    """Enable IPv6 on a socket if the address needs it: by default, ZeroMQ uses only IPv4."""
     parts = urlsplit(address)
     host = parts.hostname or ""
     if parts.scheme == "tcp" and (":" in host or _has_only_version_6(host)):
@@ -283,4 +283,4 @@ def _has_only_version_6(host: str) -> bool:
     try:
         return {family for family, *_ in getaddrinfo(host, None)} == {AF_INET6}
     except OSError:
-        return False  # unknown as yet; ZeroMQ looks it up again
+        return False  # the name is unknown as yet; ZeroMQ looks it up again

@@ -1,1 +1,1 @@
-"""From a trace to a node, on time."""
+"""Feeds a trace to a node, on time."""

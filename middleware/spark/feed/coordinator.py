@@ -1,4 +1,4 @@
-"""The coordinator of a feed: a thread in the driver that takes what partitions have encoded, and puts it in order."""
+"""The coordinator of a feed: a thread in the driver that takes the encoded frames of partitions, and puts them in order."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from middleware.spark.feed.rows import Frame
 from middleware.spark.feed.sequencer import Sequencer
 
 AHEAD = 2 * 2**20
-"""Bytes that a partition may be ahead of what was published: two or three slices, so that none waits for another to encode."""
+"""Bytes that a partition may be ahead of publishing: two or three slices, so that no partition waits for another one."""
 
 _FRAME_COSTS = 1_024
-"""Bytes that a frame takes besides its events."""
+"""Bytes of a frame besides its events."""
 
 SIGN_OF_LIFE = 1_000
 SILENCE = 30_000
-"""Milliseconds after which the coordinator says something anyway, and after which a partition gives it up for dead."""
+"""Milliseconds after which the coordinator sends a sign of life, and after which a partition takes it for dead."""
 
 
 class Joined(msgspec.Struct, tag=True, array_like=True):
@@ -33,7 +33,7 @@ class Joined(msgspec.Struct, tag=True, array_like=True):
 
 
 class Piece(msgspec.Struct, tag=True, array_like=True):
-    """A frame of a slice: the heads of its blocks, which follow, and its last arrival. ``ends``: the slice has no more."""
+    """A frame of a slice: the heads of its blocks, which follow, and its last arrival. ``ends``: no more follow."""
 
     slice: int
     position: int
@@ -50,7 +50,7 @@ class Failed(msgspec.Struct, tag=True, array_like=True):
 
 
 class Go(msgspec.Struct, tag=True, array_like=True):
-    """With which slice to begin (-1: not yet), and up to how many bytes may be sent in all."""
+    """The slice to begin with (-1: not yet), and the number of bytes that may be sent in all."""
 
     first: int
     limit: int
@@ -67,17 +67,17 @@ _decode_question = msgspec.msgpack.Decoder(Joined | Piece | Failed).decode
 _decode_answer = msgspec.msgpack.Decoder(Go | Over).decode
 
 _Given = tuple[bytes, Frame]
-"""A frame, and which partition it came from."""
+"""A frame, and the partition it came from."""
 
 
 class Coordinator:
-    """Serves the partitions of one feed while its context is open; ``frames`` gives what they have encoded, in order."""
+    """Serves the partitions of one feed while its context is open; ``frames`` gives their encoded frames, in order."""
 
     def __init__(self, partitions: int, slices: int) -> None:
         self.attempts = 1
-        """How often the partitions began: more than once if Spark lost one and tried again."""
+        """How often the partitions started: more than once if Spark lost one and tried again."""
         self.reason = ""
-        """Why the feed was over before its end, if a partition failed."""
+        """Why the feed ended early, if a partition failed."""
         self._partitions = partitions
         self._sequencer: Sequencer[_Given] = Sequencer(slices)
         self._ready: SimpleQueue[_Given | None] = SimpleQueue()
@@ -103,14 +103,14 @@ class Coordinator:
         self._context.term()
 
     def frames(self) -> Iterator[Frame]:
-        """All frames in arrival order, as they come; fewer if the feed is over before its end. To be read by one thread."""
+        """All frames in arrival order, as they come; fewer if the feed ends early. To be read by one thread."""
         while (given := self._ready.get()) is not None:
             peer, frame = given
             yield frame
             self._taken.send_multipart([peer, _encode(frame.size + _FRAME_COSTS)])
 
     def is_over(self) -> None:
-        """Nothing more will come of the partitions: let ``frames`` end. May be called from any thread."""
+        """Let ``frames`` end: no more frames come from the partitions. May be called from any thread."""
         self._ready.put(None)
 
     def _serve(self) -> None:
@@ -138,7 +138,7 @@ class Coordinator:
         try:
             message = _decode_question(data)
         except msgspec.MsgspecError:
-            return  # not from one of ours
+            return  # not from one of our partitions
         match message:
             case Joined(partition):
                 self._joined(partition, peer)
@@ -157,7 +157,7 @@ class Coordinator:
                 self.is_over()
 
     def _joined(self, partition: int, peer: bytes) -> None:
-        if partition in self._peers:  # Spark lost a partition and started all of them anew
+        if partition in self._peers:  # Spark lost a partition and restarted all of them
             self.attempts += 1
             self._sequencer.restart()
             self._peers.clear()
@@ -167,7 +167,7 @@ class Coordinator:
         self._limits[peer], self._told[peer] = AHEAD, -1
 
     def _answer(self, over: str, everyone: bool) -> None:
-        """Tell the partitions how much they may send if that is a good deal more, or the reason why all is over."""
+        """Tell the partitions how much they may send, if that is much more than before, or why the feed is over."""
         has_begun = len(self._peers) == self._partitions
         first = self._sequencer.current if has_begun else -1
         for peer, limit in self._limits.items():
@@ -177,11 +177,11 @@ class Coordinator:
 
 
 class Place:
-    """A partition's place among the others: hands to the coordinator what it has encoded. Used as a context manager."""
+    """A partition's connection to the coordinator: sends it the encoded frames. Used as a context manager."""
 
     def __init__(self, address: str, partition: int) -> None:
         self.waited = 0.0
-        """Seconds spent waiting until it may send more."""
+        """Seconds spent waiting for permission to send more."""
         self._partition = partition
         self._go = Go(-1, 0)
         self._sent = 0
@@ -199,14 +199,14 @@ class Place:
         self._context.term()
 
     def join(self) -> int:
-        """Say that this partition is ready; wait for all others; return the slice with which the feed begins."""
+        """Report this partition as ready; wait for all others; return the slice with which the feed begins."""
         self._socket.send(_encode(Joined(self._partition)))
         while self._go.first < 0:
             self._receive(SILENCE)
         return self._go.first
 
     def send(self, piece: Piece, blocks: list[bytes]) -> None:
-        """Hand over the next frame of a slice; waits while too much of this partition is still to be published."""
+        """Send the next frame of a slice; waits while too much of this partition is not published yet."""
         began = time.monotonic()
         while self._socket.poll(0) or self._sent >= self._go.limit:
             self._receive(SILENCE)

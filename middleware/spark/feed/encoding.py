@@ -1,4 +1,4 @@
-"""What one executor does in a feed: read its slices of the trace, and hand the events to the driver, encoded."""
+"""The work of one executor in a feed: it reads its slices of the trace, and sends the encoded events to the driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from middleware.spark.traces import load_trace
 
 
 class PartitionReport(msgspec.Struct):
-    """What one partition read and encoded. ``waited``: seconds spent waiting for its turn, or for the node to take more."""
+    """Counts of one partition. ``waited``: seconds spent waiting for its turn, or for the node to take more."""
 
     partition: int
     slices: int = 0
@@ -28,12 +28,12 @@ class PartitionReport(msgspec.Struct):
 
 @dataclass(frozen=True)
 class FeedPartition:
-    """One partition of a feed; runs on an executor. It has every n-th slice of the trace.
+    """One of the n partitions of a feed; runs on an executor. It has every n-th slice of the trace.
 
     ``cuts``
         where slices begin and end (see ``groups.slices``).
     ``window``
-        what of arrival time (ns) goes out together at most; None: any.
+        the longest span of arrival time (ns) that goes out together; None: any.
     """
 
     trace: str

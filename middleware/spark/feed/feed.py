@@ -1,7 +1,7 @@
-"""Feeding a trace: Spark executors encode it, and one publisher sends it to a node in the order of its arrivals, on time.
+"""Feeds a trace: Spark executors encode it, and one publisher sends it to a node in the order of its arrivals, on time.
 
-One publisher, because a node that hears of the same recording from several would measure how far they are apart: as delays,
-and as one that runs ahead of the other.
+There is one publisher, because with several for one recording, the node would measure the distance between them: as delays,
+and as one running ahead of the other.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Timetable(msgspec.Struct, frozen=True):
     ``start``
         Unix time (ns) of the first arrival.
     ``first_arrival``, ``last_arrival``
-        of the trace (ns).
+        those of the trace (ns).
     ``speed``
-        None: as fast as it goes; wall time then says nothing about arrival time.
+        None: as fast as possible; then wall time says nothing about arrival time.
     """
 
     trace: str
@@ -56,14 +56,14 @@ class Timetable(msgspec.Struct, frozen=True):
 
 
 class FeedReport(msgspec.Struct):
-    """What a feed did.
+    """The report of a feed.
 
     ``held_back``
-        seconds for which the node had no room for more.
+        seconds during which the node had no room for more.
     ``behind``
-        the furthest (ns) that the feed fell behind its timetable.
+        the most (ns) that the feed fell behind its timetable.
     ``attempts``
-        above 1 if Spark had to start over; nothing was sent twice.
+        more than 1 if Spark had to start over; nothing was sent twice.
     """
 
     timetable: Timetable
@@ -78,7 +78,7 @@ class FeedReport(msgspec.Struct):
 
 
 class EventPublisher(Protocol):
-    """What the feed needs of ``middleware.runtime.clients.Publisher``."""
+    """The part of ``middleware.runtime.clients.Publisher`` that the feed needs."""
 
     def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None: ...
     def advance(self, types: Sequence[str], watermark: int) -> None: ...
@@ -86,7 +86,7 @@ class EventPublisher(Protocol):
 
 
 Progress = Callable[[int, int], None]
-"""Is told, from another thread, how many events were sent and up to which arrival time all were."""
+"""Called from another thread with the number of events sent, and the arrival time up to which all are sent."""
 
 
 def feed(
@@ -102,18 +102,18 @@ def feed(
     progress: Progress = lambda events, arrival: None,
     connect: Callable[[str], AbstractContextManager[EventPublisher]] | None = None,
 ) -> FeedReport:
-    """Publish the trace at ``path`` to the node at ``address``; then say that its types have ended.
+    """Publish the trace at ``path`` to the node at ``address``; then announce the end of its types.
 
     ``speed``
-        arrival time per wall time: 1 as recorded, 10 ten times as fast, None as fast as it goes.
+        arrival time / wall time: 1 as recorded, 10 ten times as fast, None as fast as possible.
     ``partitions``
-        executors that read and encode at the same time. The node is sent the same, however many there are.
+        executors that read and encode at the same time. The node gets the same, however many there are.
     ``announce``
         a file that gets the ``Timetable`` as JSON before the first event is sent.
     ``keys``, ``node``
-        key file and allow-list, and the node's name if the list has several, for nodes that ask for keys.
+        key file and allow-list, and the node's name if the list has several, for nodes that require keys.
     ``ended``
-        further types, of which the trace has no event: that none will come is said at the end, too.
+        further types, of which the trace has no event: their end is announced, too.
     ``connect``
         opens a publisher of a given name (default: ``middleware.runtime.clients.Publisher`` to ``address``).
 
@@ -159,7 +159,7 @@ def _publisher(
 
 
 def _encoded_by(spark: SparkSession, task: FeedPartition, partitions: int) -> list[PartitionReport]:
-    """Run all partitions at the same time (a barrier stage): each waits for its turn."""
+    """Run all partitions at the same time (as a barrier stage): each waits for its turn."""
     context = spark.sparkContext
     if context.defaultParallelism < partitions:
         raise TraceError(f"this Spark session runs {context.defaultParallelism} tasks at a time, the feed needs {partitions}")
@@ -171,7 +171,7 @@ def _encoded_by(spark: SparkSession, task: FeedPartition, partitions: int) -> li
 
 
 def _reports(job: Future[list[PartitionReport]], coordinator: Coordinator) -> list[PartitionReport]:
-    """What the partitions have to say in the end. Raises TraceError, FailedRunError if one of them failed."""
+    """The final reports of the partitions. Raises TraceError, FailedRunError if one of them failed."""
     try:
         return job.result()
     except TraceError:
@@ -193,7 +193,7 @@ class _Sender:
         self._pace = Pace(0, timetable.first_arrival, None)
 
     def send(self, frames: Iterable[Frame]) -> None:
-        """Send them all; the first one starts the clock."""
+        """Send all frames; the first one starts the clock."""
         for frame in frames:
             if not self.events:
                 self._start()
@@ -214,13 +214,13 @@ class _Sender:
         self._pace = Pace(self.timetable.start, self.timetable.first_arrival, self.timetable.speed)
 
     def end(self, ended: Collection[str]) -> None:
-        """All has been sent: wait until the node has it, and say that no more comes of any type."""
+        """After all is sent: wait until the node has it, and announce the end of all types."""
         with _told():
             self._publisher.advance([*self.timetable.types, *ended], END)
             self._publisher.flush(FLUSH_TIMEOUT)
 
     def report(self, attempts: int, partitions: list[PartitionReport]) -> FeedReport:
-        """What was sent, by now."""
+        """The report of what was sent so far."""
         seconds = time.monotonic() - self._began
         rate = self.events / seconds if seconds else 0.0
         held, behind = self._held_back, self._pace.behind
@@ -229,7 +229,7 @@ class _Sender:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What goes wrong in publishing breaks the feed on its way."""
+    """Turn errors of publishing into an error of the feed."""
     try:
         yield
     except Exception as error:

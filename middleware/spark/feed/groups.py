@@ -1,4 +1,4 @@
-"""The row groups of a trace's files: which arrivals each holds, and how a trace is cut into slices of arrival time."""
+"""The row groups of a trace's files: the arrivals in each, and the cuts of a trace into slices of arrival time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SLICE_EVENTS = 4_096
-"""About how many events a slice has: few, so that every partition soon has one, also of a short trace."""
+"""About how many events a slice has: few, so that every partition soon has a slice, even of a short trace."""
 
 
 class RowGroup(NamedTuple):
@@ -28,7 +28,7 @@ class RowGroup(NamedTuple):
 
 
 def row_groups(path: Path, trace: Trace, name: str) -> list[RowGroup]:
-    """The row groups of one type, in arrival order. Raises TraceError if they are not what the description says."""
+    """The row groups of one type, in arrival order. Raises TraceError if they do not match the description."""
     import pyarrow.parquet as pq
 
     found = []
@@ -65,9 +65,9 @@ def read_group(group: RowGroup, wanted: Sequence[str]) -> pa.RecordBatch:
 
 
 def slices(path: Path, trace: Trace, events: int = SLICE_EVENTS) -> list[int]:
-    """Arrival times that cut a trace into slices of about so many events: slice n is from the n-th to before the next of them.
+    """Arrival times that cut a trace into slices of about ``events`` events: slice n is from the n-th to before the next one.
 
-    They follow from the trace alone, whoever reads it. O(row groups + slices).
+    They depend on the trace alone, not on its reader. O(row groups + slices).
     """
     cuts: set[int] = set()
     for name in trace.types:

@@ -1,4 +1,4 @@
-"""The timetable of a feed: when an event that arrived at some time is to be sent."""
+"""The timetable of a feed: when to send an event, by its arrival time."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import time
 from middleware.model.time import MILLISECOND
 
 PACED_WINDOW = 5 * MILLISECOND
-"""At a given speed, events due within this time (wall clock, ns) of each other go out together, when the last is due."""
+"""At a given speed, events due within this time (wall clock, ns) go out together, when the last of them is due."""
 
 
 def window_of(speed: float | None) -> int | None:
-    """What of arrival time (ns) goes out together at a speed; None: any, as fast as it goes."""
+    """The span of arrival time (ns) that goes out together at a speed; None: any, as fast as possible."""
     return None if speed is None else max(1, int(PACED_WINDOW * speed))
 
 
 class Pace:
     """The timetable of a feed: an event that arrived ``d`` after the first is due ``d / speed`` after the start.
 
-    ``behind``: how far (ns) it fell behind that at most.
+    ``behind``: the most (ns) that it fell behind.
     """
 
     def __init__(self, start: int, first_arrival: int, speed: float | None) -> None:
-        # The start is wall time, which others are told; what runs from it must not jump with the wall clock.
+        # The start is published as wall time; but times since the start must not jump with the wall clock.
         self._start = start - time.time_ns() + time.monotonic_ns()
         self._first = first_arrival
         self._speed = speed

@@ -1,4 +1,4 @@
-"""Rows of a trace as encoded events: what an executor reads, and the bytes that go on the wire."""
+"""Rows of a trace as encoded events: the executor's reads, and the bytes on the wire."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     """An array of numbers, or a list of others."""
 
 FRAME_ROWS = 4_096
-"""Rows encoded at once: enough to make the work per call vanish, few enough to stay in the cache."""
+"""Rows encoded at once: enough to make the cost per call negligible, few enough to stay in the cache."""
 
 
 class Frame(NamedTuple):
-    """All events that arrived within some time, by type: what a node is to take in at once. ``last``: the last arrival."""
+    """All events that arrived within some time, by type; a node takes them in at once. ``last``: the last arrival."""
 
     blocks: list[tuple[BlockHead, bytes]]
     events: int
@@ -41,7 +41,7 @@ class Frame(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows at hand: arrivals, the columns of the wire (arrays of numbers, lists of others), and sources by code."""
+    """Loaded rows: arrivals, the wire columns (numbers as arrays, others as lists), and sources by code."""
 
     arrivals: Numbers
     wire: list[Column]
@@ -50,7 +50,7 @@ class _Rows(NamedTuple):
 
 
 class TypeRows:
-    """The events of one type, read by row group; the last one read stays at hand."""
+    """The events of one type, read by row group; the last one read stays loaded."""
 
     def __init__(self, path: Path, trace: Trace, name: str) -> None:
         self.name = name
@@ -65,7 +65,7 @@ class TypeRows:
         return self._groups[bisect_left(self._lasts, low) : bisect_left(self._firsts, high)]
 
     def rows(self, group: RowGroup) -> _Rows:
-        """What one of them holds. O(rows), or O(1) for the one that was read last."""
+        """The rows of a row group. O(rows), or O(1) for the group read last."""
         if self._read is None or self._read[0] is not group:
             arrivals, *wire = (column := read_group(group, self._wanted)).columns
             encoded = column.column("source")
@@ -86,7 +86,7 @@ class RowStream:
         self._load()
 
     def _load(self) -> None:
-        """Have rows at hand, unless this is the end."""
+        """Load rows, unless this is the end."""
         while self._position == self._end and self._groups:
             self._rows = self._type.rows(self._groups.pop(0))
             arrivals = self._rows.arrivals
@@ -100,23 +100,23 @@ class RowStream:
         return int(self._rows.arrivals[self._position]) if self._rows else None
 
     def ahead(self, rows: int) -> Column:
-        """The arrivals of the next events, up to ``rows`` of them, as far as they are at hand."""
+        """The arrivals of up to ``rows`` next events, as far as they are loaded."""
         return self._rows.arrivals[self._position : min(self._end, self._position + rows)] if self._rows else []
 
     @property
     def known_until(self) -> int:
-        """The last arrival at hand, if there are more; END if these are all."""
+        """The last loaded arrival, if more follow; END if these are all."""
         return int(self._rows.arrivals[self._end - 1]) if self._rows and self._groups else END
 
     def count(self, bound: int, most: int) -> int:
-        """How many of those at hand arrived up to ``bound``, at most ``most``."""
+        """How many of the loaded events arrived up to ``bound``, at most ``most``."""
         if self._rows is None:
             return 0
         end = bisect_right(self._rows.arrivals, bound, self._position, self._end)
         return min(most, end - self._position)
 
     def encoded(self, count: int) -> tuple[BlockHead, bytes]:
-        """The next events as a block. Its head names their identities if these are few runs: nobody need read it then."""
+        """The next events as a block. Its head names their identities if these are few runs: then no broker need decode it."""
         rows, start, end = self._rows, self._position, self._position + count
         assert rows is not None, "there is something to encode"
         block = self._encode(list(zip(*(_python(column[start:end]) for column in rows.wire), strict=True)))
@@ -126,7 +126,7 @@ class RowStream:
         return head, block
 
     def skip(self, count: int) -> int:
-        """Go on behind the next events; the arrival of the last of them."""
+        """Skip the next ``count`` events; returns the arrival of the last of them."""
         assert self._rows is not None, "there is something to skip"
         self._position += count
         last = int(self._rows.arrivals[self._position - 1])
@@ -137,8 +137,8 @@ class RowStream:
 def frames(
     types: Sequence[TypeRows], window: int | None = None, low: int = NEVER, high: int = END, most: int = FRAME_ROWS
 ) -> Iterator[Frame]:
-    """The events that arrived from ``low`` to before ``high``, in arrival order, types together: what comes behind a frame
-    arrived no earlier than anything in it. A frame spans at most ``window`` (ns of arrival), and about ``most`` events.
+    """The events that arrived from ``low`` to before ``high``, in arrival order, all types together: events after a frame
+    arrived no earlier than any in it. A frame spans at most ``window`` (ns of arrival), and about ``most`` events.
     """
     import numpy as np
 
@@ -161,7 +161,7 @@ def frames(
 
 
 def identity_runs(codes: Numbers, ids: Numbers, names: list[str]) -> list[Run] | None:
-    """The identities as runs; None if one occurs twice, or if there would be more than one run for four events."""
+    """The identities as runs; None if one occurs twice, or if there would be more than one run per four events."""
     import numpy as np
 
     order = np.lexsort((ids, codes))

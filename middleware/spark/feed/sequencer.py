@@ -1,4 +1,4 @@
-"""The order in which a feed goes out: slices of the trace one after the other, whoever read them. Pure."""
+"""The order in which a feed goes out: slices of the trace one after the other, whichever partition read them. Pure."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ Item = TypeVar("Item")
 
 
 class Sequencer(Generic[Item]):
-    """Takes the items of slices as they come, those of a slice in their order; gives them out slice by slice, each once.
+    """Takes the items of slices as they come, those of one slice in order; gives them out slice by slice, each once.
 
-    What comes again, since a partition began anew, is the same as before, and is left out.
+    Items that come again, because a partition was restarted, are the same as before, and are left out.
     """
 
     def __init__(self, slices: int) -> None:
         self.current = 0
-        """The slice that is going out."""
+        """The slice now going out."""
         self._slices = slices
         self._out = 0  # items of the current slice that have gone out
         self._waiting: dict[int, deque[Item]] = {}
         self._ended: set[int] = set()
 
     def put(self, number: int, position: int, item: Item | None, ends: bool) -> None:
-        """An item of slice ``number`` at this position in it; whether it is the last. None: the slice ends without any more."""
+        """Take an item of slice ``number`` at this position; ``ends``: no more follow. None: only the end of the slice."""
         if number < self.current:
             return
         if item is not None and (number > self.current or position >= self._out):
@@ -33,7 +33,7 @@ class Sequencer(Generic[Item]):
             self._ended.add(number)
 
     def ready(self) -> Iterator[Item]:
-        """What can go out now. O(1) each."""
+        """The items that can go out now. O(1) each."""
         while not self.is_over:
             waiting = self._waiting.get(self.current, ())
             while waiting:
@@ -52,6 +52,6 @@ class Sequencer(Generic[Item]):
         return self.current == self._slices
 
     def restart(self) -> None:
-        """All partitions begin anew, with the current slice: what waits comes again."""
+        """Note that all partitions restart, with the current slice: waiting items come again."""
         self._waiting.clear()
         self._ended.clear()

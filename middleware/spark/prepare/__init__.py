@@ -1,1 +1,1 @@
-"""From a recording to a trace."""
+"""Prepares traces from recordings."""

@@ -1,7 +1,7 @@
-"""Arrival times: the measured ones, or drawn from delay models, in record batches on executors.
+"""Arrival times: measured, or drawn from delay models, in record batches on executors.
 
-Rows on their way through Spark carry columns that a trace does not have: ``_position``, their place in the recording;
-``_copy``, whether the row is the second arrival of an event; ``_fifo``, whether its source's events queue.
+In Spark, rows have columns that a trace does not have: ``_position``, their position in the recording; ``_copy``, whether
+the row is the second arrival of an event; ``_fifo``, whether its source's events queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def measured(frame: DataFrame, has_arrival: bool, offset: int) -> DataFrame:
-    """The frame with the arrival times that it has, moved by ``offset`` (ns), or else with the times of occurrence."""
+    """The frame with its own arrival times, shifted by ``offset`` (ns), or, if it has none, with the times of occurrence."""
     from pyspark.sql import functions as sql
 
     return frame.withColumn("arrival", sql.col("arrival") + offset if has_arrival else sql.col("ts"))

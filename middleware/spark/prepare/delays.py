@@ -1,6 +1,6 @@
-"""Delay models: how long after its occurrence each event arrives. Seeded, and the same however the rows are partitioned.
+"""Delay models: how long after its occurrence each event arrives. Seeded, and independent of how rows are partitioned.
 
-The randomness of a row is a hash of (seed, source, id): no generator has a state that the order of rows could change.
+The randomness of a row is a hash of (seed, source, id): there is no generator state that depends on the order of rows.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Duration(int):
 
 
 def mixed(words: Words) -> Words:
-    """A bijective 64-bit mix in which every input bit sways every output bit (the finaliser of SplitMix64, Steele 2014)."""
+    """A bijective 64-bit mix in which every input bit affects every output bit (the finaliser of SplitMix64, Steele 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
 class Draw:
-    """Uniform random numbers in (0, 1) for rows of one source; ``stream`` tells several draws of a row apart."""
+    """Uniform random numbers in (0, 1) for rows of one source; ``stream`` separates several draws of one row."""
 
     def __init__(self, seed: int, source: str) -> None:
         self._key = stable_hash(f"{seed}/{source}")
@@ -57,10 +57,10 @@ class Draw:
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the delay models. Parameters that all of them take:
+    """Base of the delay models. All of them take these parameters:
 
     ``spread``
-        sources differ: each has its own factor on every delay, even between 1 - spread and 1 + spread.
+        sources differ: each has its own factor for all delays, uniform between 1 - spread and 1 + spread.
     ``fifo``
         a source's events never overtake each other: each arrives no earlier than the one before it.
     """
@@ -71,7 +71,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     fifo: bool = False
 
     def check(self) -> None:
-        """Raise TraceError where the parameters make no sense."""
+        """Raise TraceError if the parameters make no sense."""
         if not 0 <= self.spread < 1:
             raise TraceError(f"{self}: spread is a share of the delay, at least 0 and below 1")
         for name, hint in get_type_hints(type(self)).items():
@@ -119,7 +119,7 @@ class Uniform(Model, frozen=True):
 
 
 class Lognormal(Model, frozen=True):
-    """Many short, few very long: ``lognormal(median=20ms, sigma=0.8, max=900ms)``; longer ones take ``max``."""
+    """Many short delays, few very long: ``lognormal(median=20ms, sigma=0.8, max=900ms)``; longer ones become ``max``."""
 
     name: ClassVar[str] = "lognormal"
     median: Duration
@@ -140,7 +140,7 @@ class Lognormal(Model, frozen=True):
 
 
 class Bursts(Model, frozen=True):
-    """Mostly ``base``, but for ``length`` once in each period ``every``, at a moment drawn per source and period, ``burst``:
+    """Mostly ``base``, but ``burst`` once in each period ``every``, for ``length``, at a moment drawn per source and period:
     ``bursts(base=10ms, burst=600ms, every=5s, length=200ms)``."""
 
     name: ClassVar[str] = "bursts"
@@ -156,7 +156,7 @@ class Bursts(Model, frozen=True):
 
     def delays(self, draw: Draw, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         period, moment = np.divmod(ts, np.int64(self.every))
-        # The moment hangs on source and period, not on the row: a copy of an event meets the same burst.
+        # The moment depends on source and period, not on the row: a copy of an event meets the same burst.
         start = draw.uniform(period, 64) * (self.every - self.length)
         inside = (moment >= start) & (moment < start + self.length)
         return np.where(inside, float(self.burst), float(self.base))
@@ -184,7 +184,7 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
 
 
 def parse_model(text: str) -> Model:
-    """The delay model that a text such as ``uniform(5ms, 250ms)`` describes; TraceError if it describes none."""
+    """The delay model described by a text such as ``uniform(5ms, 250ms)``; TraceError if the text is invalid."""
     found = _CALL.fullmatch(text)
     if not found or found[1] not in _MODELS:
         raise TraceError(f"{text!r} is no delay model: write one of {', '.join(f'{name}(...)' for name in _MODELS)}")
@@ -213,12 +213,12 @@ def parse_model(text: str) -> Model:
 
 
 class Delays(msgspec.Struct, frozen=True):
-    """Which model gives which source its delays.
+    """The delay model of each source.
 
     ``model``
         for every source that no pattern names.
     ``overrides``
-        models by source pattern (``sensor-4``, ``phone-*``); the first that matches counts.
+        models by source pattern (``sensor-4``, ``phone-*``); the first match counts.
     ``duplicates``
         probability that an event arrives a second time, after a delay of its own.
     ``seed``
@@ -262,7 +262,7 @@ class Delays(msgspec.Struct, frozen=True):
 
 
 def parse_delays(model: str, overrides: Mapping[str, str] | None = None, duplicates: float = 0.0, seed: int = 0) -> Delays:
-    """Delays from texts: a model for all, and models by source pattern. Raises TraceError."""
+    """Parse delays from texts: a model for all sources, and models by source pattern. Raises TraceError."""
     by_pattern = {pattern: parse_model(text) for pattern, text in (overrides or {}).items()}
     return Delays(parse_model(model), by_pattern, duplicates, seed)
 

@@ -1,4 +1,4 @@
-"""What a trace turned out to hold, measured on the files as they were written."""
+"""Describes the contents of a trace, measured on the written files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT_DUPLICATES_UP_TO = 5_000_000
 
 
 def describe(trace: Path, name: str, fields: Mapping[str, str]) -> TypeTrace:
-    """Counts, times, lateness and sources of one type. One pass over four columns; memory for the duplicates only."""
+    """Counts, times, lateness and sources of one type. One pass over four columns; memory only to find duplicates."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

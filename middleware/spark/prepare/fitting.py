@@ -1,4 +1,4 @@
-"""Whether a trace fits the detectors that are to read it: found out before anything starts, not after minutes of silence."""
+"""Checks that a trace fits the detectors that will read it: before anything starts, not after minutes of silence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[str]:
     """Raise TraceError unless the trace at ``folder`` holds types that are ``read`` (names), with the fields of their classes.
 
-    Of each type one event is looked at. Returns the types that are read and of which the trace has nothing, sorted.
+    It looks at one event of each type. Returns the types that are read but not in the trace, sorted.
     """
     trace = load_trace(folder)
     for name in trace.types:
@@ -42,7 +42,7 @@ def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[st
 
 
 def check_mapping(file: Path, plan: Scenario) -> None:
-    """Raise TraceError unless what a mapping makes is what detectors read: known before anything is read."""
+    """Raise TraceError unless detectors read the type that a mapping makes; needs no look at the recording."""
     mapping, read = load_mapping(file), read_types(plan)
     if mapping.type not in read:
         raise TraceError(f"the mapping {file}: type: no detector reads {mapping.type}; {_read(mapping.type, read)}")
@@ -55,7 +55,7 @@ def read_types(plan: Scenario) -> set[str]:
 
 
 def _named(error: msgspec.ValidationError, fields: Iterable[str]) -> str:
-    """The error with the name of the field, which msgspec knows by its number alone."""
+    """The error with the name of the field, of which msgspec knows only the number."""
     what, at, number = str(error).partition(" - at `$[")
     names = [*fields, "ts", "id", "source"]
     position = number.removesuffix("]`")
@@ -63,6 +63,6 @@ def _named(error: msgspec.ValidationError, fields: Iterable[str]) -> str:
 
 
 def _read(name: str, read: Collection[str]) -> str:
-    """What detectors read, and a question, if one of it looks much like this name."""
+    """The types that detectors read, with a suggestion if one of them is similar to this name."""
     near = meant(name, read)
     return f"they read {listed(sorted(read)) or 'nothing'}" + (f" (did you mean {near}?)" if near else "")

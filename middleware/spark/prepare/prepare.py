@@ -1,7 +1,7 @@
-"""Preparing a trace: Spark reads a recording, gives each event its id and arrival time, sorts by arrival, writes Parquet.
+"""Prepares a trace: Spark reads a recording, gives each event its id and arrival time, sorts by arrival, writes Parquet.
 
 Three passes: executors read and normalise (``staging``); Spark numbers, delays and sorts; executors write the sorted
-partitions. All of it happens in a folder beside the trace's own, which takes its name only when the trace is whole.
+partitions. All this happens in a folder beside the trace's own; it gets the trace's name only when the trace is complete.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROWS_PER_FILE = 2_000_000
 ROWS_PER_GROUP = 65_536
 DRAWN_ORDER = ("arrival", "ts", "source", "id")
 MEASURED_ORDER = ("arrival", "_position")
-"""What arrived at the same nanosecond stays as the recording has it, where that is in arrival order."""
+"""Events that arrived in the same nanosecond keep the order of the recording, if that is in arrival order."""
 
 Progress = Callable[[str], None]
 
@@ -51,13 +51,13 @@ def prepare(
     """Write ``recording`` as a trace to ``folder`` and return its description.
 
     ``delays``
-        where arrival times come from. None: the measured ones, or ts itself for a recording that has none.
+        the source of arrival times. None: the measured ones, or ts itself if the recording has none.
     ``force``
-        replace a trace that is there.
+        replace an existing trace.
     ``progress``
-        is told the name of each step as it begins.
+        called with the name of each step as it begins.
 
-    Raises TraceError, and then leaves what was at ``folder`` as it was. O(n log n), on disk where memory is short.
+    Raises TraceError, and then leaves ``folder`` as it was. O(n log n), on disk where memory is short.
     """
     target = Path(folder).expanduser().resolve()
     if target.exists() and not force:
@@ -104,7 +104,7 @@ def _replace(target: Path, work: Path) -> None:
 
 @dataclass(frozen=True)
 class _Preparation:
-    """One trace on its way through Spark."""
+    """The preparation of one trace in Spark."""
 
     spark: SparkSession
     recording: Recording
@@ -117,7 +117,7 @@ class _Preparation:
     def run(self) -> Trace:
         """Read, sort, write and describe."""
         self.progress("reading")
-        # Where ids are known already the arrival times are drawn while reading, which spares a way through Java.
+        # If ids are known already, arrival times are drawn while reading, which saves a pass through Java.
         early = self.delays is not None and self.recording.number is None
         recording = self.recording
         if self.delays is not None and early:
@@ -149,7 +149,7 @@ class _Preparation:
         return queued(frame) if any(model.fifo for model in self.delays.models) else frame
 
     def _write(self, frame: DataFrame, name: str, fields: Mapping[str, str], rows: int) -> None:
-        """Write one type's events sorted by arrival, in as many files as their number asks for."""
+        """Write one type's events sorted by arrival, in as many files as their number needs."""
         order = MEASURED_ORDER if self.recording.measured and self.delays is None else DRAWN_ORDER
         parts = -(-rows // self.rows_per_file)
         spread = frame.repartitionByRange(parts, *order) if parts > 1 else frame.coalesce(1)
@@ -171,7 +171,7 @@ class _Preparation:
 
 
 def _offset(frame: DataFrame) -> int:
-    """What to add to measured arrivals so that the shortest delay is 0."""
+    """The offset (ns) to add to measured arrivals so that the shortest delay is 0."""
     from pyspark.sql import functions as sql
 
     row = frame.agg(sql.min(sql.col("arrival") - sql.col("ts"))).first()

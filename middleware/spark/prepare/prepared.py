@@ -1,4 +1,4 @@
-"""The trace of a scenario: the one prepared before, as long as nothing that goes into it has changed, or a new one."""
+"""The trace of a scenario: the one prepared before, if nothing that goes into it has changed, or a new one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
 
 _READING = 2
-"""Goes up when the same recording would be read in another way than before, so that no older trace is taken for it."""
+"""Goes up whenever the same recording would be read in another way, so that older traces are not used."""
 
 Progress = Callable[[str], None]
 
 
 def opened(plan: Scenario) -> Recording:
-    """The recording of a scenario, not read yet. Raises ScenarioError if it has none, TraceError if it cannot be right."""
+    """The recording of a scenario, not read yet. Raises ScenarioError if there is none, TraceError if it cannot be right."""
     recording = plan.plan.recording
     if not plan.is_recorded:
         raise ScenarioError(
@@ -48,11 +48,11 @@ def opened(plan: Scenario) -> Recording:
 
 
 def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: None) -> Path:
-    """The folder of the scenario's trace, under ``out``; Spark prepares it unless it is there already.
+    """The folder of the scenario's trace, under ``out``; Spark prepares it unless it exists.
 
-    It is there if it was made of the same recording with the same settings: files count by path, size and time of change,
-    a mapping and the code of a generator by what they hold. ``progress`` is told the steps of a preparation. Raises
-    TraceError if the recording cannot be read.
+    A trace is used again if it was made from the same recording with the same settings: files are compared by path, size and
+    time of change, a mapping and the code of a generator by their contents. ``progress`` is called with the steps of a
+    preparation. Raises TraceError if the recording cannot be read.
     """
     recording, read = plan.plan.recording, opened(plan)
     model = recording.delay
@@ -68,7 +68,7 @@ def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: 
 
 
 def trace_version(plan: Scenario, delays: Delays | None) -> int:
-    """A number that is another one as soon as the scenario's trace would be another one. Raises TraceError."""
+    """A number that changes whenever the scenario's trace would change. Raises TraceError."""
     files = [(str(file), (at := file.stat()).st_size, at.st_mtime_ns) for file in plan.files()]
     mapping = _mapping(plan)
     try:
@@ -76,7 +76,7 @@ def trace_version(plan: Scenario, delays: Delays | None) -> int:
         sampled = [Path(model.path, DESCRIPTION).read_bytes() for model in _sampled(delays)]
     except OSError as error:
         raise TraceError(f"{error.filename} cannot be read: {error.strerror}") from None
-    recording = replace(plan.plan.recording, speed="", to=None)  # how it is fed says nothing of what it holds
+    recording = replace(plan.plan.recording, speed="", to=None)  # how it is fed does not change its contents
     parts = (_READING, recording, delays and delays.describe(), files, mapped, plan.source_version(), sampled)
     return stable_hash(repr(parts))
 

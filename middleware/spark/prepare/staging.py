@@ -1,4 +1,4 @@
-"""The first pass of preparing a trace: executors read the chunks of a recording and write them down, normalised."""
+"""The first pass of preparing a trace: executors read the chunks of a recording and write them, normalised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST_BAD_LINES = 20
 
 @dataclass(frozen=True)
 class Staged:
-    """What was read: fields by type (Arrow type by name), rows by type, and the lines left out."""
+    """The result of the first pass: fields by type (Arrow type by name), rows by type, and the lines left out."""
 
     fields: dict[str, dict[str, str]]
     rows: dict[str, int]
@@ -31,7 +31,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class ChunkReport:
-    """What an executor read from one chunk."""
+    """An executor's report on one chunk."""
 
     fields: dict[str, dict[str, str]]
     rows: dict[str, int]
@@ -73,7 +73,7 @@ def bad_lines(reports: Sequence[ChunkReport], recording: Recording) -> BadLines:
 
 
 class StageChunk:
-    """Reads one chunk and writes it down, on an executor; the report is all that goes to the driver."""
+    """Reads one chunk and writes it, on an executor; only the report goes to the driver."""
 
     def __init__(self, read: Callable[[Chunk], Iterator[Part]], folder: str) -> None:
         self._read = read
@@ -116,7 +116,7 @@ class ChunkWriter:
         self._lines += part.lines
 
     def close(self) -> ChunkReport:
-        """Give the files their names."""
+        """Give the files their final names; returns the report."""
         for name, writer in self._writers.items():
             writer.close()
             part = self._files[name]

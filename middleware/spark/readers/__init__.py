@@ -1,4 +1,4 @@
-"""Readers: what turns recordings into normalised columns (ns, m, m/s, m/s2), one module a format."""
+"""Readers turn recordings into normalised columns (ns, m, m/s, m/s2), one module per format."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def open_recording(
     seed: int = 0,
     seconds: float = 30.0,
 ) -> Recording:
-    """A recording in one of three ways: files and their ``reader``, files and a ``mapping``, or a function to ``generate`` it.
+    """A recording from one of three sources: files and their ``reader``, files and a ``mapping``, or a function (``generate``).
 
-    ``seed`` and ``seconds`` are for generated recordings. Raises TraceError if there is no such recording.
+    ``seed`` and ``seconds`` are for generated recordings. Raises TraceError if the recording does not exist.
     """
     if (reader, mapping, generate).count(None) != 2:
         raise TraceError(

@@ -1,6 +1,6 @@
-"""Recordings that a function makes up: ``module:function`` called as ``function(seed, seconds)``.
+"""Recordings made up by a function: ``module:function`` is called as ``function(seed, seconds)``.
 
-It returns ``{type name: pyarrow.Table}`` with ts, id, source and the type's fields, the same tables for the same
+It returns ``{type name: pyarrow.Table}`` with ts, id, source and the type's fields: the same tables for the same
 arguments. If its module also has ``chunks(seed, seconds)`` (a list) and ``<function>_chunk(seed, seconds, chunk)``, the
 chunks are made in parallel; together they must hold the same rows.
 """
@@ -24,7 +24,7 @@ WHOLE = "whole"
 
 
 def generated_recording(name: str, seed: int, seconds: float) -> Recording:
-    """The recording that ``module:function`` makes up for a seed and a length. Raises TraceError if it cannot be called."""
+    """The recording that ``module:function`` makes for a seed and a length. Raises TraceError if it cannot be called."""
     if not seconds > 0:
         raise TraceError(f"a recording of {seconds} s cannot be generated: give more than 0 seconds")
     module, _, _ = name.partition(":")
@@ -71,7 +71,7 @@ def _function(name: str) -> Callable[..., dict[str, pa.Table]]:
 
 
 def _checked(table: pa.Table, generator: str, type_name: str, number: int) -> pa.Table:
-    """The table with the types that a trace has, and positions."""
+    """The table with the column types of a trace, and with positions."""
     import numpy as np
     import pyarrow as pa
 

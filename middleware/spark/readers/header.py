@@ -1,4 +1,4 @@
-"""The header lines of CSV files: which column stands where."""
+"""The header lines of CSV files: the order of columns."""
 
 from __future__ import annotations
 

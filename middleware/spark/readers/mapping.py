@@ -1,4 +1,4 @@
-"""Any CSV or Parquet file, by a mapping of its columns that is written in TOML::
+"""Reads any CSV or Parquet file by a mapping of its columns, written in TOML::
 
 type = "weather.Reading"
 delimiter = ","                                  # CSV only
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 _FRACTIONS = {"s": (1_000_000_000, 1), "ms": (1_000_000, 1), "us": (1_000, 1), "ns": (1, 1), "ps": (1, 1_000)}
 _DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
-"""Decimals of a unit that make whole nanoseconds."""
+"""The number of decimals of a unit down to whole nanoseconds."""
 
 
 class Time(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of times. Numbers may have a fraction.
 
-    What is text (all of CSV) or decimal is read exactly, and rounded to the nearest nanosecond, ties to the even one. What
-    Parquet holds as float64 is exact to about a microsecond of Unix time.
+    Text (all of CSV) and decimals are read exactly, and rounded to the nearest nanosecond, ties to even. A float64 in
+    Parquet is exact to about a microsecond of Unix time.
     """
 
     column: str
@@ -50,7 +50,7 @@ class Time(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The column that says who the event is from, and what to put before it."""
+    """The column with the event's source, and a prefix to put before it."""
 
     column: str
     prefix: str = ""
@@ -66,7 +66,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a mapping file says; see the module's text."""
+    """The contents of a mapping file; see the module's text."""
 
     type: str
     ts: Time
@@ -86,7 +86,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_mapping(path: str | Path) -> Mapping:
-    """The mapping in a TOML file. Raises TraceError that names the file, the key and the reason."""
+    """The mapping in a TOML file. Raises TraceError with the file, the key and the reason."""
     try:
         mapping = msgspec.toml.decode(Path(path).read_bytes(), type=Mapping)
     except OSError as error:
@@ -105,7 +105,7 @@ def load_mapping(path: str | Path) -> Mapping:
 
 
 def mapped_recording(paths: Sequence[str | Path], mapping_file: str | Path) -> Recording:
-    """CSV (by name .csv, .gz, .bz2, .txt ...) or Parquet (.parquet) files as events of the type that the mapping names."""
+    """CSV (.csv, .gz, .bz2, .txt ...) or Parquet (.parquet) files as events of the type that the mapping names."""
     mapping = load_mapping(mapping_file)
     files = existing(paths)
     kinds = {file.suffix == ".parquet" for file in files}
@@ -136,7 +136,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping_file: str | Path) -> R
 
 
 class Parser:
-    """Parses CSV lines whose columns stand in the order of ``names``."""
+    """Parses CSV lines with columns in the order of ``names``."""
 
     def __init__(self, mapping: Mapping, names: Sequence[str]) -> None:
         self._mapping = mapping
@@ -150,7 +150,7 @@ class Parser:
 
 
 class ParquetReader:
-    """Reads Parquet files; a row that does not fit is left out and counted by its number."""
+    """Reads Parquet files; a row that does not fit is left out, and reported by its number."""
 
     def __init__(self, mapping: Mapping) -> None:
         self._mapping = mapping
@@ -173,7 +173,7 @@ class ParquetReader:
 
 
 def _salvage_rows(raw: pa.Table, mapping: Mapping) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
-    """As ``salvage`` does for lines: halve what does not fit until each broken row stands alone."""
+    """Like ``salvage`` for lines: halves what does not fit until each broken row stands alone."""
     tables: list[tuple[int, pa.Table]] = []
     bad: list[tuple[int, str]] = []
     todo = [(0, raw)]
@@ -204,7 +204,7 @@ def _check_parquet(files: Sequence[Path], mapping: Mapping) -> None:
 
 
 def normalised(raw: pa.Table, mapping: Mapping) -> pa.Table:
-    """Columns of a recording as columns of a trace. Raises ValueError if a row does not fit."""
+    """Convert columns of a recording to those of a trace. Raises ValueError if a row does not fit."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -236,7 +236,7 @@ def _field(column: pa.ChunkedArray, name: str, field: Field) -> pa.ChunkedArray:
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text without the blanks around it, which belong to no number and no moment."""
+    """Text without surrounding blanks, which are no part of a number or a time."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -276,7 +276,7 @@ def _rounded(column: pa.ChunkedArray, numerator: int, denominator: int) -> pa.Ch
 
 
 def _decimal_nanoseconds(column: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
-    """Texts or decimals, with or without fraction and exponent, as nanoseconds: exact, or rounded where they are finer."""
+    """Texts or decimals, with or without fraction and exponent, as nanoseconds: exact, or rounded if they are finer."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -286,13 +286,13 @@ def _decimal_nanoseconds(column: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
     fitting = pa.decimal128(27, digits)
     try:
         number = column.cast(fitting)
-    except ValueError:  # finer than a nanosecond, or no number
+    except ValueError:  # finer than a nanosecond, or not a number
         number = pc.round(column.cast(pa.decimal256(76, 38)), ndigits=digits, round_mode="half_to_even").cast(fitting)
     return nanoseconds(pc.multiply(number, Decimal(10**digits)).cast(pa.int64()), 1)
 
 
 def _moment(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of times as UTC nanoseconds; with or without an offset from UTC in each."""
+    """A column of times as UTC nanoseconds; each time may have an offset from UTC."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):

@@ -1,4 +1,4 @@
-"""Whether the times of a recording are likely to be what its mapping says: found out on its first rows, before it is read."""
+"""Checks on the first rows of a recording, before it is read, that its times plausibly have the unit its mapping says."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from middleware.model.time import SECOND
 from middleware.spark.readers.text import open_text
 
 ROWS = 100
-"""Rows that are looked at."""
+"""The number of rows to look at."""
 
 _UNITS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
 _YEAR = 31_556_952 * SECOND
 _EARLY, _LATE = 10 * _YEAR, UNIX_TIMES.stop
-"""Before 1980 and after 2100 times are doubted, if another unit makes them days of our time."""
+"""Times before 1980 and after 2100 are doubted, if another unit makes them dates of our time."""
 
 
 def first_values(file: Path, column: str, delimiter: str) -> list[object]:
-    """The first values of a column of a CSV or Parquet file; none if they cannot be read, which its reader tells better."""
+    """The first values of a column of a CSV or Parquet file; none if they cannot be read: the reader gives the better error."""
     if file.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -36,10 +36,10 @@ def first_values(file: Path, column: str, delimiter: str) -> list[object]:
 
 
 def check_times(where: str, unit: str, values: Iterable[object]) -> str | None:
-    """A doubt about the unit of a column of times, for people; None if there is none.
+    """A doubt about the unit of a column of times, in words; None if there is none.
 
-    Times of 1970 may be meant so, where a recording counts from its own start: that is a doubt. Raises TraceError for times
-    behind 2100 that another unit would bring to our days: nobody can mean them.
+    Times in 1970 may be intended, if a recording counts from its own start: they are a doubt. Raises TraceError for times
+    after 2100 that another unit would make dates of our time: nobody can mean them.
     """
     numbers = [number for value in values if (number := _number(value)) is not None]
     if unit not in _UNITS or not numbers:
@@ -68,7 +68,7 @@ def _number(value: object) -> int | None:
 
 
 def doubts(files: Sequence[Path], columns: Iterable[tuple[str, str]], delimiter: str, mapping: str) -> tuple[str, ...]:
-    """What is doubtful about columns of times, given with their units, of the first file. Raises TraceError: see above."""
+    """The doubts about columns of times, given with their units, of the first file. Raises TraceError: see above."""
     found = (
         check_times(f"the mapping {mapping}: column {column}", unit, first_values(files[0], column, delimiter))
         for column, unit in columns

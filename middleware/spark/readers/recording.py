@@ -1,4 +1,4 @@
-"""What every reader gives: a recording, cut into chunks that executors read each on its own."""
+"""The result of every reader: a recording, cut into chunks that executors read independently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Chunk = Any
-"""What tells an executor which piece of a recording to read; anything that can be pickled."""
+"""Tells an executor which piece of a recording to read; anything that can be pickled."""
 
 
 class Part(NamedTuple):
@@ -21,7 +21,7 @@ class Part(NamedTuple):
         by event type: a pyarrow.Table with ts, source, ``_position`` (int64, the order in the recording), the type's
         fields, and arrival and id where the recording has them.
     ``lines``, ``bad``
-        how many lines (or rows) it had; those left out as (line counted from 0, reason).
+        the number of lines (or rows) in it; those left out as (line counted from 0, reason).
     """
 
     tables: dict[str, pa.Table]
@@ -34,21 +34,21 @@ class Recording:
     """A recording that can be read in parallel.
 
     ``reader``, ``origin``
-        the format's name; where the recording came from, for ``trace.json``.
+        the format's name; the recording's origin, for ``trace.json``.
     ``chunks``, ``read``
         the pieces, and the function that reads one (on an executor) part by part.
     ``file_of``
-        the origin of each chunk: where its bad lines are counted; chunks of a file follow each other.
+        the origin of each chunk, for counting bad lines; chunks of one file follow each other.
     ``measured``
         whether it has arrival times of its own.
     ``number``
-        gives the rows their ids; None where the recording has them.
+        gives the rows their ids; None if the recording has them.
     ``align``
         whether arrival was counted from another moment than ts: shift it so that the shortest delay becomes 0.
     ``header_lines``
-        lines at the head of each file that are no events.
+        lines at the head of each file that are not events.
     ``doubts``
-        what looks wrong about it, for people.
+        what looks wrong about it, in words.
     """
 
     reader: str
@@ -64,7 +64,7 @@ class Recording:
 
 
 def number_in_order(frame: DataFrame) -> DataFrame:
-    """Ids by the order of occurrence within each source, from 0; equal times as they stand in the recording."""
+    """Ids by order of occurrence within each source, from 0; equal times in the order of the recording."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sql
 

@@ -1,4 +1,4 @@
-"""Text files in parallel: cut at line ends, parsed block by block, and a broken line never costs a good one."""
+"""Reads text files in parallel: cut at line ends, parsed block by block; a broken line never loses a good one."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 10
 HOPELESS = 1_000
-"""Where so many lines are broken, in a row or spread over a block, and none is good, the file is not of this format at all."""
+"""If this many lines are broken, in a row or spread over a block, and none is good, the file has another format."""
 
 _ROW_NUMBER = re.compile(r"Row #\d+: ")
 
 Parse = Callable[[bytes], "pa.Table"]
-"""From whole lines to a pyarrow.Table of one row a line (none for a blank line); any ValueError says a line is broken."""
+"""Parses whole lines to a pyarrow.Table with one row per line (none for a blank one); a ValueError means a broken line."""
 
 
 class Split(NamedTuple):
-    """A piece of a text file: the lines that start in [start, end). ``end`` is None for a compressed file, read as a whole."""
+    """A piece of a text file: the lines that start in [start, end). ``end``: None for a compressed file, read as a whole."""
 
     path: str
     number: int
@@ -39,7 +39,7 @@ class Split(NamedTuple):
 
 
 def existing(paths: Sequence[str | Path]) -> list[Path]:
-    """The files at ``paths``, as absolute paths. Raises TraceError for one that is missing, no file, or empty."""
+    """The files at ``paths``, as absolute paths. Raises TraceError if one is missing, not a file, or empty."""
     if not paths:
         raise TraceError("no recording given: name at least one file")
     found = []
@@ -78,7 +78,7 @@ def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES) -> list
 
 
 def header_line(file: Path) -> bytes:
-    """The first line of a text file, as it stands. Raises TraceError if it cannot be read."""
+    """The first line of a text file, unchanged. Raises TraceError if it cannot be read."""
     try:
         with open_text(file) as text:
             return text.readline(MAX_LINE_BYTES)
@@ -144,7 +144,7 @@ class TextReader:
 
 
 def text_recording(reader: str, files: Sequence[Path], pieces: Sequence[Split], read: TextReader, **options: Any) -> Recording:
-    """The recording in splits of text files; ``options``: of ``Recording``."""
+    """The recording made of splits of text files; ``options``: those of ``Recording``."""
     origin, file_of = [str(file) for file in files], [piece.path for piece in pieces]
     return Recording(reader, origin, pieces, read, file_of, **options)
 
@@ -161,7 +161,7 @@ def _lines(block: bytes) -> int:
 def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
     """Parse a block; if that fails, halve it until each broken line stands alone.
 
-    Gives the tables, each with the number of its first line in the block, and the broken lines with reasons. Rows stay
+    Returns the tables, each with the number of its first line in the block, and the broken lines with reasons. Rows stay
     in order. O(lines), and O(log lines) parses for each broken line.
     """
     tables: list[tuple[int, pa.Table]] = []
@@ -188,10 +188,10 @@ def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, pa.Table]], lis
 
 
 def hopeless(block: bytes, parse: Parse) -> str | None:
-    """What is wrong with ``HOPELESS`` lines spread evenly over a block; None if one of them is good, or there are not so many.
+    """What is wrong with ``HOPELESS`` lines spread evenly over a block; None if one of them is good, or there are fewer.
 
-    At most ``HOPELESS`` parses, and one where the first line is good; to salvage a block without a good line takes two for
-    each line. They are spread, so that a recording that begins with a thousand broken lines is still read.
+    At most ``HOPELESS`` parses, and one if the first line is good; salvaging a block without a good line takes two per line.
+    The lines are spread, so that a recording that begins with a thousand broken lines is still read.
     """
     lines = [line for line in block.split(b"\n") if line.strip()]
     if len(lines) < HOPELESS:
@@ -229,7 +229,7 @@ def parse_csv(
 
 
 def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -> pa.ChunkedArray:
-    """An int64 column times a fraction, as whole nanoseconds. Raises ValueError where it leaves the range of time."""
+    """An int64 column times a fraction, as whole nanoseconds. Raises ValueError if a value is outside the range of times."""
     import pyarrow.compute as pc
 
     scaled = pc.multiply_checked(column, numerator) if numerator != 1 else column
@@ -243,7 +243,7 @@ def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -
 
 
 def finite(table: pa.Table) -> pa.Table:
-    """The table itself. Raises ValueError if a number in it is NaN or infinite, or a value is missing."""
+    """Returns the table itself. Raises ValueError if a number in it is NaN or infinite, or a value is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -28,7 +28,7 @@ def tromso_recording(paths: Sequence[str | Path]) -> Recording:
 
 
 def parse(names: Sequence[str], block: bytes) -> pa.Table:
-    """Lines whose columns stand in the order of ``names``, as normalised columns; ValueError if a line is broken."""
+    """Lines with columns in the order of ``names``, as normalised columns; ValueError if a line is broken."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

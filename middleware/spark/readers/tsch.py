@@ -67,10 +67,10 @@ def _packet(line: bytes) -> tuple[int, int, int, int, int]:
 
 
 def number_unwrapped(frame: DataFrame) -> DataFrame:
-    """Ids from sequence numbers of 16 bits: each time they fall (a wrap, or a restarted node) another 65,536 is added.
+    """Ids from sequence numbers of 16 bits: whenever they fall (a wrap, or a restarted node), another 65,536 is added.
 
-    A node's packets in order of their first slot carry rising numbers, so only wraps and restarts make them fall; copies of
-    a packet have the same slot and number, and so get the same id.
+    A node's packets in order of their first slot have rising numbers, so only wraps and restarts make them fall; copies of a
+    packet have the same slot and number, and so get the same id.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sql

@@ -1,7 +1,7 @@
 """Events that phones sent over a public UMTS network, with the arrival times measured at the server (JR-DIGITAL ooo-dataset).
 
-Semicolon CSV with a header. Event time is when the phone noticed, arrival when the server received, both in Unix ms on
-clocks synchronised by NTP. The client numbers its messages from 0 in each session.
+Semicolon CSV with a header. Event time is when the phone noticed the event, arrival when the server received it, both in Unix
+ms on clocks synchronised by NTP. The client numbers its messages from 0 in each session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TEXTS = {"device": "S.Device.ID", "session": "S.Session.Name", "network": "S.Cl
 def umts_recording(paths: Sequence[str | Path]) -> Recording:
     """Phones' messages as devices.Report: device, sequence, network, send_delay, round_trip (ns), content_length (bytes).
 
-    The source is ``session/device``: message numbers start anew in each session.
+    The source is ``session/device``, because message numbers start anew in each session.
     """
     files = existing(paths)
     names = columns_in(files, ";", (*_NUMBERS.values(), *_TEXTS.values()))
@@ -43,7 +43,7 @@ def umts_recording(paths: Sequence[str | Path]) -> Recording:
 
 
 def parse(names: Sequence[str], block: bytes) -> pa.Table:
-    """Lines whose columns stand in the order of ``names``, as normalised columns; ValueError if a line is broken."""
+    """Lines with columns in the order of ``names``, as normalised columns; ValueError if a line is broken."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

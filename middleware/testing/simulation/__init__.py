@@ -1,1 +1,1 @@
-"""Simulated worlds: real cores, failing networks, disks and clocks, one seed."""
+"""Simulated worlds: real cores on failing networks, disks and clocks, drawn from one seed."""

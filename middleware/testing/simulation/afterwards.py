@@ -1,4 +1,4 @@
-"""What happens in a simulated world after the end: publishers come that offer what has ended, and things go wrong again."""
+"""The time after the end of a simulated world: publishers offer types that have ended, and faults occur again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NAMES = "xyz"
 
 
 class Afterwards(msgspec.Struct):
-    """Who comes once all have ended everywhere, and the incidents of that time.
+    """The publishers that come once all streams have ended everywhere, and the incidents of that time.
 
-    ``is_foreseen``: all say what they will send before anyone sends."""
+    ``is_foreseen``: all offer their types before anyone sends."""
 
     sources: list[SourcePlan]
     incidents: list[Any]
@@ -33,7 +33,7 @@ class Afterwards(msgspec.Struct):
 def afterwards(
     rng: random.Random, nodes: Sequence[str], before: Sequence[SourcePlan], incidents: list[Any], is_foreseen: bool
 ) -> Afterwards:
-    """Publishers that say what is newer than all before, but for a little."""
+    """Publishers whose events are newer than all earlier ones, with few exceptions."""
     newest = max((each.event.ts for source in before for each in source.says), default=0)
     sources = []
     for name in _NAMES[: rng.choice([1, 1, 2, 3])]:
@@ -60,8 +60,8 @@ def afterwards(
 def refused_in_time(
     turned: Collection[Claim], before: Sequence[SourcePlan], later: Afterwards, final: int, margin: int
 ) -> list[Claim]:
-    """What was turned away of a source that came afterwards, and alone, though it is newer by a ``margin`` than all that
-    was said before, and than what was ``final``: the event, in all its versions."""
+    """The events of a source that came alone afterwards that were turned away, though newer by a ``margin`` than all that was
+    said before, and than what was ``final``: each event in all its versions."""
     newest = _newest(before, final) + margin
     lows: dict[Identity, int] = {}
     for each in (each for source in _alone(later) for each in source.says):
@@ -72,15 +72,15 @@ def refused_in_time(
 def late_in_time(
     late: Iterable[tuple[Unit, Late]], before: Sequence[SourcePlan], later: Afterwards, final: int, margin: int
 ) -> list[Late]:
-    """What units have listed as late of such a source, though the clock was not so far that it could be."""
+    """The events of such a source that units have listed as late, though the clock was not far enough for that."""
     newest, names = _newest(before, final) + margin, {source.name for source in _alone(later)}
     found = [(unit.policies.lateness.floor, each) for unit, each in late if each.event.source in names]
     return [each for floor, each in found if each.event.ts > newest and each.final > each.clk - floor]
 
 
 def _alone(later: Afterwards) -> list[SourcePlan]:
-    """The source that comes, if it is the only one, stays, and says what it will send: what one has said may be final before
-    another comes, or another type."""
+    """The source that comes, if it is the only one, stays, and offers its types: else events of one source may be final
+    before another source, or another type, comes."""
     return [
         each for each in later.sources if len(later.sources) == 1 and not each.dies and (each.offers or len(each.kinds) == 1)
     ]

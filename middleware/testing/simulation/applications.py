@@ -1,4 +1,4 @@
-"""Applications for simulated worlds: small detectors that are hard on what runs them, and streams that arrive badly."""
+"""Applications for simulated worlds: small detectors that are hard on the middleware, and streams that arrive badly."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ TYPES = EventTypes([Reading, Probe, Low, High, Pair, Summary, Echoed, Span, Cres
 
 
 class Level(Detector):
-    """The type of its results turns with its state, which often returns to what it was."""
+    """The type of its results changes with its state, which often returns to an earlier one."""
 
     subscribes, publishes, backdate = (Reading,), (Low, High), 2
 
@@ -84,7 +84,7 @@ class Level(Detector):
 
 
 class Totals(Detector):
-    """Its state depends on the order of everything it ever saw for a sensor; publishes the same types as Level."""
+    """Its state depends on the order of all events of a sensor; it publishes the same types as Level."""
 
     subscribes, publishes, key = (Reading, Probe), (Low, High), "sensor"
 
@@ -124,7 +124,7 @@ class Summaries(Detector):
 
 
 class Echo(Detector):
-    """The fourth level; stamps into the future."""
+    """The fourth level; stamps results with future times."""
 
     subscribes, publishes, clock = (Summary, Reading), (Echoed,), (Reading,)
 
@@ -137,7 +137,7 @@ class Echo(Detector):
 
 
 class Spans(Operator):
-    """Counts by sensor in windows of five: what a window holds is seen as soon as it has begun, and corrected."""
+    """Counts by sensor in windows of five: publishes a window's count as soon as it has begun, and corrects it."""
 
     subscribes, publishes, name = (Low, Probe), (Span,), "Spans"
     is_open = True
@@ -147,7 +147,7 @@ class Spans(Operator):
 
 
 class ClosedSpans(Spans):
-    """The same, but published once time has passed the window."""
+    """The same, but publishes a window only once time has passed it."""
 
     is_open = False
 
@@ -194,7 +194,7 @@ class Spanning(Operation):
 
 
 class Crests(Detector):
-    """Reads what an operator derives, and raw events."""
+    """Reads an operator's results, and raw events."""
 
     subscribes, publishes = (Span, Reading), (Crest,)
 
@@ -210,13 +210,13 @@ class Crests(Detector):
 
 
 def _wild_key(event: Reading | Low) -> Any:
-    """Raises, or is none, for some."""
+    """A key function that raises, or returns an invalid key, for some events."""
     content = event.value if isinstance(event, Reading) else event.total
     return [event.sensor] if content % 11 == 8 else 6 // (content % 11 - 9) and event.sensor % 2
 
 
 class Unruly(Detector):
-    """Its key and itself raise, also half way, and return what no detector may: all by the content of what they get."""
+    """It and its key raise, also half way, and return what no detector may: all depending on the event's content."""
 
     subscribes, publishes, backdate = (Reading, Low), (Wild,), 1
 
@@ -248,14 +248,14 @@ class Unruly(Detector):
                 return good
 
     def half_way(self, good: Event) -> Iterator[Event]:
-        """Gives something, and then raises."""
+        """Yields a result, and then raises."""
         self.total += 1
         yield good
         raise RuntimeError("half way")
 
 
 class UnrulyByKey(Unruly):
-    """The same by a key that is not much better."""
+    """The same with a key function that is no better."""
 
     key = staticmethod(_wild_key)  # type: ignore[assignment]
 
@@ -270,7 +270,7 @@ class _Counted(Detector):
 
 
 class Slotted(_Counted):
-    """Keeps its state in slots: its own, one of its base's, and one that is not set at first."""
+    """Keeps its state in slots: its own, one of its base class, and one that is not set at first."""
 
     __slots__ = ("before", "recent")
     subscribes, publishes = (Reading, Probe), (Low, High)
@@ -315,12 +315,12 @@ APPLICATIONS: list[list[type[Detector]]] = [
 
 
 def an_application(rng: random.Random) -> dict[str, Detector]:
-    """Fresh detectors of one of them, by name."""
+    """Fresh detectors of one of the applications, by name."""
     return named([cls() for cls in rng.choice(APPLICATIONS)])
 
 
 def a_stream(rng: random.Random, kinds: list[type[Reading] | type[Probe]], source: str) -> list[Event]:
-    """Events in order of arrival: late, with equal time stamps."""
+    """Events in order of arrival: some late, some with equal time stamps."""
     count, rate = rng.choice([5, 40, 60, 60, 150]), rng.choice([1, 2, 5])
     disorder, share = rng.choice([0, 3, 12, 60]), rng.choice([0.05, 0.5, 1.0])
     rows: list[tuple[int, int, Event]] = []

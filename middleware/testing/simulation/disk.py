@@ -1,6 +1,6 @@
-"""A disk for simulated nodes: takes its time, refuses when full, and at a crash keeps what it likes of what was not done.
+"""A disk for simulated nodes: slow, refuses writes when full, and at a crash keeps some of the writes under way.
 
-It can be damaged; what is said of that here is what ``runtime.store`` does with real files (decision 026).
+It can be damaged; the consequences here are those of ``runtime.storage.store`` with real files (decision 026).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import Write
 
 DAMAGES = ("flip a byte", "cut log", "older log", "older folder")
-"""What may become of a log while its node is down: a byte of a record is another one; the last records are gone, with the
-checkpoints among them (a file written ahead was cut, emptied or removed); the log is an older copy, with the witness of today,
+"""What may happen to a log while its node is down: a byte of a record changes; the last records are gone, with the
+checkpoints among them (the write-ahead file was cut, emptied or removed); the log is an older copy, with today's witness,
 or with one as old."""
 
 _CUT = 12
-"""Most records that a log loses that is cut."""
+"""The most records that a cut log loses."""
 
 
 class _Page(msgspec.Struct):
-    """A transaction: a record with the offsets it spans, or a piece of a checkpoint, or both."""
+    """A transaction: a record with the offsets it spans, a piece of a checkpoint, or both."""
 
     number: int = 0
     last: int = 0
@@ -38,7 +38,7 @@ class _Page(msgspec.Struct):
 
 
 class _Past(NamedTuple):
-    """What there was once."""
+    """An earlier state of the log."""
 
     pages: list[_Page]
     checkpoint: tuple[int, list[bytes]] | None
@@ -47,12 +47,12 @@ class _Past(NamedTuple):
 
 
 class Disk:
-    """What one node has stored. It outlives the node.
+    """The stored data of one node. It outlives the node.
 
     ``latency``
-        how long a write takes at most, ns. ``is_full``: it takes nothing. ``epoch``: of the node's last life.
+        the longest time a write takes, ns. ``is_full``: it refuses all writes. ``epoch``: of the node's last life.
     ``retained``
-        records kept that nobody needs any more. ``remembers``: whether older copies of it are kept.
+        how many records are kept that no one needs any more. ``remembers``: whether older copies are kept.
     """
 
     def __init__(self, line: int, rng: random.Random) -> None:
@@ -64,12 +64,12 @@ class Disk:
         self._witness = 0
         self._past: list[_Past] = []
         self.lost = 0
-        """Records that a crash has taken: none of them may have had any effect."""
+        """Records lost in a crash: none of them may have had any effect."""
         self._random = rng
         self._pages: deque[_Page] = deque()
         self._checkpoint: tuple[int, list[bytes]] | None = None
         self._begun: tuple[int, list[bytes]] = (0, [])
-        """The pieces of a checkpoint that is not complete."""
+        """The pieces of an incomplete checkpoint."""
         self._under_way: deque[_Page] = deque()
         self._new: list[Record] = []
 
@@ -79,7 +79,7 @@ class Disk:
         self._begin(_Page(write.record.number, last, encode_record(write.record), write.pieces, write.needed), now)
 
     def write_piece(self, piece: Piece, now: int) -> None:
-        """The same of a further piece of a checkpoint."""
+        """The same for a further piece of a checkpoint."""
         self._begin(_Page(pieces=[piece]), now)
 
     def _begin(self, page: _Page, now: int) -> None:
@@ -88,7 +88,7 @@ class Disk:
         self._under_way.append(page)
 
     def stored(self, now: int) -> list[Record]:
-        """The records stored since the last time, also those of a life that did not learn of it."""
+        """The records stored since the last call, also those of a former life that did not learn of it."""
         while self._under_way and self._under_way[0].ready <= now and not self.is_full:
             self._keep(self._under_way.popleft())
         done, self._new = self._new, []
@@ -116,7 +116,7 @@ class Disk:
             self._checkpoint = self._begun
 
     def crash(self) -> None:
-        """The node is gone. Of the writes under way a prefix was done, the next one is torn, which counts as not begun."""
+        """The node is gone. Of the writes under way, a prefix was done; the next one is torn, which counts as not begun."""
         for _ in range(self._random.randint(0, len(self._under_way)) if not self.is_full else 0):
             self._keep(self._under_way.popleft())
         self.lost += sum(page.record is not None for page in self._under_way)
@@ -125,7 +125,7 @@ class Disk:
     # -- damage -------------------------------------------------------------------------------------------------------
 
     def damage(self, kind: str) -> bool:
-        """Do one of DAMAGES to it while its node is down; whether there was anything to damage."""
+        """Do one of DAMAGES to it while its node is down; returns whether there was anything to damage."""
         if kind == "flip a byte":
             if self._pages:
                 self._random.choice(self._pages).is_damaged = True
@@ -141,7 +141,7 @@ class Disk:
         return bool(before)
 
     def examine(self) -> bool:
-        """What a node finds at its start: whether the log lacks its end. What lies behind damage is no part of it any more."""
+        """Check the log as a node does at its start; returns whether it lacks its end. Records after damage are dropped."""
         last = self._checkpoint[0] if self._checkpoint is not None else 0
         for place, page in enumerate(self._pages):
             if page.number > last and page.is_damaged:
@@ -151,7 +151,7 @@ class Disk:
         return max(last, self._pages[-1].number if self._pages else 0) < self._witness
 
     def read(self, offset: int, size: int) -> Iterator[Record]:
-        """Stored records with blocks behind an offset, about so many bytes; see ``Store.read`` for what is damaged."""
+        """Stored records with blocks after an offset, about ``size`` bytes; see ``Store.read`` for damaged ones."""
         is_begun = False
         for page in self._pages:
             if page.record is not None and page.last > offset:
@@ -166,10 +166,10 @@ class Disk:
                     return
 
     def checkpoint(self) -> list[bytes] | None:
-        """The pieces of the last checkpoint that is complete."""
+        """The pieces of the last complete checkpoint."""
         return self._checkpoint[1] if self._checkpoint is not None else None
 
     def behind_checkpoint(self) -> Iterator[Record]:
-        """The records behind it."""
+        """The records after the checkpoint."""
         number = self._checkpoint[0] if self._checkpoint is not None else 0
         return (decode_record(page.record) for page in self._pages if page.record is not None and page.number > number)

@@ -1,4 +1,4 @@
-"""Worlds are drawn from seeds: what is deployed, who publishes and reads, and what goes wrong; one seed, one plan."""
+"""Draws worlds from seeds: what is deployed, who publishes and reads, and what goes wrong; one seed, one plan."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from middleware.testing.simulation.said import with_changes
 from middleware.testing.simulation.sources import SourcePlan
 
 Application = Callable[[random.Random], dict[str, Detector]]
-"""Draws what is deployed in a world: detectors by name, which read Readings, Probes, and each other's results."""
+"""Draws the application of a world: detectors by name, which read Readings, Probes, and each other's results."""
 
 _WHEN = 8 * SECOND
-"""Incidents begin within so long after the first event, or after the second in which all learn what may come from where;
-most of them within the time in which publishers speak."""
+"""Incidents begin within this time after the first event, or after the second in which all nodes learn what may come from
+where; most of them while publishers still publish."""
 
 _PASSING = ("partition", "partition", "pause", "stop reading", "clock step")
 _ENDING = ("crash", "crash", "crash", "stop", "kill sink")
@@ -33,7 +33,7 @@ _KINDS = (*_ENDING, "partition", "pause", "full", "slow disk", "stop reading", "
 
 
 def draw(seed: int, crashes: bool = True, application: Application = an_application) -> WorldPlan:
-    """The plan that a seed stands for; without ``crashes`` nobody is ever given up, so that no node needs a disk."""
+    """The plan for a seed; without ``crashes`` no peer is ever given up, so that no node needs a disk."""
     rng = random.Random(seed)
     detectors = application(rng)
     nodes = list("abc"[: rng.choice([1, 1, 2, 2, 3])])
@@ -44,11 +44,11 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
     pace, burst = rng.choice([(0.1, 1), (0.1, 4), (0.5, 1), (0.5, 4), (1.0, 1), (1.0, 4), (1.0, 16)])
     derived = {kind for detector in detectors.values() for kind in detector.publishes}
     is_mixed = any({Reading, Probe} & {*each.subscribes} and derived & {*each.subscribes} for each in detectors.values())
-    by_clock = rng.random() < (0.6 if is_mixed else 0.1)  # what is final goes by clock and K, and these by what comes when
+    by_clock = rng.random() < (0.6 if is_mixed else 0.1)  # what is final depends on clock and K, and these on arrivals
     sources = _sources(rng, nodes, forgetful, by_clock)
     spoken = int(max(len(each.says) for each in sources) / pace / (1 + burst) * 2 * TICK)
     kinds, longest = (_KINDS, 12_000) if crashes else (_PASSING, 5_000)
-    is_foreseen = is_kept and all(each.offers for each in sources)  # nodes may have promised what they know of alone
+    is_foreseen = is_kept and all(each.offers for each in sources)  # else nodes promise by what they alone know
     sinks = [_sink(rng, nodes, forgetful, is_kept, is_foreseen) for _ in range(rng.choice([1, 1, 2]))]
     incidents = [*_incidents(rng, nodes, len(sinks), kinds, longest, min(_WHEN, spoken + SECOND // 2)), *losses]
     if is_kept:
@@ -76,13 +76,13 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
     if crashes and is_kept:
         made_hard(plan, is_mixed, by_clock)
         _let_some_come_afterwards(plan, kinds)
-    else:  # what stops leaves a gap, as what is lost does: one of them at a time
+    else:  # a stopped operator leaves a gap, as a loss does: only one of them at a time
         plan.detectors = sound(plan.detectors)
     return plan
 
 
 def _let_some_come_afterwards(plan: WorldPlan, kinds: Sequence[str]) -> None:
-    """In one world of five publishers come when all have ended; not where something rare happens besides: one is enough."""
+    """In one world of five, publishers come after all have ended; not if something rare happens besides: one is enough."""
     rng = random.Random(plan.seed + 2**34)
     if plan.rare or plan.later or rng.random() >= 0.2:
         return
@@ -103,7 +103,7 @@ def _sink(rng: random.Random, nodes: list[str], forgetful: list[str], is_kept: b
 
 
 def _sources(rng: random.Random, nodes: list[str], forgetful: list[str], by_clock: bool) -> list[SourcePlan]:
-    """Sources at nodes without a log say beforehand what they will send, so that others know what a crash may have taken."""
+    """Sources at nodes without a log offer their types beforehand, so that others know what a crash may have lost."""
     sources = []
     share, repeats = rng.choice([0, 0, 0.1, 0.4]), rng.choice([0, 0, 3, 10])
     promising = 0 if by_clock else rng.choice([0, 0.5, 0.5, 1])

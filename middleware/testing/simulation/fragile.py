@@ -1,4 +1,4 @@
-"""Operators whose functions raise, so that they stop (decision 024); and what they would have done, for the oracle."""
+"""Operators whose functions raise, so that they stop (decision 024); and the same without errors, for the oracle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from middleware.model.operator import Operation, Operator
 
 
 class Fragile(Operator):
-    """Runs what ``start`` gives, which may raise out of ``apply``. ``sound``: the same, but it never does."""
+    """Runs the operation from ``start``, whose ``apply`` may raise. ``sound``: the same, but it never raises."""
 
     def __init__(self, sound: Operator, start: Callable[[str, int], Operation]) -> None:
         self.sound, self._start = sound, start
@@ -30,12 +30,12 @@ class Fragile(Operator):
 
 
 def sound(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The same detectors, of which none stops."""
+    """The same detectors, but none of them stops."""
     return {name: each.sound if isinstance(each, Fragile) else each for name, each in detectors.items()}
 
 
 def breaking(operator: Operator, at: int, is_half_way: bool) -> Fragile:
-    """An operator that raises at one in five of the events later than ``at``; ``is_half_way``: once it has worked on it."""
+    """An operator that raises at one in five of the events later than ``at``; ``is_half_way``: after it has processed it."""
 
     def breaks(event: Event) -> bool:
         return event.ts > at and event.id % 5 == 0

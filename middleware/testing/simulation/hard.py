@@ -1,6 +1,6 @@
-"""What only some worlds have: each of these makes a plan hard in one way, and counts on it that nothing is lost for good.
+"""Rare difficulties of worlds: each function makes a plan hard in one way, and assumes that nothing is lost for good.
 
-Drawn by dice of their own, so that all else stays as it was drawn.
+They are drawn with random generators of their own, so that all else stays as it was drawn.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HOUR = 3600 * SECOND
 
 
 def made_hard(plan: WorldPlan, is_mixed: bool, by_clock: bool) -> None:
-    """Make a plan hard, or leave it as it is. ``is_mixed``: some detector reads raw and derived events; ``by_clock``: what is
-    final goes by clocks.
+    """Make a plan hard, or leave it as it is. ``is_mixed``: some detector reads raw and derived events; ``by_clock``: clocks
+    determine what is final.
     """
     rng = random.Random(plan.seed + 2**32)
     if is_mixed and by_clock and rng.random() < 0.7:
@@ -48,10 +48,10 @@ def made_hard(plan: WorldPlan, is_mixed: bool, by_clock: bool) -> None:
 
 
 def _let_watermarks_shift(plan: WorldPlan, rng: random.Random) -> None:
-    """What is final goes by the largest delays, also of results that came early by an alpha that no log has; then nodes crash.
+    """What is final depends on the largest delays, also of results sent early by an alpha that no log has; then nodes crash.
 
-    Whoever takes their steps again and works out anew what was final comes to something else; more so as they come back with
-    another allowed lateness.
+    A node that replays its steps and computes anew what was final would get something else; even more so because it comes
+    back with another allowed lateness.
     """
     derived = {kind for detector in plan.detectors.values() for kind in detector.publishes}
     factors = {name: 3 if derived & {*detector.subscribes} else 1 for name, detector in plan.detectors.items()}
@@ -69,7 +69,7 @@ def _shifting(rng: random.Random, factor: float) -> Policies:
 
 
 def _let_nodes_promise_on_behalf(plan: WorldPlan, rng: random.Random) -> None:
-    """Sources fall silent and go on too late, while nodes with slow disks crash: much is turned away, and not listed yet."""
+    """Sources fall silent and resume too late, while nodes with slow disks crash: many events are turned away but unlisted."""
     for source in plan.sources:
         source.promises = source.offers = True
         source.start = source.dies = 0
@@ -79,7 +79,7 @@ def _let_nodes_promise_on_behalf(plan: WorldPlan, rng: random.Random) -> None:
 
 
 def _let_readers_die(plan: WorldPlan, rng: random.Random) -> None:
-    """Named readers are killed again and again while results come singly, some with less than they had said they have."""
+    """Named readers are killed again and again while results come singly; some come back with less than they had committed."""
     for sink in plan.sinks:
         sink.resumes, sink.marks, sink.dies = True, rng.random() < 0.2, 0
     plan.pace, plan.burst = 0.5, 1
@@ -91,7 +91,7 @@ def _let_readers_die(plan: WorldPlan, rng: random.Random) -> None:
 
 
 def crashes_of(rng: random.Random, nodes: list[str], when: int) -> list[Incident]:
-    """Eight of them within ``when`` ms."""
+    """Eight crashes within ``when`` ms."""
     times = sorted(rng.randrange(when) * MILLISECOND for _ in range(8))
     return [Incident(at, "crash", rng.choice(nodes), rng.choice([0, 0, 20]) * MILLISECOND) for at in times]
 
@@ -100,7 +100,7 @@ def crashes_of(rng: random.Random, nodes: list[str], when: int) -> list[Incident
 
 
 def _let_an_operator_stop(plan: WorldPlan, rng: random.Random) -> bool:
-    """A function that someone gave to it raises."""
+    """An operator stops because a user's function raises."""
     operators = [name for name, each in plan.detectors.items() if isinstance(each, Operator)]
     if operators and not any(isinstance(each, Fragile) for each in plan.detectors.values()):
         name = rng.choice(operators)
@@ -111,14 +111,14 @@ def _let_an_operator_stop(plan: WorldPlan, rng: random.Random) -> bool:
 
 
 def _let_policies_change(plan: WorldPlan, rng: random.Random) -> bool:
-    """Nodes come back with other policies than those they had."""
+    """Nodes come back with other policies than before."""
     if not plan.later:
         plan.later = {name: a_policy(rng, rng.random() < 0.5) for name in plan.detectors}
     return True
 
 
 def _let_copies_clash(plan: WorldPlan, rng: random.Random) -> bool:
-    """A publisher says some of its events again with other content; or there are two copies of it that do not agree."""
+    """A publisher sends some of its events again with other content; or there are two copies of it that disagree."""
     source = rng.choice(plan.sources)
     changed = {each.event.id for each in source.says if type(each) is not Insert}
     places = [place for place, each in enumerate(source.says) if type(each) is Insert and each.event.id not in changed]
@@ -146,7 +146,7 @@ def _a_kind(source: SourcePlan, rng: random.Random) -> type[Reading]:
 
 
 def _let_a_clock_be_wrong(plan: WorldPlan, rng: random.Random) -> bool:
-    """The clock of a node is wrong by hours, at once or once it has crashed, and those of all others, two at least, agree."""
+    """A node's clock is wrong by hours, at once or after a crash, and those of all others, two at least, agree."""
     attached = {node: len(plan.nodes) - 1 + sum(source.node == node for source in plan.sources) for node in plan.nodes}
     nodes = [node for node, others in attached.items() if others >= 2]
     if nodes:
@@ -155,7 +155,7 @@ def _let_a_clock_be_wrong(plan: WorldPlan, rng: random.Random) -> bool:
         plan.reset = rng.random() < 0.5
         at = plan.incidents[0].at if plan.incidents else SECOND
         crash = [Incident(at, "crash", node, 0)]
-        if not plan.reset and len(plan.nodes) == 2:  # it comes back alone, and knows what time it is
+        if not plan.reset and len(plan.nodes) == 2:  # it comes back cut off, and still knows the time
             crash.append(Incident(at + 10 * MILLISECOND, "partition", plan.nodes[0], 12 * SECOND, plan.nodes[1]))
         plan.incidents = sorted(crash + plan.incidents, key=lambda each: each.at)
     return bool(nodes)
@@ -183,4 +183,4 @@ RARE: dict[str, tuple[float, Callable[[WorldPlan, random.Random], bool]]] = {
     "clock wrong by hours": (0.07, _let_a_clock_be_wrong),
     "outliers": (0.08, _let_one_lag),
 }
-"""By what it is: the share of the worlds that are to have it, and what makes a world so, if it can be."""
+"""By name: the share of the worlds that are to have it, and the function that makes a world so, if it can."""

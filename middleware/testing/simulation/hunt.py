@@ -1,4 +1,4 @@
-"""The hunt for seeds that fail, and the smallest set of incidents and events with which one still does."""
+"""Hunts for failing seeds, and reduces a plan to the smallest set of incidents and events that still fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from middleware.testing.simulation.world import World
 
 
 class Outcome(msgspec.Struct):
-    """What became of one world. ``failure``: None, or what promise was broken. ``troubles``: what happened in it, counted."""
+    """The outcome of one world. ``failure``: None, or the broken promise. ``troubles``: counts of what happened in it."""
 
     seed: int
     failure: str | None
@@ -41,7 +41,7 @@ def play(plan: WorldPlan) -> Outcome:
 
 
 def hunt(first: int, count: int, processes: int = 1, application: Application = an_application) -> Iterator[Outcome]:
-    """The outcomes of the worlds of ``count`` seeds from ``first`` on, in that order, played in so many processes."""
+    """The outcomes of ``count`` seeds from ``first`` on, in that order, played in this many processes."""
     seeds, outcome = range(first, first + count), partial(_outcome, application)
     if processes <= 1 or count < 2 * processes:
         yield from map(outcome, seeds)

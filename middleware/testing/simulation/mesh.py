@@ -1,8 +1,8 @@
-"""Several nodes in virtual time: hierarchies that send each other what they publish, over links that take their time.
+"""Several nodes in virtual time: hierarchies that send each other what they publish, over links with delays.
 
-No sockets, no processes, no clock: one thread, one seed, the same run every time. A node takes all that has arrived when it
-is free, as a real one does, and is busy for as long as its work costs. Links keep their order and lose nothing; what differs
-from run to run is who is faster. Faults of links and nodes are the matter of ``simulation``.
+No sockets, no processes, no clock: one thread, one seed, the same run every time. A node that is free takes all that has
+arrived, as a real one does, and is busy for as long as its work costs. Links keep the order and lose nothing; runs differ
+only in which node is faster. For faults of links and nodes see ``world``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Delay = Callable[[Random], int]
 """How long a message takes, ns."""
 
 Cost = Callable[[int, int], int]
-"""How long a node works (ns) on a step with so many changes in and out."""
+"""How long a node works (ns) on a step with these numbers of changes in and out."""
 
 
 def local_network(generator: Random) -> int:
-    """A local network: 0.2 ms, seldom some milliseconds (lognormal)."""
+    """A local network: 0.2 ms, rarely some milliseconds (lognormal)."""
     return round(generator.lognormvariate(0, 0.8) * MILLISECOND / 5)
 
 
@@ -35,29 +35,29 @@ def no_cost(changes_in: int, changes_out: int) -> int:
 
 
 class _Reader:
-    """Who subscribes to types. What is promised for a type is the least of what those who publish it promise."""
+    """A subscriber to types. The watermark of a type is the least of those of its publishers."""
 
     def __init__(self, subscriptions: frozenset[str]) -> None:
         self.subscriptions = subscriptions
         self._promised: dict[str, dict[str, int]] = {}
 
     def expect(self, type_name: str, sender: str) -> None:
-        """The type may come from this sender, who has promised nothing yet."""
+        """Note that the type may come from this sender, which has promised nothing yet."""
         self._promised.setdefault(type_name, {})[sender] = NEVER
 
     def promise(self, sender: str, watermarks: Mapping[str, int]) -> None:
-        """The sender promises."""
+        """Take the sender's watermarks."""
         for type_name, until in watermarks.items():
             origins = self._promised.setdefault(type_name, {})
             origins[sender] = max(until, origins.get(sender, NEVER))
 
     def watermarks(self) -> dict[str, int]:
-        """What is promised, by type."""
+        """The watermarks, by type."""
         return {type_name: min(origins.values()) for type_name, origins in self._promised.items()}
 
 
 class Sink(_Reader):
-    """Takes what comes to it, at once. ``taken``: (virtual time, batch), in order; the batch's promises are combined."""
+    """Takes all that arrives, at once. ``taken``: (virtual time, batch), in order; the batch's watermarks are combined."""
 
     def __init__(self, types: Collection[str]) -> None:
         super().__init__(frozenset(types))
@@ -65,7 +65,7 @@ class Sink(_Reader):
 
 
 class _Node(_Reader):
-    """A node, and what has arrived for it."""
+    """A node, and the batches that have arrived for it."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         super().__init__(hierarchy.subscriptions)
@@ -79,9 +79,9 @@ class Mesh:
     """See the module.
 
     ``nodes``
-        the hierarchies by node; ``entry`` is the one that raw events are fed to.
+        the hierarchies by node; ``entry`` is the node that gets the raw events.
     ``sinks``
-        who subscribes to results, by name.
+        the subscribers to results, by name.
     ``delay``, ``cost``
         how long messages and work take.
     """
@@ -109,11 +109,11 @@ class Mesh:
                         reader.expect(type_name, other)
 
     def feed(self, at: int, batch: Batch) -> None:
-        """Raw events, their promises and clock, to arrive at the entry at virtual time ``at``."""
+        """Raw events with watermarks and clock, to arrive at the entry at virtual time ``at``."""
         self._at(at, lambda: self._fed(batch))
 
     def run(self) -> None:
-        """To the end of all that was fed."""
+        """Run to the end of all that was fed."""
         while self._agenda:
             self.now, _, action = heappop(self._agenda)
             action()
@@ -123,7 +123,7 @@ class Mesh:
         heappush(self._agenda, (time, self._number, action))
 
     def _fed(self, batch: Batch) -> None:
-        """The entry hands on what comes in, as brokers do, and the clock mark to everyone."""
+        """The entry forwards what comes in, as brokers do, and sends the clock mark to everyone."""
         for name, node in self._nodes.items():
             part = _part(batch, node.subscriptions, batch.watermarks, batch.clock)
             if name == self._entry:
@@ -132,7 +132,7 @@ class Mesh:
                 self._send(self._entry, name, part, self.now)
 
     def _send(self, sender: str, receiver: str, batch: Batch, leaves: int) -> None:
-        """First in, first out on each link."""
+        """Send a batch; each link is first in, first out."""
         link = (sender, receiver)
         arrival = max(leaves + self._delay(self._generator), self._arrival.get(link, 0))
         self._arrival[link] = arrival
@@ -153,7 +153,7 @@ class Mesh:
             self._step(receiver)
 
     def _step(self, name: str) -> None:
-        """Work on all that has arrived; what comes of it leaves when the work is done."""
+        """Process all that has arrived; the results leave when the work is done."""
         node = self._nodes[name]
         if not node.inbox:
             node.is_busy = False

@@ -1,6 +1,6 @@
 """A simulated network for the pure cores: virtual time, a seed, and links that lose, repeat, delay and reorder messages.
 
-The same brokers and links that run behind sockets run here. One seed gives one history, so what fails can be replayed.
+The same brokers and links that run behind sockets run here. One seed gives one history, so a failure can be replayed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ TICK = 10 * MILLISECOND
 """Virtual time between two steps of every endpoint."""
 
 _UP = "node"
-"""The channel of a client to its node."""
+"""A client's channel to its node."""
 
 
 class Faults(msgspec.Struct):
-    """What the network does to messages: chances of 0 to 1, delays in nanoseconds (drawn evenly, so they reorder)."""
+    """The network's faults: probabilities from 0 to 1, delays in nanoseconds (drawn evenly, so they reorder messages)."""
 
     drop: float = 0.0
     duplicate: float = 0.0
@@ -50,14 +50,14 @@ class Endpoint(Protocol):
         ...
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
-        """Let time pass; the messages to send, by channel."""
+        """Let time pass; returns the messages to send, by channel."""
         ...
 
 
 class Simulation:
     """Endpoints by name, the messages between them, and the virtual time ``now``.
 
-    ``lull``: how far time goes at once while nothing is under way.
+    ``lull``: how far time advances at once while nothing is under way.
     """
 
     def __init__(self, seed: int, faults: Faults | None = None, lull: int = TICK) -> None:
@@ -73,21 +73,21 @@ class Simulation:
         self._under_way: list[tuple[int, int, str, int, Hashable, Parts]] = []
 
     def add(self, endpoint: Endpoint) -> None:
-        """Put an endpoint on the network, in the place of an earlier one of its name, if any: that one has crashed."""
+        """Put an endpoint on the network; an earlier one with its name has crashed, and is replaced."""
         self._endpoints[endpoint.name] = endpoint
         self._life[endpoint.name] = self._life.get(endpoint.name, 0) + 1
 
     def crash(self, name: str) -> None:
-        """Take an endpoint off the network without a word."""
+        """Take an endpoint off the network without a goodbye."""
         del self._endpoints[name]
         self._paused.pop(name, None)
 
     def pause(self, name: str) -> None:
-        """Let an endpoint do nothing; what is sent to it waits at its door."""
+        """Make an endpoint do nothing; messages to it wait."""
         self._paused.setdefault(name, [])
 
     def resume(self, name: str) -> None:
-        """Let it go on."""
+        """Let a paused endpoint go on."""
         for channel, parts, _ in self._paused.pop(name, []):
             self._endpoints[name].receive(channel, parts, self.now)
 
@@ -107,7 +107,7 @@ class Simulation:
         self.run_until(lambda: False, duration, each)
 
     def run_until(self, done: Callable[[], bool], limit: int, each: Callable[[], None] | None = None) -> bool:
-        """Let virtual time pass until ``done`` or for ``limit`` nanoseconds; whether it was done."""
+        """Let virtual time pass until ``done`` or for ``limit`` nanoseconds; returns whether it was done."""
         end = self.now + limit
         while self.now < end:
             if done():
@@ -133,7 +133,7 @@ class Simulation:
                     self._endpoints[target].receive(channel, parts, at)
 
     def _send(self, source: str, channel: Hashable, parts: Parts) -> None:
-        """Whoever dials names its target; whoever was dialled answers on the channel (dialler, its life)."""
+        """Send a message: the dialling side names its target; the dialled side answers on the channel (dialler, its life)."""
         if isinstance(channel, tuple):
             target, life = channel
             arrives_on: Hashable = source
@@ -150,7 +150,7 @@ class Simulation:
 
 
 class SimulatedNode:
-    """A broker, and if given a function that does what detectors do. ``derives``: types; or by type, what it rests on."""
+    """A broker, and optionally a function in place of detectors. ``derives``: its types; or by type, what it depends on."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class SimulatedNode:
         self.name = name
         self.closed: list[Closed] = []
         self.batches: list[Batch] = []
-        """What the detectors were given."""
+        """What the detectors have been given."""
         epoch = simulation.now + 1
         rests = derives if isinstance(derives, Mapping) else {}
         self.broker = Broker(
@@ -230,7 +230,7 @@ class _SimulatedClient:
 
 
 class SimulatedPublisher(_SimulatedClient):
-    """Publishes raw events as it has credit; the rest waits in ``waiting``, as a blocked program would."""
+    """Publishes raw events as long as it has credit; the rest waits in ``waiting``, as in a blocked program."""
 
     def __init__(self, simulation: Simulation, name: str, node: str, types: Collection[type[Event]] = ()) -> None:
         self.waiting: deque[Frame | tuple[type[Event], int]] = deque()
@@ -255,7 +255,7 @@ class SimulatedPublisher(_SimulatedClient):
         self.waiting.append(self._publication.retraction(event))
 
     def advance(self, event_type: type[Event], watermark: int) -> None:
-        """Promise a watermark, for after all that was published."""
+        """Promise a watermark, to be sent after all that was published."""
         self.waiting.append((event_type, watermark))
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
@@ -273,9 +273,9 @@ class SimulatedPublisher(_SimulatedClient):
 
 
 class SimulatedSubscriber(_SimulatedClient):
-    """Keeps what it gets. While ``reading`` is off it takes nothing, like a program that hangs but whose system does not.
+    """Keeps what it gets. While ``reading`` is off it takes nothing, like a program that hangs on a system that does not.
 
-    ``gaps``: how often changes were missing. ``busy_until``: a time up to which it works on what it has and takes nothing.
+    ``gaps``: how often changes were missing. ``busy_until``: until then, it works on what it has and takes nothing.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class SimulatedSubscriber(_SimulatedClient):
 
     @property
     def drops(self) -> dict[str, int]:
-        """What it could not take, by reason; for gaps see above."""
+        """Events and frames it could not take, by reason; for gaps see above."""
         return {reason: count for reason, count in self.subscription.drops.items() if reason != "interruption"}
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:

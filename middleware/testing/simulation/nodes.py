@@ -1,4 +1,4 @@
-"""Simulated nodes with detectors: one that keeps a log on a simulated disk and comes back from it, and one that keeps none."""
+"""Simulated nodes with detectors: one with a log on a simulated disk, from which it recovers, and one without a log."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _B = TypeVar("_B", bound=Broker)
 
 
 class _Running:
-    """One life of a node: its clock, its detectors, and what was seen of it.
+    """One life of a node: its clock, its detectors, and what the watch saw of it.
 
     ``watch``
-        sees what it publishes over all its lives. ``rate``: how fast its clock goes, 1 being right. ``wall``: what its wall
+        sees what the node publishes over all its lives. ``rate``: how fast its clock runs; 1 is right. ``wall``: what its wall
         clock shows when the simulation begins, if it has one.
     """
 
     broker: Broker
     restless = 0.02
-    """Chance of the units' alphas to change in a step."""
+    """Probability that the units' alphas change in a step."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class _Running:
         self._simulation = simulation
         self.closed: list[Closed] = []
         self.turned: list[Turned] = []
-        """Raw changes that it did not let in."""
+        """Raw changes that it did not admit."""
         self._codec, self._random = EventCodec(types), rng
         self._born, self._rate = simulation.now, rate
         self._sources = SourcePolicy(idle=idle)
-        self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock begins anew when it does
+        self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock starts anew when the machine does
         self._calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
 
     def _started(self, kind: type[_B], epoch: int, types: EventTypes, peers: Collection[str], log: Log | None = None) -> _B:
@@ -89,11 +89,11 @@ class _Running:
 
     @property
     def unlisted(self) -> list[Turned]:
-        """Raw changes that were turned away, and that it may not have listed yet."""
+        """Raw changes that were turned away, but may not be listed yet."""
         return []
 
     def given(self) -> set[Claim]:
-        """The changes that its detectors were given, in all its lives."""
+        """The changes given to its detectors, in all its lives."""
         return self._decoded(self.watch.given)
 
     def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Claim]:
@@ -101,11 +101,11 @@ class _Running:
         return {claim_of(cast(Said, change)) for delta in deltas for change in delta.changes()}
 
     def _inbox(self) -> list[tuple[BlockHead, bytes]]:
-        """What has come in for its detectors since they last ran."""
+        """The blocks that came in for its detectors since they last ran."""
         return [(head, block) for blocks in self.broker._inbox._blocks.values() for head, block, _ in blocks]
 
     def leap(self, duration: int) -> None:
-        """Its clock steps ahead."""
+        """Let its clock step ahead."""
         self._clock_at_birth += duration
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class _Running:
         self.broker.receive(channel, parts, self._local(now))
 
     def _work(self, local: int) -> list[Batch]:
-        """Let the detectors take what has arrived; what they have published."""
+        """Let the detectors take what has arrived; returns what they have published."""
         self._look_at_clock(self.broker)
         running = [(unit, unit.watermark) for unit in self.hierarchy.units if unit.halted is None]
         inbox = self._inbox()
@@ -136,11 +136,11 @@ class _Running:
         return results
 
     def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
-        """These were given to the detectors."""
+        """Note blocks given to the detectors."""
         self.watch.given += blocks
 
     def _halted(self, watermarks: dict[str, int]) -> None:
-        """These units have stopped in this step, and had got there before."""
+        """Note the units that have stopped in this step, and their watermarks before."""
 
     def _done(self, effects: DurableEffects | Effects) -> list[tuple[Hashable, Parts]]:
         self.closed += effects.closed
@@ -152,7 +152,7 @@ class _Running:
 
 
 class MemoryNode(_Running):
-    """One life of a node that keeps no log: the next one knows nothing of it."""
+    """One life of a node without a log: the next one knows nothing of it."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class MemoryNode(_Running):
 
 
 class DurableNode(_Running):
-    """One life of a node with a log; its watch sees what is stored.
+    """One life of a node with a log; its watch sees only what is stored.
 
     ``checkpoint_every``: records between checkpoints, 2 or more.
     """
@@ -208,7 +208,7 @@ class DurableNode(_Running):
         self.log = Log(disk.line, disk.read)
         self.log.oldest = disk.oldest
         disk.epoch = max(disk.epoch + 2**20, self._calendar)
-        self._slices = random.Random(disk.epoch)  # of its own: how checkpoints are cut leaves all else as it was drawn
+        self._slices = random.Random(disk.epoch)  # separate: how checkpoints are cut must not change other draws
         self.broker: DurableBroker = self._started(DurableBroker, disk.epoch, types, peers, self.log)
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
@@ -226,12 +226,12 @@ class DurableNode(_Running):
         return self.core.unlisted
 
     def given(self) -> set[Claim]:
-        """See above; also what is not stored yet."""
+        """See above; includes changes not stored yet."""
         return super().given() | self._decoded(block for _, blocks in self.watch.unstored for block in blocks)
 
     def _stay_stopped(self) -> None:
-        """What had stopped by the end of the log has stopped for good. In replay a unit may do so sooner; what was final by
-        then stands."""
+        """Units that had stopped by the end of the log have stopped for good. In a replay, a unit may stop sooner; results that
+        were final by then stand."""
         number, halts = self.log.number, self.watch.halts
         self.watch.halts = {unit.name: (number, unit.watermark) for unit in self.hierarchy.units if unit.halted is not None}
         stored = {name: halt for name, halt in halts.items() if halt[0] <= number}
@@ -242,7 +242,7 @@ class DurableNode(_Running):
         self.watch.halts |= {name: (self.log.number + 1, until) for name, until in watermarks.items()}
 
     def _took(self, blocks: list[tuple[BlockHead, bytes]]) -> None:
-        self.watch.unstored.append((self.log.number + 1, blocks))  # the record that this step is to be
+        self.watch.unstored.append((self.log.number + 1, blocks))  # the record that this step will become
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
         """See Endpoint."""
@@ -262,7 +262,7 @@ class DurableNode(_Running):
         return sends + self._done(effects)
 
     def _show(self, record: Record) -> None:
-        """Let the watch see what a stored record has taken and made."""
+        """Show the watch what a stored record has received and made."""
         while self.watch.unstored and self.watch.unstored[0][0] <= record.number:
             self.watch.given += self.watch.unstored.pop(0)[1]
         drops = Drops()

@@ -1,4 +1,4 @@
-"""All that happens in a simulated world, as plain data, known before it begins: to be replayed, looked at, and shrunk."""
+"""The plan of a simulated world: all that happens, as plain data, known in advance: to be replayed, inspected, and shrunk."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from middleware.testing.simulation.sources import SourcePlan
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """Something goes wrong ``at`` (ns after the first event), for a while.
+    """A fault that begins ``at`` (ns after the first event), and lasts for a while.
 
     ``kind``
         crash, stop (a node with a log leaves in order, and comes back), lose disk (a crash from which the node comes back
         without its disk), one of ``disk.DAMAGES`` (a crash, and damage to the log), partition, pause (a node stands still),
-        full (disk), slow disk, stop reading (a sink), kill sink (one that has a name comes back under it), clock step (the
-        node's clock leaps ahead by the duration, as that of a machine that slept). ``copy``: a killed sink comes back with so
-        much of what it had (1: all).
+        full (disk), slow disk, stop reading (a sink), kill sink (a named sink comes back under its name), clock step (the
+        node's clock leaps ahead by the duration, like that of a machine that slept). ``copy``: the share of its data with
+        which a killed sink comes back (1: all).
     ``other``
         the other side of a partition.
     """
@@ -42,10 +42,10 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 class SinkPlan(msgspec.Struct):
-    """A sink at a node. ``resumes``: it has a name to come back under. ``marks``: it also stores the mark of what it has; one
-    that does not may get again what it had taken when it was killed. ``dies``: it is killed once it has so many finals (0:
-    only by incidents), comes back after ``away`` ns, and has so much of them as its ``copy`` has. ``raw``: it reads what
-    publishers send instead of what is derived of it.
+    """A sink at a node. ``resumes``: it has a name under which it comes back. ``marks``: it also stores its mark; a sink that
+    does not may get finals again that it had taken when it was killed. ``dies``: it is killed once it has this many finals (0:
+    only by incidents), comes back after ``away`` ns, and has the share ``copy`` of its finals. ``raw``: it reads raw events
+    instead of derived ones.
     """
 
     node: str
@@ -58,25 +58,25 @@ class SinkPlan(msgspec.Struct):
 
 
 class WorldPlan(msgspec.Struct):
-    """All of a world. ``place``: detector -> node. ``rates``: how fast each node's clock goes.
+    """The whole plan of a world. ``place``: detector -> node. ``rates``: how fast each node's clock runs.
 
     ``forgetful``
-        nodes that keep no log.
+        nodes without a log.
     ``pace``
-        chance that a source publishes in a tick, ``burst``: at most so many events.
+        probability that a source publishes in a tick; ``burst``: the most events it then publishes.
     ``latency``
-        of the disks, ns. ``checkpoint_every``: records between checkpoints. ``retained``: records kept that nobody needs.
+        of the disks, ns. ``checkpoint_every``: records between checkpoints. ``retained``: records kept that no one needs.
     ``idle``
-        after so long (ns) nodes promise in the place of publishers that say nothing. ``restless``: chance of a unit's alpha
-        to change in a step; it is as configured again when the node comes back.
+        after this silence (ns), nodes promise on behalf of publishers. ``restless``: probability that a unit's alpha changes in
+        a step; it is as configured again when the node comes back.
     ``afterwards``
-        who comes after all have ended, if anyone does.
+        the publishers that come after all have ended, if any do.
     ``later``
-        policies with which nodes come back, if they are others.
+        the policies with which nodes come back, if they differ.
     ``walls``
-        by node, how wrong its wall clock is (ns); empty: nobody says what time it is. ``reset``: only once it has crashed.
+        by node, the error of its wall clock (ns); empty: there are no wall clocks. ``reset``: only after a crash.
     ``rare``
-        what is so in few worlds.
+        the rare difficulties of this world (``hard``).
     """
 
     seed: int
@@ -105,7 +105,7 @@ class WorldPlan(msgspec.Struct):
 
     @property
     def types(self) -> EventTypes:
-        """All event types that there are in it."""
+        """All event types in it."""
         derived = {kind for detector in self.detectors.values() for kind in (*detector.subscribes, *detector.publishes)}
         return EventTypes(sorted({Reading, Probe} | derived, key=type_name))
 

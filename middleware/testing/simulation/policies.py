@@ -1,4 +1,4 @@
-"""How units behave in simulated worlds."""
+"""Draws policies for the units of simulated worlds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from middleware.ordering.unit import Policies
 
 
 def a_policy(rng: random.Random, by_clock: bool = False) -> Policies:
-    """A policy with anything in it but a lateness too narrow to be worth a test. ``by_clock``: one with much that is late."""
+    """A random policy, but never with a lateness too narrow for a useful test. ``by_clock``: one with many late events."""
     wide = [] if by_clock else [Lateness(2, 200), Lateness(1, 10_000)]
     slack = [lambda: QuantileSlack(0.7, 16)] if by_clock else [None, lambda: FixedSlack(6)]
     return Policies(

@@ -1,4 +1,4 @@
-"""What publishers say in a simulated world, and what of it stands for someone who refused some of it."""
+"""What publishers say (their changes) in a simulated world, and the events that stand where some of it was refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from middleware.model.event import IDENTITY, Event, Identity
 Said = Insert | Revise | Retract
 
 Claim = tuple[str, str, int, bytes]
-"""A change as ledgers list it: insert, revise or retract; source; id; the event (of a revision the new one) as bytes."""
+"""A change as ledgers list it: insert, revise or retract; source; id; the event (for a revision, the new one) as bytes."""
 
 
 def claim(change: str, event: Event) -> Claim:
@@ -24,7 +24,7 @@ def claim(change: str, event: Event) -> Claim:
 
 
 def claim_of(said: Said) -> Claim:
-    """The same of what a publisher says."""
+    """The same for a change that a publisher says."""
     return claim("insert" if type(said) is Insert else "revise" if type(said) is Revise else "retract", said.event)
 
 
@@ -34,7 +34,7 @@ def low(said: Said) -> int:
 
 
 def contested(said: Iterable[Said]) -> set[Identity]:
-    """The identities under which several events are said."""
+    """The identities that several different events share."""
     firsts: dict[Identity, Event] = {}
     return {IDENTITY(each.event) for each in said if _is_rival(each, firsts)}
 
@@ -48,10 +48,10 @@ def standing(
 ) -> list[Event]:
     """The raw events as they stand in the end where the ``refused`` changes were listed instead of taken.
 
-    Of each event there may be one revision, and one withdrawal behind it; whatever comes again changes nothing.
-    What came together is refused together: then the withdrawal that is listed is that of the first content.
-    Of several events of one identity the first stands, or is refused: the first that is said, or that ``came_first`` (None:
-    the first was refused where it came in).
+    Each event has at most one revision, and one withdrawal after it; repeats change nothing.
+    Changes that came together are refused together: then the listed withdrawal is that of the first content.
+    Of several events with one identity, the first stands, or is refused: the first that is said, or the one that ``came_first``
+    (None: the first one was turned away).
     """
     said = list(said)
     firsts: dict[Identity, Any] = dict(came_first or {})
@@ -79,7 +79,7 @@ def standing(
 
 
 def sound(said: Iterable[Said]) -> list[Said]:
-    """Without changes to what is not there."""
+    """The changes without those to events that are not there."""
     kept: list[Said] = []
     versions: dict[Identity, list[Event]] = {}
     for each in said:
@@ -91,7 +91,7 @@ def sound(said: Iterable[Said]) -> list[Said]:
 
 
 def with_changes(rng: random.Random, arrived: Sequence[Event], share: float, repeats: int) -> list[Said]:
-    """Events as they arrive, a share of them revised, withdrawn, or both, a while later; and some of it said again."""
+    """Events as they arrive, a share of them later revised, withdrawn, or both; and some changes said again."""
     rows: list[tuple[float, Said]] = [(place, Insert(event)) for place, event in enumerate(arrived)]
     for place, event in enumerate(arrived):
         if rng.random() >= share:

@@ -1,4 +1,4 @@
-"""Publishers of a simulated world: what they say when, what they promise, and how they fall silent, crash and come back."""
+"""Publishers of a simulated world: what they say and when, what they promise, how they fall silent, crash and come back."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from middleware.testing.simulation.said import Said, claim_of, low
 
 
 class SourcePlan(msgspec.Struct):
-    """A source: where it publishes, what it says in this order, whether it promises a watermark, whether it just leaves.
+    """A source: its node, the changes it says in order, whether it promises watermarks, whether it leaves without an end.
 
     ``kinds``
-        event types that it sends. ``offers``: whether it says so beforehand. ``start``: ns after the world began.
+        the event types it sends. ``offers``: whether it says so beforehand. ``start``: ns after the world began.
     ``silent``
-        it says nothing for so long (ns) once it ``pauses`` after so much (0: never).
+        how long (ns) it says nothing; ``pauses``: after how many changes (0: never).
     ``dies``
-        it crashes once it has said so much (0: never), comes back after ``away`` ns, and says all again that it does not
-        know to be taken, or, if it ``repeats``, all that it ever said.
+        it crashes after this many changes (0: never), comes back after ``away`` ns, and says all again that it does not know
+        to be taken, or, if it ``repeats``, all that it ever said.
     """
 
     name: str
@@ -41,7 +41,7 @@ class SourcePlan(msgspec.Struct):
 
 
 class Source:
-    """A publisher with what it is still to say. ``wall``: what its clock shows when the simulation begins, if it says so."""
+    """A publisher, and what it has still to say. ``wall``: what its clock shows when the simulation begins, if it has one."""
 
     def __init__(self, simulation: Simulation, plan: SourcePlan, wall: int | None = None) -> None:
         self.plan = plan
@@ -66,7 +66,7 @@ class Source:
         return self.publisher.link.up and self.publisher.idle
 
     def step(self, rng: random.Random, most: int) -> None:
-        """Say a little, then promise what is true; leave in the end, or end the stream. A program that is held up waits."""
+        """Say a little, then promise a true watermark; at the end, leave or end the stream. Without credit, it waits."""
         plan, now = self.plan, self._simulation.now
         if self._back_at is not None:
             if now < self._back_at:
@@ -112,7 +112,7 @@ class Source:
 
 
 def _lows(says: list[Said]) -> list[int]:
-    """By place, the least time of what is said for the first time from there on; END if there is nothing."""
+    """By position, the least time of the changes said for the first time from there on; END if there are none."""
     seen = set()
     lows = []
     for each in says:

@@ -1,4 +1,4 @@
-"""Those who hold a simulated world to its promises: a watch over one producer, and a sink."""
+"""Checks the promises of a simulated world as it runs: a watch over one producer, and a sink."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ WORK = 500 * MILLISECOND
 
 
 class PromiseError(AssertionError):
-    """Someone changed what was final, or took back what was never there."""
+    """A final event was changed, or a change took back an event that was not there."""
 
 
 class Watch:
-    """Nets the changes of one producer, and refuses those that break a promise. ``now``: what stands, by identity: one that
-    changes its type is taken back under the one before it comes under the other.
+    """Nets the changes of one producer, and refuses those that break a promise. ``now``: the events that stand, by identity:
+    an event that changes its type must be taken back under the old type before it comes under the new one.
 
     ``stands_in``
-        whether its node ever promised in the place of publishers that had fallen silent. ``has_lived``: whether it was here.
+        whether its node ever promised on behalf of silent publishers. ``has_lived``: whether the node has had a life before.
     ``is_blind``
-        it was told that changes are missing, and cannot judge those that follow. ``given``: what a node's detectors
-        were given. ``unstored``: the same in steps that are not stored, with the number of their record.
+        it was told that changes are missing, so it cannot judge those that follow. ``given``: the changes that a node's
+        detectors were given. ``unstored``: those of steps not stored yet, with the number of their record.
     ``halts``
-        by unit that has stopped: the number of the record, and how far its results are final and stand.
+        by stopped unit: the number of the record, and the time up to which its results are final and stand.
     ``contested``
-        identities under which several events are said. ``came_first``: those of them that were let in.
+        identities that several events share. ``came_first``: those of the events that were admitted.
     """
 
     def __init__(self, who: str) -> None:
@@ -54,7 +54,7 @@ class Watch:
         self._untold: set[str] = set()
 
     def take(self, deltas: Mapping[str, Delta], watermarks: Mapping[str, int]) -> None:
-        """Take changes, then promises. Raises PromiseError."""
+        """Take changes, then watermarks. Raises PromiseError."""
         if self.is_blind:
             return
         for name, delta in deltas.items():
@@ -68,13 +68,13 @@ class Watch:
                 self._add(name, event)
         for name, until in watermarks.items():
             before = self.watermarks.get(name, NEVER)
-            is_open = until == NEVER and name in _RAW  # a raw type may be open again, from there on
+            is_open = until == NEVER and name in _RAW  # a raw type may become open again
             if until < before and not is_open and name not in self._untold:
                 raise PromiseError(f"{self.who}: watermark of {name} went back to {until}")
             self.watermarks[name] = max(before, until)
 
     def go_on(self) -> None:
-        """What had ended goes on, behind all that was final; how far that was need not be said."""
+        """Streams that had ended resume, after all that was final; how far that was need not be announced."""
         self._untold |= {name for name, until in self.watermarks.items() if until == END}
         self.watermarks |= {name: self._newest.get(name, NEVER) for name, until in self.watermarks.items() if until == END}
 
@@ -95,16 +95,16 @@ class Watch:
 
 
 class Sink(SimulatedSubscriber):
-    """A final subscription that stores what it gets, and watches the early changes that come by.
+    """A final subscription that stores its finals, and watches the early changes, too.
 
     ``history``: all that it was told, as text.
-    ``before``: its former life, if it was killed and goes on under its name: of what that one has stored so much is there as
-    its ``copy`` has (1: all), and nothing else that it knew.
-    ``marks``: it stores the mark together with the finals, and commits at once. One that does not works on them for a while,
-    and commits when it looks again, as who calls ``receive`` does; then ``repeated`` is what it is sent a second time, and
-    ``needless`` how much of that its former lives had committed for certain.
-    ``lacks``: it was told that changes are missing. ``gave_up``: of others than those of a detector that has stopped; so it
-    gave up what it held back. ``incomplete``: some copy had less than was there.
+    ``before``: its former life, if it was killed and came back under its name: of the finals stored then, it has the share
+    ``copy`` (1: all), and nothing else.
+    ``marks``: it stores the mark together with the finals, and commits at once. A sink without marks works on them for a while,
+    and commits when it reads again, like a caller of ``receive``; then ``repeated`` holds the finals sent a second time, and
+    ``needless`` counts those of them that its former lives had certainly committed.
+    ``lacks``: it was told that changes are missing. ``gave_up``: not only those of a stopped detector, so it gave up what it
+    held back. ``incomplete``: some copy had less than was stored.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Sink(SimulatedSubscriber):
 
     @property
     def violations(self) -> dict[str, int]:
-        """Changes to what was final."""
+        """Changes to final events."""
         assert self.subscription.barrier is not None
         return dict(self.subscription.barrier.violations)
 
@@ -179,7 +179,7 @@ class Sink(SimulatedSubscriber):
             self.link.send(passed)
             payload = decode_payload(passed)
             assert isinstance(payload, Passed)
-            self._sent = payload.mark  # of this life: what it has from a former one may not have been committed
+            self._sent = payload.mark  # of this life: finals of a former one may not have been committed
 
     @property
     def safe(self) -> Mark | None:
@@ -187,7 +187,7 @@ class Sink(SimulatedSubscriber):
         return self._sent if self.link.idle else self._safe
 
     def _look(self, changes: Changes, parts: Parts) -> None:
-        """Watch one payload, as an early reader would see it."""
+        """Watch one payload as an early reader sees it."""
         by_type: dict[str, list[Delta]] = {}
         for head, block in zip(changes.blocks, parts[1:], strict=True):
             by_type.setdefault(head.type, []).append(self._codec.decode(head, block, Drops()))

@@ -1,5 +1,5 @@
 """A simulated world: real brokers, units, logs and recovery of several nodes in one thread, on a network, disks and clocks
-that fail as the plan says; and the checks that hold it to what Slackline promises."""
+that fail as planned; and the checks of Slackline's promises."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from middleware.testing.simulation.sources import Source
 from middleware.testing.simulation.watch import Sink, Watch
 
 LONGEST = 600 * SECOND
-"""Virtual time within which a world must have come to its end."""
+"""Virtual time within which a world must end."""
 
 
 WALL = SECOND
-"""What a wall clock that is right shows when the simulation begins: events are as old as that."""
+"""What a correct wall clock shows when the simulation begins: the events have about that time."""
 
 _ORDINARY = 2_000
-"""The allowed lateness (ns) is never longer for the delays there are, but for outliers."""
+"""The allowed lateness (ns) never exceeds this with the delays of a world, except through outliers."""
 
 _CUTTING = ("partition", "pause", "full")
 _PATIENCE = 8 * SECOND
-"""Who does not answer for longer may be given up."""
+"""A peer that does not answer for longer than this may be given up."""
 
 _HARMLESS = {
     "duplicate",
@@ -49,17 +49,17 @@ _HARMLESS = {
     "too far ahead",
     "clash",
 }
-"""Drops that lose nothing, and those that are listed."""
+"""Reasons for drops that lose nothing, or that are listed."""
 
 
 class World:
-    """One world; ``run`` plays its plan to the end, ``check`` holds it to its promises. Both raise AssertionError."""
+    """One world; ``run`` plays its plan to the end, ``check`` checks all promises. Both raise AssertionError."""
 
     def __init__(self, plan: WorldPlan) -> None:
         self.plan, self._types = plan, plan.types
         self.troubles: Counter[str] = Counter()
         self.turned: set[Claim] = set()
-        """Raw changes that were turned away, but for clashes."""
+        """Raw changes that were turned away, except clashes."""
         self.ahead: set[Claim] = set()
         self._late_once: set[Claim] = set()
         self.clashes: set[Claim] = set()
@@ -93,7 +93,7 @@ class World:
         self._endings: list[tuple[int, Incident]] = []
 
     def _sink_of(self, name: str, plan: SinkPlan, before: Sink | None = None, copy: float = 1) -> Sink:
-        """A life of a sink begins."""
+        """Begin a life of a sink."""
         names = [type_name(kind) for kind in (Reading, Probe)] if plan.raw else self.derived
         return Sink(
             self.simulation,
@@ -108,7 +108,7 @@ class World:
         )
 
     def _start(self, name: str) -> None:
-        """A life of a node begins."""
+        """Begin a life of a node."""
         plan = self.plan
         here = [detector for detector, node in plan.place.items() if node == name]
         wrong = plan.walls.get(name, 0) if self.watches[name].has_lived or not plan.reset else 0
@@ -128,13 +128,13 @@ class World:
         )
         self.nodes[name] = node
         node.restless, recovered = plan.restless, node.recovered
-        halted = any(unit.halted is not None for unit in hierarchy.units)  # sooner than in the former life, perhaps
+        halted = any(unit.halted is not None for unit in hierarchy.units)  # perhaps sooner than in the former life
         held = not recovered.withheld or halted or self._loss is not None  # after a loss the same identities may come again
         assert held, f"node {name} does not come to the finals that it had"
         self.troubles += Counter(records=recovered.records, again=recovered.events, corrected=recovered.corrected)
 
     def _policies(self, name: str) -> dict[str, Policies]:
-        """Those of a life of a node that is about to begin."""
+        """The policies of a node's life that is about to begin."""
         is_back = self.watches[name].has_lived
         self.watches[name].has_lived = True
         return self.plan.policies | (self.plan.later if is_back else {})
@@ -160,7 +160,7 @@ class World:
                 self._endings.append((passed + incident.duration, incident))
 
     def _dying(self) -> list[int]:
-        """The sinks that are to be killed now, as they have enough."""
+        """The sinks to be killed now, since they have enough finals."""
         return [number for number in self._mortal if len(self.sinks[number].finals) >= self.plan.sinks[number].dies]
 
     def _can_be(self, incident: Incident) -> bool:
@@ -170,7 +170,7 @@ class World:
         return incident.kind != "stop" or incident.target not in self.plan.forgetful
 
     def _is_loss(self, incident: Incident) -> bool:
-        """Whether it takes away what no one else has: a disk, or a peer that a node without a log gives up."""
+        """Whether it destroys data that no one else has: a disk, or a peer that a node without a log gives up."""
         if incident.kind == "lose disk" or incident.kind in DAMAGES:
             return True
         return bool(self.plan.forgetful) and (
@@ -178,7 +178,7 @@ class World:
         )
 
     def _overlaps(self, incident: Incident) -> bool:
-        """Whether its target is in trouble already: one thing at a time. The first loss comes while all nodes are up."""
+        """Whether its target already has a fault: one at a time. The first loss comes while all nodes are up."""
         if self._is_loss(incident) and self._loss is None and len(self.nodes) < len(self.plan.nodes):
             return True
         return any({other.target, other.other} & {incident.target} for _, other in self._endings)
@@ -188,7 +188,7 @@ class World:
         target = incident.target
         if self._is_loss(incident) and self._loss is None:
             self._loss = Loss(self, incident)
-            for watch in self.watches.values():  # a node forgets what it wants of others, and what others want of it,
+            for watch in self.watches.values():  # a node forgets its subscriptions, and those of others to it,
                 watch.is_blind = True  # so that for a while too little is logged
         match incident.kind:
             case "lose disk" | "flip a byte" | "cut log" | "older log" | "older folder":
@@ -237,30 +237,30 @@ class World:
         """A sink comes back under its name."""
         number = self.sinks.index(killed)
         again = self._sink_of(killed.name, self.plan.sinks[number], killed, copy if killed.marks else 1)
-        again.watch.is_blind = again.lacks or self._is_older  # a former life was told that changes are missing
+        again.watch.is_blind = again.lacks or self._is_older  # a former life was told of missing changes
         self.sinks[number] = again
         self._excuse(again)
         self.troubles["restored"] += len(again.finals) < len(killed.finals)
 
     def _lose(self, name: str, kind: str) -> None:
-        """A node crashes, and its disk is gone, or damaged: it may not know any more who had which names."""
+        """Crash a node, and lose or damage its disk: it may no longer know the named subscriptions."""
         self._lost_logs.add(name)
         for sink in self.sinks:
-            if sink.before is not None and sink.link.peer is None:  # it has yet to hear of the node that is lost
+            if sink.before is not None and sink.link.peer is None:  # it has yet to hear from the lost node
                 self._excuse(sink)
         self._crash(name)
         if kind in DAMAGES:
             self.troubles[kind] += self.disks[name].damage(kind)
             self._is_older |= kind == "older folder"
             for sink in self.sinks if self._is_older else ():
-                sink.watch.is_blind = True  # if nobody shows that it is older, nobody is told; only finals are judged then
+                sink.watch.is_blind = True  # if no one can tell that it is older, no one gets a gap: only finals are checked
             return
         self.disks[name] = Disk(len(self.plan.nodes) + self._lines, self._random)
         self._lines += 1
         self.disks[name].latency, self.disks[name].retained = self.plan.latency, self.plan.retained
 
     def _excuse(self, sink: Sink) -> None:
-        """A sink that cannot say what it had, at a node that has lost what it knew of it, is told of no gap, now or later."""
+        """Excuse a sink that cannot say what it had, at a node that has lost what it knew of it: it never gets a gap."""
         if self.plan.sinks[self.sinks.index(sink)].node in self._lost_logs and not (sink.marks and sink.finals):
             sink.watch.is_blind = sink.lacks = True
 
@@ -282,7 +282,7 @@ class World:
         assert simulation.run_until(lambda: self.quiet, LONGEST), "nodes have never told each other all"
         self._play()
         if plan.afterwards is not None:
-            final = [event for sink in self.sinks for event in sink.finals]  # and what nobody reads: it stands all the same
+            final = [event for sink in self.sinks for event in sink.finals]  # and unread ones, which stand, too
             self._newest = max((event.ts for event in final + self.expected()), default=0)
             self._is_after = True
             self.sources += [Source(simulation, each) for each in plan.afterwards.sources]
@@ -290,7 +290,7 @@ class World:
                 assert simulation.run_until(lambda: self._has_met, LONGEST), "who comes afterwards never attaches"
             self._ahead = list(plan.afterwards.incidents)
             self._play()
-        simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost word of a gap is said again
+        simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost message about a gap is sent again
         for node in self.nodes.values():
             self._count(node)
 
@@ -316,7 +316,7 @@ class World:
 
     @property
     def over(self) -> bool:
-        """Whether every stream has ended everywhere and nothing goes wrong any more."""
+        """Whether every stream has ended everywhere and no more faults come."""
         if self._ahead or self._endings or self._dying():
             return False
         everywhere = all(unit.final == END for node in self.nodes.values() for unit in node.hierarchy.units)
@@ -330,7 +330,7 @@ class World:
         return all(not p.link.queued_bytes and not p.link.unacked_bytes for b in brokers for p in b.statistics().peers)
 
     def note_turned(self, turned: Iterable[Turned]) -> None:
-        """A node has turned these away, and lists them."""
+        """Note changes that a node has turned away, and lists."""
         for each in turned:
             listed = each.change, each.source, each.id, each.record
             (self.clashes if each.reason == "clash" else self.turned).add(listed)
@@ -348,22 +348,22 @@ class World:
 
     @property
     def said(self) -> list[Said]:
-        """All that sources have said, or are about to say."""
+        """All changes that sources have said, or will say."""
         later = self.plan.afterwards.sources if self.plan.afterwards is not None and self._is_after else []
         return [each for source in [*self.plan.sources, *later] for each in source.says]
 
     @property
     def halts(self) -> dict[str, tuple[int, int]]:
-        """The units that have stopped, see Watch."""
+        """The stopped units, see Watch."""
         return {name: halt for watch in self.watches.values() for name, halt in watch.halts.items()}
 
     def standing(self, refused: Collection[Claim]) -> list[Event]:
-        """The raw events that stand in the end without those changes."""
+        """The raw events that stand at the end without the refused changes."""
         came_first = {identity: event for watch in self.watches.values() for identity, event in watch.came_first.items()}
         return standing(self.said, refused, dict.fromkeys(self._contested) | came_first)
 
     def late(self) -> dict[str, set[Claim]]:
-        """By detector, the raw changes that are listed as late, also those that a node without a log listed in former lives."""
+        """By detector, the raw changes listed as late, including those that a node without a log listed in former lives."""
         late = {name: set(listed) for name, listed in self._listed.items()}
         for node in self.nodes.values():
             for unit in node.hierarchy.units:
@@ -371,7 +371,7 @@ class World:
         return late
 
     def expected(self, without: Mapping[str, set[Claim]] | None = None) -> list[Event]:
-        """What the oracle derives, leaving out what is listed by now, and by detector what it is to do ``without``."""
+        """The oracle's results, leaving out the changes listed so far, and by detector those that it is to do ``without``."""
         late, out = self.late(), without if without is not None else {}
         results = derived(
             sound(self.plan.detectors),
@@ -381,7 +381,7 @@ class World:
         return sorted([event for events in results.values() for event in events], key=ORDER)
 
     def check(self) -> None:
-        """Hold the run to everything that Slackline promises; if a disk was lost, to all that it promises then."""
+        """Check all of Slackline's promises; after a loss, all that are still made then."""
         if self._loss is not None:
             self._loss.check(self)
             return
@@ -415,7 +415,7 @@ class World:
             expected = raw if is_raw else results
             sink.link.check()
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
-            if sink.incomplete and sink.lacks:  # it was told that the log does not reach back to what its copy had
+            if sink.incomplete and sink.lacks:  # it was told that the log does not reach back to its copy
                 _same(sink.finals, [event for event in expected if event in sink.finals], f"finals of {sink.name}")
                 self.troubles["lacking"] += 1
                 continue
@@ -429,14 +429,14 @@ class World:
             assert not sink.needless, f"{sink.name} got {sink.needless} finals again that it had committed"
             assert not sink.watch.is_blind, f"{sink.name} supposes a gap where nothing is lost"
             net = sorted(sink.watch.now.values(), key=ORDER)
-            if sink.before is not None:  # it was told from where it was on: what its former lives had is not in it
+            if sink.before is not None:  # its changes begin where it resumed: those of its former lives are missing
                 net += [event for event in expected if event not in net and event in sink.before.finals]
                 net.sort(key=ORDER)
             _same(net, expected, f"net of the early changes of {sink.name}")
 
     def _check_stopped(self, sink: Sink, node: str, expected: list[Event]) -> None:
-        """A sink gets what was final before, and is told that there is nothing more. What other nodes make of that they tell as
-        any gap: then it gives up what it holds back."""
+        """Check that a sink gets what was final before the stop, and is told that nothing more comes. For results that other
+        nodes derive from it, it gets an ordinary gap: then it gives up what it holds back."""
         assert sink.lacks, f"{sink.name} was not told that there is nothing more of {sorted(self.halts)}"
         is_away = any(place != node for place in self.plan.place.values())
         assert is_away or not sink.gave_up, f"{sink.name} was told of a gap as if something were lost"
@@ -446,18 +446,18 @@ class World:
 
     @property
     def _has_met_an_end(self) -> bool:
-        """Whether a type was offered at one node while it ended at another: what came till that one knew may be late."""
+        """Whether a type was offered at one node while it ended at another: events may be late until that one knew."""
         return self.plan.afterwards is None and any(node.broker._tracker.eras.number for node in self.nodes.values())
 
     def _taken_after_all(self) -> set[Claim]:
-        """What was turned away as too far ahead, and taken when it came again; a change that was refused stays so."""
+        """Events turned away as too far ahead, but taken when they came again; a refused change stays refused."""
         seen = [node.broker._ingress.seen for node in self.nodes.values()]
         ahead = [each for each in self.ahead - self._late_once if each[0] == "insert"]
         return {each for each in ahead if any((each[1], each[2]) in ids for ids in seen)}
 
     def _check_late(self) -> None:
-        """Nothing is called late that is not: what a source says above its own promise, before its node has spoken for it, and
-        within the allowed lateness of a detector, is taken."""
+        """Check that only late events are called late: an event above its source's own watermark, before its node promises on
+        behalf of the source, and within a detector's allowed lateness, is taken."""
         if self.plan.forgetful or any(watch.stands_in for watch in self.watches.values()):
             return
         timely = {source.name for source in self.plan.sources if source.offers}
@@ -470,15 +470,15 @@ class World:
                 assert not wrong, f"{unit.name} lists as late what is not: {wrong[:2]}"
 
     def _check_rare(self) -> None:
-        """Hold the run to what is promised where clocks are wrong, copies clash, and events are hours old."""
-        is_alone = "outliers" in self.plan.rare  # whose only other publisher has said nothing yet but what is hours old
+        """Check the promises for wrong clocks, clashing copies, and events that are hours old."""
+        is_alone = "outliers" in self.plan.rare  # the only other publisher may have sent only events hours old
         assert not self.ahead or is_alone, f"turned away as too far ahead: {self.ahead}"
         came_first = {identity: event for watch in self.watches.values() for identity, event in watch.came_first.items()}
         rivals = {each.event for each in self.said if IDENTITY(each.event) in self._contested} - {*came_first.values()}
         clashes = {claim("insert", event) for event in rivals if IDENTITY(event) in came_first}
         possible = {claim("insert", each.event) for each in self.said if IDENTITY(each.event) in self._contested}
-        assert self.clashes <= possible, f"no clash: {self.clashes - possible}"  # also with one that was turned away beside it
-        is_known = self.plan.retained >= len(self.said)  # what came first is still in the log
+        assert self.clashes <= possible, f"no clash: {self.clashes - possible}"  # also with an event that was turned away, too
+        is_known = self.plan.retained >= len(self.said)  # the first event is still in the log
         assert not is_known or clashes <= self.clashes, f"clashes that are not listed: {clashes - self.clashes}"
         for unit in (unit for node in self.nodes.values() for unit in node.hierarchy.units):
             if isinstance(unit.clock.policy, RobustSlack) and all(floors := self._floors(unit.name)):
@@ -486,7 +486,7 @@ class World:
         self.troubles += Counter(clashes=len(self.clashes), halts=len(self.halts))
 
     def _floors(self, name: str) -> list[int]:
-        """Of the allowed lateness that a unit has or had."""
+        """The floors of the allowed lateness that a unit has or had."""
         return [each[name].lateness.floor for each in (self.plan.policies, self.plan.later) if name in each]
 
     def history(self) -> list[str]:
@@ -495,13 +495,13 @@ class World:
 
 
 class Loss:
-    """What is still promised once something is lost for good: what was final by then was right and stays so, no final comes
-    twice, readers are told that changes are missing unless all that they have is right, and all streams come to their end.
+    """The promises after data is lost for good: results that were final by then were right and stay so, no final comes
+    twice, readers get a gap unless all that they have is right, and all streams come to their end.
     """
 
     def __init__(self, world: World, incident: Incident) -> None:
         self._what = f"{incident.kind} {incident.target}"
-        self._is_silent = incident.kind == "older folder"  # nobody may have seen more
+        self._is_silent = incident.kind == "older folder"  # perhaps no one has seen more
         self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
         for each in world.nodes.values():
             world.note_turned(each.turned)
@@ -511,14 +511,14 @@ class Loss:
         self._expected = world.expected({name: to_come[node] for name, node in world.plan.place.items()})
 
     def check(self, world: World) -> None:
-        """Hold the run to it. Raises AssertionError."""
+        """Check these promises. Raises AssertionError."""
         for sink in world.sinks:
             before = self._finals[sink.name]
             _same(before, self._expected[: len(before)], f"finals of {sink.name} before {self._what}")
             assert sink.finals[: len(before)] == before, f"{sink.name} changed what was final"
             in_order = all(ORDER(one) < ORDER(other) for one, other in pairwise(sink.finals))
             assert in_order, f"{sink.name} has a final twice, or out of order"
-            if not sink.watch.is_blind and not sink.lacks and not self._is_silent:  # nor was any of its former lives told
+            if not sink.watch.is_blind and not sink.lacks and not self._is_silent:  # nor any of its former lives
                 _same(sink.finals, world.expected(), f"{sink.name} was not told that changes are missing: its finals")
 
 
