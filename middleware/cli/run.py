@@ -82,7 +82,7 @@ def run(
       [bold]slackline run debs2013 --mode speculative --speed 10x[/]
     """
     from middleware.cli.live import step
-    from middleware.cli.summary import show, summary
+    from middleware.cli.summary import most_corrected, show, summary
     from middleware.cli.trace import parse_speed
     from middleware.cli.view import opened_page, stays
     from middleware.runtime.scenario import load_scenario
@@ -117,6 +117,9 @@ def run(
     with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
     show(result, screen, units)
+    if (name := most_corrected(result)) is not None:
+        told = f"why a result came or went: slackline why {name} corrected --scenario {scenario} --trace {trace}"
+        screen.print(told, markup=False, soft_wrap=True)
     if results is not None:
         write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:

@@ -252,6 +252,13 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
+def most_corrected(result: Summary) -> str | None:
+    """The type of results of which most were revised or withdrawn, first among those that the scenario is about; or None."""
+    found = next(iter(result.runs.values())).found
+    ranked = sorted(found, key=lambda name: (name in result.results, found[name].corrected), reverse=True)
+    return next((name for name in ranked if found[name].corrected), None)
+
+
 def show(result: Summary, screen: Console, units: bool = False) -> None:
     """Print the summary for people: what was found, and whether it is right. ``units``: how it was done, too."""
     mode, first = next(iter(result.runs.items()))

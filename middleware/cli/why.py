@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from middleware.cli.output import JsonFile, console, write_json
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
 from middleware.model.errors import EventError, RunError, ScenarioError
 from middleware.model.event import END, IDENTITY, ORDER, TS, Event, EventType, Identity, type_name
 from middleware.model.quantities import UNIX_TIMES
@@ -76,8 +76,8 @@ def why(
     plan = load_scenario(scenario)
     wanted = _type(plan, result[0])
     asked = _Asked(wanted, result[1:])
-    screen = console(json)
-    past, late, notes = _from_trace(plan, asked, trace, screen) if trace is not None else _from_logs(plan, asked, log, screen)
+    screen, aside = console(json), console(STANDARD_OUTPUT)  # what is going on is no part of the answer
+    past, late, notes = _from_trace(plan, asked, trace, aside) if trace is not None else _from_logs(plan, asked, log, aside)
     fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
     if not fitting:
         some = [_told(event) for event in sorted(past.results(), key=ORDER)[:_SHOWN]]
@@ -196,7 +196,8 @@ def _from_trace(
         chunks = takewhile(lambda chunk: min(chunk, key=TS).ts <= until, read_trace(trace, plan.types))
         events = taken(event for chunk in chunks for event in chunk if event.__class__ in kinds and event.ts <= until)
         past, run = recorded(asked.wanted, events, detectors, policies=plan.policies(0.0))
-    return past, run.late_identities(), []
+    note = "the trace was run again to find this: a live run may have corrected other results, but its finals are the same"
+    return past, run.late_identities(), [note]
 
 
 def _type(plan: Scenario, name: str) -> EventType:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import structlog
 
+from middleware.broker.ingress.checks import UNCOMPARED
 from middleware.broker.ingress.receipts import REPEATS
 from middleware.delivery.publication import Frame, Publication
 from middleware.link.codec import Answer, BlockHead, Question, Run, Sample, Tally, decode_payload, encode
@@ -76,9 +77,9 @@ class _Account:
         """The total at the last receipt."""
 
     def tell(self, tally: Tally) -> list[str]:
-        """Take the node's tally; returns the reasons that are new."""
+        """Take the node's tally; returns the reasons that are new, but for repeats: they do no harm."""
         known, self._now = self.total(), tally
-        return sorted(tally.turned.keys() - known.turned.keys() - REPEATS)
+        return sorted(tally.turned.keys() - known.turned.keys() - REPEATS - {UNCOMPARED})
 
     def restarted(self) -> None:
         """The node starts to count anew: its earlier counts remain valid."""
