@@ -71,7 +71,6 @@ APPLICATIONS: dict[str, Application] = {}
 
 START: dict[str, int] = {
     "what the log holds of publishers that left not told": 800,  # 806
-    "an era begins before all have gone on in the last": 5_300,  # 5307
     "eras not logged": 300,  # the first seed that shows it is 331
     "a node does not wait for a second clock": 500,  # 511
     "operators go on without what they knew": 740,  # 770
@@ -380,11 +379,6 @@ def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
 @bug
 def publishers_do_not_wait_till_it_is_known_from_where_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reopening, "_is_shut", lambda self, peer: False)
-
-
-@bug
-def an_era_begins_before_all_have_gone_on_in_the_last(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reopening, "offered", lambda self, names, key: self._begin(self._tracker.eras.number + 1))
 
 
 @bug
