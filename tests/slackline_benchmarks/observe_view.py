@@ -26,7 +26,7 @@ from middleware.runtime.scenario import Scenario, load_scenario
 _SECONDS = 8.0
 _BATCH = 512
 _PATIENCE = 120.0
-_FEWEST = 20
+_FEWEST = 8
 """Frames that a page is sent in a round at least, or it was not looked at."""
 
 
