@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from middleware.cli.options import candidates
 from middleware.cli.output import table
 from middleware.model.errors import ScenarioError
 from middleware.model.quantities import spoken_duration
@@ -39,12 +40,6 @@ Addresses = Annotated[
     ),
 ]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")]
-KeysFile = Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")]
-AllowList = Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")]
-NodeNames = Annotated[
-    list[str] | None,
-    typer.Option("--node", help="Names of the nodes in the allow-list (default: whichever of them answers)."),
-]
 
 _ALL = 99
 _SCHEMES = ("tcp://", "ipc://", "inproc://")
@@ -52,24 +47,19 @@ _SCHEMES = ("tcp://", "ipc://", "inproc://")
 
 def lookout(addresses: Sequence[str] | None, keys: Path | None, allow_list: Path | None, node: Sequence[str] | None) -> Lookout:
     """Who asks the nodes at these addresses, or of these scenarios. Raises ScenarioError."""
-    from middleware.runtime.transport.keys import Keys, load_allowed
-
-    own = Keys.given(keys, allow_list)
-    if node and keys is None:
-        raise typer.BadParameter("--node names a key of the allow-list: give --keys and --allow-list, too")
-    names = node or (list(dict.fromkeys(each.name for each in load_allowed(allow_list))) if allow_list is not None else [])
+    own, names = candidates(keys, allow_list, node)
     return Lookout([at for each in addresses or ["."] for at in _addresses(each)], own, names)
 
 
 def _addresses(text: str) -> list[str]:
     if text.startswith(_SCHEMES):
         return [text]
-    from middleware.runtime.scenario import FILE, load_scenario
+    from middleware.runtime.scenario import FILE, load_scenario, takes_any_port
 
     if text == "." and not Path(FILE).is_file():
         raise ScenarioError(f"give the address of a node, such as tcp://127.0.0.1:5701, or a scenario: there is no {FILE} here")
     nodes = load_scenario(text).plan.nodes
-    if unknown := [each.name for each in nodes if each.address.rpartition(":")[2] in ("*", "0")]:
+    if unknown := [each.name for each in nodes if takes_any_port(each.address)]:
         raise ScenarioError(f"{text}: node {unknown[0]} takes any free port; give the address that it has logged")
     return [each.address for each in nodes]
 

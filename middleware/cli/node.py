@@ -72,7 +72,14 @@ def node(
     from middleware.runtime.calm import calm
     from middleware.runtime.node import Node
     from middleware.runtime.report import Reporter, write_report
-    from middleware.runtime.scenario import MetricsPlan, changed_plan, check_addresses, load_scenario, state_folder
+    from middleware.runtime.scenario import (
+        MetricsPlan,
+        changed_plan,
+        check_addresses,
+        load_scenario,
+        state_folder,
+        takes_any_port,
+    )
     from middleware.runtime.storage.late_ledger import FILE, Ledger
     from middleware.runtime.storage.store import Store
     from middleware.runtime.transport.keys import Keys
@@ -85,7 +92,7 @@ def node(
     given = pairs("--address", address or [], "NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
     addresses = {each.name: each.address for each in chosen.plan.nodes} | given
     binds = {each.name: each.bind for each in chosen.plan.nodes if each.bind is not None and each.name not in given}
-    if addresses[name].rpartition(":")[2] in ("*", "0") and len(addresses) > 1:
+    if takes_any_port(addresses[name]) and len(addresses) > 1:
         raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
     check_addresses(addresses)
     own = Keys.given(keys, allow_list)

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.errors import SlacklineError
+
+if TYPE_CHECKING:
+    from middleware.runtime.transport.keys import Keys
 
 KeyFile = Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")]
 AllowList = Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")]
 NodeName = Annotated[str | None, typer.Option("--node", help="Name of the node in the allow-list.")]
+NodeNames = Annotated[
+    list[str] | None,
+    typer.Option("--node", help="Names of the nodes in the allow-list (default: whichever of them answers)."),
+]
+
+
+def candidates(keys: Path | None, allow_list: Path | None, node: Sequence[str] | None) -> tuple[Keys | None, Sequence[str]]:
+    """The keys of these files, and the names of nodes that may answer: those given, else all that are listed."""
+    from middleware.runtime.transport.keys import Keys, load_allowed
+
+    own = Keys.given(keys, allow_list)
+    if node and keys is None:
+        raise typer.BadParameter("--node names a key of the allow-list: give --keys and --allow-list, too")
+    return own, node or (list(dict.fromkeys(each.name for each in load_allowed(allow_list))) if allow_list is not None else [])
+
+
+def tells_who_is_silent(timeout: float) -> Callable[[str], None]:
+    """What says on standard error that nobody answers at an address yet."""
+
+    def tell(address: str) -> None:
+        console(STANDARD_OUTPUT).print(f"no node answers at {address} yet: waiting up to {timeout:g} s for it", markup=False)
+
+    return tell
 
 
 def pairs(option: str, texts: list[str], form: str) -> dict[str, str]:

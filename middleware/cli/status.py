@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from middleware.cli.mesh_tables import Addresses, AllowList, KeysFile, NodeNames, Timeout, lookout, pictured
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
+from middleware.cli.mesh_tables import Addresses, Timeout, lookout, pictured
+from middleware.cli.options import AllowList, KeyFile, NodeNames, tells_who_is_silent
+from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.observe.mesh import TIMEOUT
 
 
 def status(
     addresses: Addresses = None,
     timeout: Timeout = TIMEOUT,
-    keys: KeysFile = None,
+    keys: KeyFile = None,
     allow_list: AllowList = None,
     node: NodeNames = None,
     json: JsonFile = None,
@@ -31,12 +32,8 @@ def status(
       [bold]slackline status tcp://10.0.0.5:5701 --keys me.key --allow-list allowed.txt --json -[/]
     """
     screen = console(json)
-
-    def tell(address: str) -> None:
-        console(STANDARD_OUTPUT).print(f"no node answers at {address} yet: waiting up to {timeout:g} s for it", markup=False)
-
     with lookout(addresses, keys, allow_list, node) as nodes:
-        mesh = nodes.look(timeout, tell)
+        mesh = nodes.look(timeout, tells_who_is_silent(timeout))
     screen.print(pictured(mesh))
     if json:
         write_json(mesh, json)

@@ -12,7 +12,8 @@ import typer
 from rich.console import RenderableType
 from rich.live import Live
 
-from middleware.cli.mesh_tables import Addresses, AllowList, KeysFile, NodeNames, Timeout, lookout, pictured
+from middleware.cli.mesh_tables import Addresses, Timeout, lookout, pictured
+from middleware.cli.options import AllowList, KeyFile, NodeNames
 from middleware.cli.output import ExitCode, console
 
 _ROWS = 30
@@ -23,7 +24,7 @@ def top(
     every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 1.0,
     times: Annotated[int | None, typer.Option(min=1, help="End after so many looks (default: at Ctrl-C).")] = None,
     timeout: Timeout = 2.0,
-    keys: KeysFile = None,
+    keys: KeyFile = None,
     allow_list: AllowList = None,
     node: NodeNames = None,
 ) -> None:

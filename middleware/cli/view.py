@@ -6,11 +6,11 @@ import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from middleware.cli.options import AllowList, KeyFile
 from middleware.cli.output import console
 from middleware.installation import ROOT
 from middleware.model.errors import NetworkError, ScenarioError
@@ -47,8 +47,8 @@ def view(
         str | None,
         typer.Option(help="What a visitor must know; needed where --bind is not this machine alone.", envvar="SLACKLINE_TOKEN"),
     ] = None,
-    keys: Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")] = None,
-    allow_list: Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")] = None,
+    keys: KeyFile = None,
+    allow_list: AllowList = None,
     node: Annotated[
         list[str] | None,
         typer.Option("--node", help="Name of a node in the allow-list; one for each address, in order."),
@@ -86,9 +86,11 @@ def view(
 
 def fixed_addresses(plan: Scenario | None) -> list[str]:
     """Where the nodes of a scenario are, the one that has most detectors last. Raises ScenarioError if only they know."""
+    from middleware.runtime.scenario import takes_any_port
+
     assert plan is not None
     nodes = sorted(plan.plan.nodes, key=lambda each: len(plan.places[each.name]))
-    if free := [each.name for each in nodes if each.address.rpartition(":")[2] in ("*", "0")]:
+    if free := [each.name for each in nodes if takes_any_port(each.address)]:
         raise ScenarioError(
             f"the addresses of {', '.join(free)} are not fixed in {plan.file}: give them, as the nodes have logged them"
         )

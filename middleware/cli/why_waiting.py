@@ -10,8 +10,8 @@ import msgspec
 import typer
 
 from middleware.broker.watermarks.waiting import NodeStatus, explain, final_by_type
-from middleware.cli.options import AllowList, KeyFile
-from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
+from middleware.cli.options import AllowList, KeyFile, NodeNames, candidates, tells_who_is_silent
+from middleware.cli.output import JsonFile, console, write_json
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
 from middleware.model.quantities import exact_time
@@ -36,10 +36,7 @@ def why_waiting(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
     keys: KeyFile = None,
     allow_list: AllowList = None,
-    node: Annotated[
-        list[str] | None,
-        typer.Option("--node", help="Names of the nodes in the allow-list (default: whichever of them answers)."),
-    ] = None,
+    node: NodeNames = None,
     json: JsonFile = None,
 ) -> None:
     """Why results are not final yet: follows each stream down to the source, key or buffer that holds it back.
@@ -55,18 +52,9 @@ def why_waiting(
 
       [bold]slackline why-waiting tcp://10.0.0.5:5701 tcp://10.0.0.6:5701 --keys me.key --allow-list allowed.txt[/]
     """
-    from middleware.runtime.transport.keys import Keys, load_allowed
-
-    own = Keys.given(keys, allow_list)
-    if node and keys is None:
-        raise typer.BadParameter("--node names a key of the allow-list: give --keys and --allow-list, too")
+    own, names = candidates(keys, allow_list, node)
     screen = console(json)
-    names = node or (list(dict.fromkeys(each.name for each in load_allowed(allow_list))) if allow_list is not None else [])
-
-    def tell(address: str) -> None:
-        console(STANDARD_OUTPUT).print(f"no node answers at {address} yet: waiting up to {timeout:g} s for it", markup=False)
-
-    mesh = Mesh.asked(addresses, timeout, own, names, tell)
+    mesh = Mesh.asked(addresses, timeout, own, names, tells_who_is_silent(timeout))
     if not mesh.nodes:
         raise NetworkError("; ".join(mesh.silent))
     told = mesh.explained(type_)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from middleware.broker.ingress.receipts import TURNED
-from middleware.model.event import END, NEVER
+from middleware.model.event import END
 from middleware.model.quantities import spoken_duration
 from middleware.model.time import SECOND
 from middleware.ordering.records import UnitStatistics
-from middleware.runtime.status import Status, Vitals
+from middleware.runtime.status import Status, Vitals, lag
 
 MANY_BLOCKS = 1_000
 """Blocks that a named subscription may lag behind before it is a concern."""
@@ -108,7 +108,7 @@ def _node_line(status: Status, now: Vitals, before: _Before) -> NodeLine:
     received = now.counts.events_in - (past.counts.events_in if past is not None else 0)
     late = sum(unit.late for unit in _counts(status)) - sum(unit.late for unit in before.units.values())
     turned = _turned(now) - (_turned(past) if past is not None else 0)
-    lags = [lag for unit in status.units if (lag := _lag(unit.watermark, status.clock)) is not None]
+    lags = [behind for unit in status.units if (behind := lag(unit.watermark, status.clock)) is not None]
     up = [peer for peer in now.counts.peers if peer.up]
     return NodeLine(
         node=status.node,
@@ -146,7 +146,7 @@ def _detector_lines(status: Status, before: _Before) -> Iterator[DetectorLine]:
             late=(unit.late - (old.late if old is not None else 0)) / seconds,
             k=unit.k,
             alpha=unit.alpha,
-            lag=_lag(wait.watermark, status.clock),
+            lag=lag(wait.watermark, status.clock),
             busy=(unit.spent - old.spent) / SECOND / seconds if old is not None else None,
             state="stopped" if unit.halted is not None else "ended" if unit.final == END else "runs",
         )
@@ -162,12 +162,6 @@ def _results(units: Iterable[UnitStatistics], before: Iterable[UnitStatistics]) 
 def _turned(vitals: Vitals) -> int:
     """The number of events that a node turned away."""
     return sum(vitals.counts.drops.get(reason, 0) for reason in TURNED.values())
-
-
-def _lag(watermark: int, clock: int | None) -> int | None:
-    if clock is None or watermark == NEVER:
-        return None
-    return 0 if watermark == END else max(0, clock - watermark)
 
 
 def _state(status: Status) -> str:
@@ -195,9 +189,9 @@ def _concerns(status: Status) -> Iterator[str]:
     away = sorted(vitals.nodes.keys() - {peer.name for peer in vitals.counts.peers if peer.role == "node" and peer.up})
     if away and not status.missing:
         yield f"{who} has lost {', '.join(away)}"
-    for name, lag in vitals.log.readers.items() if vitals.log is not None else ():
-        if lag > MANY_BLOCKS:
-            yield f"{who}: subscription {name!r} has not passed {lag:,} blocks of the log"
+    for name, blocks in vitals.log.readers.items() if vitals.log is not None else ():
+        if blocks > MANY_BLOCKS:
+            yield f"{who}: subscription {name!r} has not passed {blocks:,} blocks of the log"
     if vitals.unlisted:
         yield f"{who}: its late ledger had to let {vitals.unlisted:,} entries go"
 

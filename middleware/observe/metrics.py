@@ -14,11 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from middleware import __version__
 from middleware.broker.ingress.receipts import TURNED
-from middleware.model.event import END, NEVER
 from middleware.model.time import SECOND
 from middleware.ordering.records import UnitStatistics
 from middleware.runtime.latencies import BOUNDS, Histogram
-from middleware.runtime.status import LogStatus, Status, Vitals
+from middleware.runtime.status import LogStatus, Status, Vitals, lag
 
 MOST_REASONS = 32
 """The most reasons with a series of their own; the rest count together, as ``other``."""
@@ -177,10 +176,8 @@ def _peers(make: _Maker, status: Status, vitals: Vitals) -> Iterator[Metric]:
 
 
 def _streams(make: _Maker, status: Status) -> Iterator[Metric]:
-    lags = {}
-    for name, stream in islice(status.streams.items(), MOST_TYPES):
-        if (lag := _lag(stream.promised, status.clock)) is not None:
-            lags[name,] = lag
+    streams = islice(status.streams.items(), MOST_TYPES)
+    lags = _seconds({(name,): lag(stream.promised, status.clock) for name, stream in streams})
     text = "Event time between the newest raw event known and the watermark of a type."
     yield make.gauge("watermark_lag_seconds", text, lags, ["type"])
     yield make.single("types_paused", "Patterns of event types that readers here have no room for.", len(status.paused))
@@ -197,10 +194,9 @@ def _units(make: _Maker, status: Status) -> Iterator[Metric]:
     waits = {(unit.detector,): unit for unit in status.units}
     lateness = {key: unit.lateness / SECOND for key, unit in waits.items()}
     yield make.gauge("unit_lateness_seconds", "Allowed lateness where an input is open.", lateness, ["detector"])
-    lags = {key: _lag(unit.watermark, status.clock) for key, unit in waits.items()}
-    known = {key: lag for key, lag in lags.items() if lag is not None}
+    lags = _seconds({key: lag(unit.watermark, status.clock) for key, unit in waits.items()})
     text = "Event time between the newest raw event known and the watermark of a detector."
-    yield make.gauge("unit_watermark_lag_seconds", text, known, ["detector"])
+    yield make.gauge("unit_watermark_lag_seconds", text, lags, ["detector"])
     changes = {
         (unit.detector, change): count
         for unit in units
@@ -228,11 +224,9 @@ def _log(make: _Maker, log: LogStatus) -> Iterator[Metric]:
     yield make.gauge("subscriber_lag_blocks", text, {(name,): lag for name, lag in behind}, ["subscriber"])
 
 
-def _lag(watermark: int | None, clock: int | None) -> float | None:
-    """Seconds of event time; None where there is no watermark or no clock yet."""
-    if watermark is None or clock is None or watermark == NEVER:
-        return None
-    return 0.0 if watermark == END else max(0, clock - watermark) / SECOND
+def _seconds(durations: Mapping[Labels, int | None]) -> dict[Labels, float]:
+    """Those that are known."""
+    return {labels: duration / SECOND for labels, duration in durations.items() if duration is not None}
 
 
 def _few(counts: Mapping[str, int]) -> dict[str, int]:

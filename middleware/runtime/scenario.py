@@ -418,12 +418,17 @@ def changed_plan(where: str | Path, file: Path) -> Scenario:
     return Scenario(plan, _scenario_file(where))
 
 
+def takes_any_port(address: str) -> bool:
+    """Whether a node with this address listens at any free port: only itself knows which."""
+    return address.rpartition(":")[2] in ("*", "0")
+
+
 def check_addresses(addresses: Mapping[str, str]) -> None:
     """Raise ScenarioError if two nodes have the same address; port ``*`` is any free one."""
     taken: dict[str, str] = {}
     for name, address in addresses.items():
         plain = address.strip().lower().replace("//localhost:", "//127.0.0.1:")
-        if plain.rpartition(":")[2] in ("*", "0"):
+        if takes_any_port(plain):
             continue
         if plain in taken:
             raise ScenarioError(f"nodes: {taken[plain]} and {name} have one address, {address}: give each its own port")

@@ -10,6 +10,7 @@ import msgspec
 
 from middleware.broker.effects import BrokerStatistics
 from middleware.broker.watermarks.waiting import NodeStatus
+from middleware.model.event import END, NEVER
 from middleware.runtime.latencies import Histogram, Latency
 
 FRESH = 1.0
@@ -86,6 +87,13 @@ class Status(NodeStatus, frozen=True):
     """What a node's streams wait for, what its units have done, and its vitals (None: from a node of an earlier version)."""
 
     vitals: Vitals | None = None
+
+
+def lag(watermark: int | None, clock: int | None) -> int | None:
+    """How far a watermark is behind the clock, ns; 0 at the end. None where there is no watermark, or no clock yet."""
+    if watermark is None or clock is None or watermark == NEVER:
+        return None
+    return 0 if watermark == END else max(0, clock - watermark)
 
 
 class Desk:
