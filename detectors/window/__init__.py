@@ -24,6 +24,7 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
+from detectors.window.ranks import MEDIAN, exact_quantile
 from detectors.window.sketches import BLOOM, DISTINCT, Filter, quantile
 from detectors.window.windows import Windows
 
@@ -41,6 +42,7 @@ __all__ = [
     "MAX",
     "MAXCOUNT",
     "MEAN",
+    "MEDIAN",
     "MIN",
     "RANGE",
     "SAMPLE_STDDEV",
@@ -62,5 +64,6 @@ __all__ = [
     "Tumbling",
     "WindowKind",
     "Windows",
+    "exact_quantile",
     "quantile",
 ]

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import statistics
 from datetime import UTC, datetime
 
 import numpy as np
@@ -18,12 +19,14 @@ from detectors.window import (
     LAST,
     MAX,
     MEAN,
+    MEDIAN,
     MIN,
     SUM,
     VARIANCE,
     Fiba,
     Group,
     Monoid,
+    exact_quantile,
     quantile,
 )
 from detectors.window.monoids import BUILT_IN
@@ -226,7 +229,26 @@ def test_sketches_estimate():
 def test_built_in_monoids_can_be_pickled():
     for monoid in BUILT_IN.values():
         assert pickle.loads(pickle.dumps(monoid)) is monoid
-    assert pickle.loads(pickle.dumps(SUM.of(int))) is SUM.of(int)
+    for monoid in (SUM.of(int), BLOOM, DISTINCT, quantile(0.5), quantile(0.25, 0.1), exact_quantile(0.9)):
+        assert pickle.loads(pickle.dumps(monoid)) is monoid
+
+
+@every_class
+def test_exact_quantiles_are_those_of_the_sorted_values(kind):
+    values = [7.0, -0.0, 3.5, 1e308, 0.0, 1e308, -2.0]
+    median, largest, names = kind(MEDIAN), kind(exact_quantile(1)), kind(exact_quantile(0.5))
+    for ts, value in enumerate(values):
+        median.insert(ts, value)
+        largest.insert(ts, value)
+        names.insert(ts, f"n{value}")
+        assert median.query() == statistics.median(values[: ts + 1]) and largest.query() == max(values[: ts + 1])
+        assert names.query() == sorted(f"n{each}" for each in values[: ts + 1])[ts // 2]
+    median.bulk_evict(2)
+    assert median.query() == 1e308 / 2 and math.copysign(1, kind(MEDIAN).monoid.fold([-0.0])) == 1
+    median.insert(9, math.nan)
+    assert math.isnan(median.query()) and median.range_query(3, 4) == 1e308 / 2
+    with pytest.raises(WindowError, match="0 <= q <= 1"):
+        exact_quantile(1.5)
 
 
 def work_a_round(
