@@ -39,6 +39,8 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
+    use crate::fiba::rivals::python::Rival;
+    #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
     use crate::pairs::Pairs;
@@ -48,5 +50,5 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 }

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from slackline_benchmarks.window_workload import batches, columns, filled
+from slackline_benchmarks.window_workload import FAR, batches, columns, filled
 
 from detectors.window import (
     BLOOM,
@@ -278,3 +278,48 @@ def test_work_is_constant_in_order_and_logarithmic_in_the_distance():
     }
     for distance, found in visits.items():
         assert found < 6 + 3.2 * math.log2(distance), visits
+
+
+@needs_core
+def test_a_range_costs_the_log_of_its_distance_and_of_its_size():
+    """Counted at n = 2^16: near an end it does not matter how large the window is, nor how large the range is but for its log."""
+    n = 1 << 16
+    window = Fiba(LAST.of(int), min_arity=4)
+    window.bulk_insert(range(n), range(n))
+
+    def visits(low: int, high: int) -> int:
+        before = window.work["visits"]
+        assert window.range_query(low, high) == high
+        return window.work["visits"] - before
+
+    for size in (1, 16, 256, 4_096):
+        for distance in (1, 16, 256, 4_096):
+            bound = 12 + 6 * math.log2(distance + size)
+            assert visits(n - distance - size, n - distance - 1) < bound, (size, distance)
+            assert visits(distance, distance + size - 1) < bound, (size, distance)
+    assert visits(1, n - 2) < 12 + 6 * math.log2(n)
+    assert visits(0, n - 1) == 0  # the whole window
+
+
+@needs_core
+def test_a_run_costs_less_than_its_entries_one_by_one():
+    """m entries in one place: O(m + log d) visits, not O(m log d); evicting m in one go: O(log m) combines, not O(m)."""
+    n, m = 1 << 16, 1 << 10
+    window = Fiba(LAST.of(int), min_arity=4)
+    window.bulk_insert([*range(n // 2), *range(FAR, FAR + n // 2)], range(n))
+
+    def spent(operation) -> tuple[int, int]:
+        before = window.work
+        operation()
+        return tuple(window.work[what] - before[what] for what in ("visits", "combines"))
+
+    visits, combines = spent(lambda: window.bulk_insert(range(n // 2, n // 2 + m), range(m)))
+    assert visits < 3 * m + 100 and combines < 4 * m + 200
+    one_by_one, _ = spent(lambda: [window.insert(ts, ts) for ts in range(n // 2 + m, n // 2 + 2 * m)])
+    assert one_by_one > 2 * visits
+    visits, combines = spent(lambda: window.bulk_evict(m - 1))
+    assert visits < 100 and combines < 100
+    for size in (1 << 12, 1 << 14):
+        start = window.oldest
+        visits, combines = spent(lambda start=start, size=size: window.bulk_evict(start + size))
+        assert max(visits, combines) < 40 * math.log2(size), size

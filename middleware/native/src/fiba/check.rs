@@ -20,7 +20,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         let mut below = vec![self.root];
         while let Some(x) = below.pop() {
             if self.len > 0 {
-                let (expected, _) = self.aggregate(x, self.side(x))?;
+                let (expected, _) = self.aggregate(x, self.covers(x))?;
                 let Some(expected) = expected else { return Ok(Some(format!("node {x} is empty"))) };
                 if !self.monoid.same(&expected, &self.aggs[x as usize])? {
                     return Ok(Some(format!("the aggregate of node {x} ({:?}) is out of date", self.side(x))));

@@ -10,7 +10,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out what is at a time; false if there is nothing. O(log d), amortised O(1) at both ends.
     #[inline]
     pub fn evict(&mut self, time: K) -> PyResult<bool> {
-        if self.len > 0 && self.first_time(self.left) == time {
+        if M::FINGERS && self.len > 0 && self.first_time(self.left) == time {
             self.evict_oldest()?;
             return Ok(true);
         }
@@ -24,8 +24,8 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out the oldest entry; there must be one.
     #[inline]
     pub fn evict_oldest(&mut self) -> PyResult<()> {
-        let x = self.left;
-        if self.count(x) < self.min || x == self.root {
+        let x = if M::FINGERS { self.left } else { self.oldest_leaf(self.root) };
+        if !M::FINGERS || self.count(x) < self.min || x == self.root {
             let place = Place { x, i: 0, found: true };
             return self.atomic(|tree| tree.evict_at(place));
         }

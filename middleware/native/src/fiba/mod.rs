@@ -16,6 +16,7 @@ mod object;
 pub mod python;
 mod query;
 mod repair;
+pub mod rivals;
 mod search;
 mod sketches;
 mod times;

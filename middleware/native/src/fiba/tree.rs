@@ -129,6 +129,12 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.nodes[x as usize].side
     }
 
+    /// What a node's aggregate covers: without fingers its subtree, wherever it stands.
+    #[inline]
+    pub fn covers(&self, x: u32) -> Side {
+        if M::FINGERS { self.side(x) } else { Side::Inner }
+    }
+
     #[inline]
     pub fn times_of(&self, x: u32) -> &[K] {
         let at = x as usize * self.room;
