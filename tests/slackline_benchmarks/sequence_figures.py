@@ -198,7 +198,7 @@ def _draw(number: str, series: Series) -> None:
     title, x, y = _TITLES[number]
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    for (name, points), marker in zip(series.items(), "osD^", strict=False):
+    for (name, points), marker in zip(series.items(), "osD^osD^", strict=False):
         values = [-each.gain if number == "9" else each.gain for each in points]
         axes.plot([each.x for each in points], [100 * value for value in values], marker=marker, label=name)
     axes.set_title(f"Figure {number}. {title}")

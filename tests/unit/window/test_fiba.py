@@ -282,7 +282,7 @@ def test_work_is_constant_in_order_and_logarithmic_in_the_distance():
 
 @needs_core
 def test_a_range_costs_the_log_of_its_distance_and_of_its_size():
-    """Counted at n = 2^16: near an end it does not matter how large the window is, nor how large the range is but for its log."""
+    """Counted at n = 2^16: near an end it does not matter how large the window is, and of the range only the log."""
     n = 1 << 16
     window = Fiba(LAST.of(int), min_arity=4)
     window.bulk_insert(range(n), range(n))

@@ -61,7 +61,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         must(inside, || format!("node {x} holds a time that belongs elsewhere"))?;
         must(!self.node(x).dirty, || format!("node {x} is still listed for repair"))?;
         if self.height(x) == 0 {
-            return Ok((count, 1));
+            return Ok((count - self.evicted(x), 1));
         }
         let (mut entries, mut nodes) = (count, 1);
         for (i, &kid) in self.kids_of(x).iter().enumerate() {

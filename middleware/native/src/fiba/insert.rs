@@ -12,6 +12,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if M::FINGERS && self.len > 0 && time > self.last_time(self.right) && self.count(self.right) < self.most() {
             return self.atomic(|tree| tree.append(time, slot));
         }
+        self.settle();
         self.atomic(|tree| tree.insert_anywhere(time, slot, replace))
     }
 

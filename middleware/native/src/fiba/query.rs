@@ -32,6 +32,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if low > high || low > youngest || high < oldest {
             return Ok(None);
         }
+        self.settle();
         let x = self.common_ancestor(low, high);
         let mut product = Product::new(&self.monoid);
         let visits = self.between(x, low, high, &mut product)?;
@@ -148,7 +149,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// All entries of a subtree in order, to `visit`.
     pub fn each(&self, x: u32, visit: &mut impl FnMut(K, &M::Slot) -> PyResult<()>) -> PyResult<()> {
         let inner = self.height(x) > 0;
-        for (i, (&time, slot)) in self.times_of(x).iter().zip(self.slots_of(x)).enumerate() {
+        for (i, (&time, slot)) in self.times_of(x).iter().zip(self.slots_of(x)).enumerate().skip(self.evicted(x)) {
             if inner {
                 self.each(self.kid(x, i), visit)?;
             }

@@ -86,7 +86,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
         let slots = self.slots_of(x);
         if self.height(x) == 0 {
-            for slot in slots {
+            for slot in &slots[self.evicted(x)..] {
                 product.slot(slot)?;
             }
         } else {

@@ -86,7 +86,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     pub fn oldest(&self) -> Option<K> {
-        (self.len > 0).then(|| self.first_time(self.left))
+        (self.len > 0).then(|| self.times[self.left as usize * self.room + self.front])
     }
 
     pub fn youngest(&self) -> Option<K> {
