@@ -1,7 +1,8 @@
 """What the optimistic approach sends to the barrier, counted without any network: as the paper counts it, and as it is here.
 
-In the paper each item that arrives out of order sends tombstones and items at once (Algorithm 2). Here a batch of changes
-is taken as a whole, and what it comes to is sent. The stateful operation runs as printed (Figure 6: grouping, map and cycle) and fused.
+In the paper each item that arrives out of order sends tombstones and items at once (Algorithm 2). Here a batch of changes is
+taken as a whole, and what it comes to is sent. The stateful operation runs as printed (Figure 6: grouping, map and cycle), and
+fused.
 """
 
 from __future__ import annotations
