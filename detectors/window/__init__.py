@@ -25,6 +25,7 @@ from detectors.window.monoids import (
     VARIANCE,
 )
 from detectors.window.ranks import MEDIAN, exact_quantile
+from detectors.window.sharing import SharedWindows
 from detectors.window.sketches import BLOOM, DISTINCT, Filter, quantile
 from detectors.window.windows import Windows
 
@@ -60,6 +61,7 @@ __all__ = [
     "Landmark",
     "Monoid",
     "Session",
+    "SharedWindows",
     "Sliding",
     "Tumbling",
     "WindowKind",

@@ -110,6 +110,7 @@ def _in_order(rounds: int) -> Iterator[Line]:
         some = sizes if name != "bloom" else sizes[:5]
         xs = [float(n) for n in some]
         yield name, xs, [_throughput(name, n, 0, rounds) for n in some]
+        yield f"{name}, MIN_ARITY 32", xs, [_throughput(name, n, 0, rounds, min_arity=32) for n in some]
         for rival in IN_ORDER:
             yield f"{name}, {rival}", xs, [_throughput(name, n, 0, rounds, partial(native.Rival, rival)) for n in some]
         few = [n for n in some if n <= 1 << 8]
