@@ -81,8 +81,8 @@ class SharedWindows:
         size = self._size(name)
         if end - size < self._forgotten:
             raise WindowError(
-                f"the window of {name!r} that ends at {end} is forgotten in part: values are kept from {self._forgotten + 1} on, "
-                f"so its first whole window ends at {self._forgotten + size}"
+                f"the window of {name!r} that ends at {end} is forgotten in part: values are kept from {self._forgotten + 1} "
+                f"on, so its first whole window ends at {self._forgotten + size}"
             )
         return self._tree.range_query(end - size + 1, end)
 
