@@ -87,8 +87,8 @@ class SharedWindows:
         return self._tree.range_query(end - size + 1, end)
 
     def advance(self, watermark: int) -> int:
-        """Forget what no window that ends after ``watermark`` can hold; returns how many entries. O(log d)."""
-        upto = watermark - max([self.retention, *self._sizes.values()]) + 1
+        """Forget what no window that ends at ``watermark`` or later can hold; returns how many entries. O(log d)."""
+        upto = watermark - max([self.retention, *self._sizes.values()])
         if upto <= self._forgotten:
             return 0
         self._forgotten = upto
