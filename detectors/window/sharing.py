@@ -104,4 +104,5 @@ class SharedWindows:
         return self._sizes[name]
 
     def _ts(self, place: Place) -> int:
-        return place[0] if isinstance(place, tuple) else place
+        ts: int = place[0] if isinstance(place, tuple) else place
+        return ts

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from slackline_benchmarks.flow_input import arriving, texts
 
-from detectors.flow.items import ABSENT, Change, root_position
+from detectors.flow.items import ABSENT, Change, Position, root_position
 from detectors.flow.plan import stages
 from detectors.flow.program import Program
 from middleware.model.errors import RunError
@@ -63,10 +63,10 @@ def counted() -> list[Count]:
     return found
 
 
-def _count(text: str, late: float, given: Sequence[Page], batch: int, fused: bool) -> tuple[Count, dict[object, object]]:
+def _count(text: str, late: float, given: Sequence[Page], batch: int, fused: bool) -> tuple[Count, list[object]]:
     first, last = (Program(stage) for stage in stages(flow(updates=False), fuse=fused))
     batches = list(_batches(first, given, batch))
-    standing: dict[object, object] = {}
+    standing: dict[Position, object] = {}
     items = tombstones = 0
     started = time.process_time()
     for changes in batches:
@@ -78,7 +78,7 @@ def _count(text: str, late: float, given: Sequence[Page], batch: int, fused: boo
             else:
                 standing[position] = new
     cost = (time.process_time() - started) * 1e6 / sum(map(len, batches))
-    results = dict(enumerate(standing[position] for position in sorted(standing)))
+    results = [standing[position] for position in sorted(standing)]
     return Count(text, late, batch, fused, items, tombstones, len(results), cost), results
 
 
