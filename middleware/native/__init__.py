@@ -21,7 +21,7 @@ try:
 
     if VERSION != _VERSION:
         raise ImportError(f"cannot import name: it is of version {VERSION}, not {_VERSION}")
-    from middleware.native._core import Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, Rival, SequenceMatcher, merge, split
+    from middleware.native._core import Baseline, Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, SequenceMatcher, merge, split
 except ImportError as error:
     AVAILABLE = False
     if not isinstance(error, ModuleNotFoundError) and os.environ.get("SLACKLINE_NATIVE") != "0":  # it is there, and of no use
@@ -33,12 +33,12 @@ else:
     AVAILABLE = True
     __all__ = [
         "AVAILABLE",
+        "Baseline",
         "Counts",
         "Fiba",
         "KeyedLanes",
         "KeyedWindows",
         "Pairs",
-        "Rival",
         "SequenceMatcher",
         "merge",
         "split",

@@ -8,7 +8,7 @@ fused.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from slackline_benchmarks.flow_input import arriving, texts
@@ -50,12 +50,15 @@ class Count(NamedTuple):
         return (self.items + self.tombstones) / self.valid
 
 
-def counted() -> list[Count]:
-    """Every text, in order and with late pages, item by item and in batches, as fold and as cycle; all find the same."""
+def counted(sizes: Mapping[str, int] | None = None) -> list[Count]:
+    """Every text, in order and with late pages, item by item and in batches, as fold and as cycle; all find the same.
+
+    ``sizes``: how many pages of which text; by default ``PAGES`` of those there are.
+    """
     found = []
-    for text in texts():
+    for text, pages in (sizes or {text: PAGES[text] for text in texts()}).items():
         for late in (0.0, LATE):
-            given = arriving(text, PAGES[text] / RATE, RATE, late)
+            given = arriving(text, pages / RATE, RATE, late)
             runs = [_count(text, late, given, batch, fused) for batch in (1, BATCH) for fused in (True, False)]
             if any(results != runs[0][1] for _, results in runs):
                 raise RunError(f"the postings of {text} differ with batches, or with the cycle as printed")

@@ -33,7 +33,7 @@ IN_ORDER_SIZES = tuple(1 << power for power in range(4, 19, 2))
 LATENCIES = 5_000
 OPERATORS = ("sum", "geomean", "bloom")
 IN_ORDER = ("daba-lite", "two-stacks", "reactive", "b-tree")
-"""Rivals of Figure 13. All are native, and driven as FiBA is."""
+"""Baselines of Figure 13. All are native, and driven as FiBA is."""
 
 
 REPORT = Path("out/window-figures.html")
@@ -44,7 +44,7 @@ Line = tuple[str, list[float], list[float]]
 
 def _classic(monoid: Monoid, **options: Any) -> Any:
     """The classic B-tree with augmented aggregates."""
-    return native.Rival("b-tree", monoid, **options)
+    return native.Baseline("b-tree", monoid, **options)
 
 
 def bench_figures(rounds: int) -> list[dict[str, Any]]:
@@ -111,10 +111,10 @@ def _in_order(rounds: int) -> Iterator[Line]:
         xs = [float(n) for n in some]
         yield name, xs, [_throughput(name, n, 0, rounds) for n in some]
         yield f"{name}, MIN_ARITY 32", xs, [_throughput(name, n, 0, rounds, min_arity=32) for n in some]
-        for rival in IN_ORDER:
-            yield f"{name}, {rival}", xs, [_throughput(name, n, 0, rounds, partial(native.Rival, rival)) for n in some]
+        for baseline in IN_ORDER:
+            yield f"{name}, {baseline}", xs, [_throughput(name, n, 0, rounds, partial(native.Baseline, baseline)) for n in some]
         few = [n for n in some if n <= 1 << 8]
-        recomputed = [_throughput(name, n, 0, rounds, partial(native.Rival, "recompute")) for n in few]
+        recomputed = [_throughput(name, n, 0, rounds, partial(native.Baseline, "recompute")) for n in few]
         yield f"{name}, recompute", [float(n) for n in few], recomputed
     plain = [1e3 / median(measured(PlainFiba, MONOIDS["sum"], n, 0, 2_000, "call")() for _ in range(rounds)) for n in sizes[:5]]
     yield "sum, plain Python", [float(n) for n in sizes[:5]], plain

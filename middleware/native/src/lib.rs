@@ -37,9 +37,9 @@ mod _core {
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]
-    use crate::fiba::python::Fiba;
+    use crate::fiba::baselines::python::Baseline;
     #[pymodule_export]
-    use crate::fiba::rivals::python::Rival;
+    use crate::fiba::python::Fiba;
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]

@@ -19,10 +19,8 @@ def test_late_pages_come_late_and_promises_are_kept():
     assert promises(ordered)[5] == ordered[6].ts - 1
 
 
-def test_a_batch_sends_its_net_effect_and_the_cycle_finds_what_the_fold_finds(monkeypatch):
-    monkeypatch.setattr(flow_count, "PAGES", {"zipf": 80})
-    monkeypatch.setattr(flow_count, "texts", lambda: ("zipf",))
-    counts = {(each.late > 0, each.batch, each.fused): each for each in flow_count.counted()}
+def test_a_batch_sends_its_net_effect_and_the_cycle_finds_what_the_fold_finds():
+    counts = {(each.late > 0, each.batch, each.fused): each for each in flow_count.counted({"zipf": 80})}
     assert len(counts) == 8 and all(each.items - each.tombstones == each.valid for each in counts.values())
     assert all(each.tombstones == 0 for (late, _, _), each in counts.items() if not late)
     for fused in (True, False):

@@ -1,4 +1,4 @@
-"""What FiBA is measured against is right itself: each rival against the naive window, after every operation."""
+"""What FiBA is measured against is right itself: each baseline against the naive window, after every operation."""
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +28,7 @@ MONOIDS = {
 @given(data=st.data(), pushes=st.lists(st.integers(0, 3), max_size=60))
 def test_in_order_like_the_naive_window(kind, name, data, pushes):
     monoid, values = MONOIDS[name]
-    window, naive, ts = native.Rival(kind, monoid), NaiveWindow(monoid), 0
+    window, naive, ts = native.Baseline(kind, monoid), NaiveWindow(monoid), 0
     for number in pushes:
         if number == 0 and len(naive):
             window.evict_oldest()
@@ -53,7 +53,7 @@ def test_in_order_like_the_naive_window(kind, name, data, pushes):
 @given(data=st.data(), times=st.lists(st.integers(0, 60), max_size=80), min_arity=st.sampled_from([2, 3, 8]))
 def test_the_classic_tree_takes_any_order(name, data, times, min_arity):
     monoid, values = MONOIDS[name]
-    window, naive = native.Rival("b-tree", monoid, min_arity=min_arity), NaiveWindow(monoid)
+    window, naive = native.Baseline("b-tree", monoid, min_arity=min_arity), NaiveWindow(monoid)
     for ts in times:
         if ts % 3 == 0 and len(naive):
             window.evict_oldest()
@@ -74,7 +74,7 @@ def test_combines_a_round_are_those_of_the_algorithm(kind):
     """DABA Lite and two stacks O(1), Reactive and the classic tree O(log n), recomputing O(n)."""
     per_round = {}
     for n in (1 << 6, 1 << 10):
-        window = native.Rival(kind, LAST.of(int))  # it does not commute: no short cuts
+        window = native.Baseline(kind, LAST.of(int))  # it does not commute: no short cuts
         window.bulk_insert(range(n), range(n))
         before = window.work["combines"]
         rounds = 3 * n

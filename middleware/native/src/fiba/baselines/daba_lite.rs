@@ -1,4 +1,4 @@
-//! DABA Lite (Tangwongsan, Hirzel and Schneider, VLDB Journal 2021): first in, first out, O(1) at worst.
+//! DABA Lite (Tangwongsan, Hirzel and Schneider, 2021): first in, first out, O(1) at worst.
 //!
 //! The two stacks' flip, done a step at each change. The queue falls into parts, each up to the next border:
 //! front: aggregates up to `back`; `left`: aggregates up to `right`; `right`: values; `accumulated`: aggregates up to `back`;

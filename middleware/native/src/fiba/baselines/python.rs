@@ -1,4 +1,4 @@
-//! `middleware.native.Rival`: the aggregators that FiBA is measured against, behind the part of its interface that all have.
+//! `middleware.native.Baseline`: the aggregators that FiBA is measured against, behind the part of its interface that all have.
 
 use pyo3::exceptions::PyAssertionError;
 use pyo3::prelude::*;
@@ -108,10 +108,10 @@ impl<M: Values, C: Contender<M>> AnyContender for Of_<M, C> {
 }
 
 #[pyclass(module = "middleware.native")]
-pub struct Rival(Box<dyn AnyContender>);
+pub struct Baseline(Box<dyn AnyContender>);
 
 #[pymethods]
-impl Rival {
+impl Baseline {
     #[new]
     #[pyo3(signature = (kind, monoid, *, min_arity = 8))]
     fn new(kind: &str, monoid: Bound<'_, PyAny>, min_arity: usize) -> PyResult<Self> {
@@ -185,7 +185,7 @@ fn contender<M: Values>(kind: &str, monoid: M, min_arity: usize) -> PyResult<Box
         "recompute" => boxed(InOrder::<M, Recompute<M>>::new(monoid)),
         _ => {
             return Err(window_error(format!(
-                "there is no rival {kind:?}: say b-tree, two-stacks, daba-lite, reactive or recompute"
+                "there is no baseline {kind:?}: say b-tree, two-stacks, daba-lite, reactive or recompute"
             )));
         }
     })
