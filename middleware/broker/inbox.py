@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.merge import merged
@@ -25,6 +25,10 @@ class Inbox:
         """Add a block, and its changes if they are decoded already."""
         self._blocks.setdefault(head.type, []).append((head, block, delta))
         self.pending += head.count
+
+    def blocks(self) -> Iterator[tuple[BlockHead, bytes, Delta | None]]:
+        """The blocks that wait, type by type."""
+        return (block for same in self._blocks.values() for block in same)
 
     def take(
         self, promises: CombinedWatermarks, clock: int | None, missing: Collection[str], ground: int | None = None

@@ -106,7 +106,7 @@ def node(
     serving = metrics if metrics is not None else chosen.metrics_address(name)
     with Exposition(serving) if serving is not None else nullcontext() as exposition:  # it answers while the node recovers, too
         ledger = Ledger(name, folder)
-        reporter = Reporter(hierarchy, ledger)
+        reporter = Reporter(hierarchy)
         sources = chosen.plan.sources.policy()
         store = Store(folder, name) if durable and folder is not None else None
         try:

@@ -21,7 +21,7 @@ from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
 from middleware.ordering.lanes import KeyedLane
-from middleware.ordering.records import UnitStatistics
+from middleware.ordering.records import Listed, UnitStatistics
 from middleware.ordering.unit import Policies, Unit
 
 Parts = dict[str, list[Delta]]
@@ -382,6 +382,10 @@ class Hierarchy:
                 "start the node with --rebuild to run all detectors over the whole log again, or, if the log does not reach "
                 "back to its beginning, in a new state folder"
             )
+
+    def take_listed(self) -> list[Listed]:
+        """The events that units have listed since the last call, late and failed ones. O(units)."""
+        return [listed for placed in self._placed if (listed := placed.unit.take_listed()) is not None]
 
     def statistics(self) -> list[UnitStatistics]:
         """The statistics of each unit so far."""

@@ -27,7 +27,7 @@ from middleware.ordering.kslack import Lateness, LocalClock, SlackPolicy
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
 from middleware.ordering.operation import OperatorLane, Ready
-from middleware.ordering.records import Late, UnitStatistics
+from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
 
@@ -42,8 +42,10 @@ _NOTHING = Ready([], [])
 Revision = tuple[Event, Event]
 """The old and the new content of an event."""
 
-_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "halted", "reached", "_top", "_waiting", "_refused")
-"""The stored attributes of a unit, besides its clock and lanes; counts and measured costs last for one life only."""
+_AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", "_top", "_waiting", "_refused")
+_STATE = {name: name for name in _AS_THEY_ARE} | {"ledger": "late"}
+"""The stored attributes of a unit, besides its clock and lanes: by the name in a checkpoint, which stays, the name here.
+Counts and measured costs last for one life only."""
 
 
 class Policies(msgspec.Struct, frozen=True):
@@ -94,6 +96,7 @@ class Unit:
     ``halted`` is why it publishes nothing more, None while it runs: its operator raised, or a type it reads has halted. Results
     that were not final then are withdrawn. Events of the batch at which its operator raised, and all later ones, are listed as
     failed once they are final. ``final`` still moves: nothing is left that could become wrong.
+    ``late`` and ``quarantine`` hold the events that are listed, as late or as failed, until the owner takes them.
     ``reached`` is, once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
     ``resumes``: a stream that has ended may resume (``go_on``).
     """
@@ -116,7 +119,7 @@ class Unit:
         self.clock = LocalClock(slack() if slack is not None else RobustSlack(self.policies.lateness))
         self.final = NEVER
         self.emitted = NEVER
-        self.ledger: list[Late] = []
+        self.late: list[Late] = []
         self.quarantine: list[Published] = []
         self.halted: str | None = None
         self.reached = NEVER
@@ -483,14 +486,14 @@ class Unit:
             self._refused[IDENTITY(new)] = max(old.ts, new.ts)
 
     def _list_late(self, events: list[Event], change: str) -> None:
-        """Enter events in the late ledger, or raise LateEventError if that is the policy."""
+        """List events as late, or raise LateEventError if that is the policy."""
         if events and self.policies.late == "error":
             event = events[0]
             raise LateEventError(
                 f"{self.name}: {type_name(event.__class__)} of {event.source!r} with ts={event.ts} came when everything up to "
                 f"{self.final} was final already; raise lateness, or set the policy for late events to ledger"
             )
-        self.ledger += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
+        self.late += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
         self._late += len(events)
 
     @property
@@ -498,9 +501,12 @@ class Unit:
         """The first event in the buffer that waits to be given to the detector."""
         return self._waiting[0] if self._waiting else None
 
-    def take_late(self) -> list[Late]:
-        """The late events listed since the last call; empties the ledger, but ``statistics`` still counts them."""
-        taken, self.ledger = self.ledger, []
+    def take_listed(self) -> Listed | None:
+        """The events listed since the last call, late and failed ones, if any; ``statistics`` still counts them."""
+        if not self.late and not self.quarantine:
+            return None
+        taken = Listed(self.name, self.late, self.quarantine)
+        self.late, self.quarantine = [], []
         return taken
 
     def _purge(self) -> None:
@@ -568,7 +574,7 @@ class Unit:
         """
         self._look()
         self.quarantine += self._lanes.purge(self.final)
-        own = {name: copy(getattr(self, name)) for name in _STATE}
+        own = {stored: copy(getattr(self, name)) for stored, name in _STATE.items()}
         return own | {"clock": self.clock.state(), "lanes": self._lanes.state(self.final)}
 
     def part(self, count: int) -> list[KeyedLane]:
@@ -580,8 +586,8 @@ class Unit:
 
         ``version``: the detector's version then, if it was another one. Raises DetectorError if the state cannot be migrated.
         """
-        for name in _STATE:
-            setattr(self, name, state.get(name, NEVER))  # "reached" was not there in former versions
+        for stored, name in _STATE.items():
+            setattr(self, name, state.get(stored, NEVER))  # "reached" was not there in former versions
         self.clock.restore(state["clock"])
         kept = state["lanes"]
         self._lanes.restore(kept if version is None else migrated_state(kept, self.detector, version))

@@ -224,7 +224,7 @@ def _run(
     for unit in hierarchy.units:
         if unit.quarantine:
             result.failures[unit.name] = _failures(unit)
-    result.late = {unit.name: unit.ledger for unit in hierarchy.units}
+    result.late = {unit.name: unit.late for unit in hierarchy.units}
     result.statistics = hierarchy.statistics()
     result.halted = hierarchy.halted
     return result

@@ -111,7 +111,7 @@ class Session:
         try:
             yield from self._results(name, feed, hierarchy, failed) if detectors else (only(name, batch) for batch in feed)
         finally:
-            self.late = sum(len(unit.ledger) for unit in hierarchy.units)
+            self.late = sum(len(unit.late) for unit in hierarchy.units)
             self.failures = failed.told()
 
     @staticmethod

@@ -12,8 +12,8 @@ import msgspec
 
 from middleware.broker.ingress.checks import Admitted, Bounds, Ingress
 from middleware.broker.ingress.sources import SourcePolicy, Sources
-from middleware.broker.log import Behind, OnBehalf, PeerKey
 from middleware.broker.peers import Peer
+from middleware.broker.records import Behind, OnBehalf, PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
 from middleware.model.event import END, NEVER, EventTypes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from middleware.broker.log import Began, Log, PeerKey, WentOn
+from middleware.broker.null_log import AnyLog
 from middleware.broker.peers import Peer
+from middleware.broker.records import Began, PeerKey, WentOn
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.link.codec import Changes, Interest, decode_payload
 from middleware.link.frames import Data, Parts
@@ -16,7 +17,7 @@ from middleware.model.event import END
 class Reopening:
     """See the module."""
 
-    def __init__(self, tracker: WatermarkTracker, log: Log | None) -> None:
+    def __init__(self, tracker: WatermarkTracker, log: AnyLog) -> None:
         self._has_news = False
         self._next: dict[str, set[PeerKey]] = {}
         """By type that had ended, its new offerers. If all others have ended it, an era begins once the last one is settled."""
@@ -142,14 +143,12 @@ class Reopening:
 
     def _begin(self, number: int, names: Sequence[str] = ()) -> None:
         self._tracker.begin_era(number, names)
-        if self._log is not None:
-            self._log.noted(Began(number, self._tracker.eras.reached, list(names)))
+        self._log.noted(Began(number, self._tracker.eras.reached, list(names)))
         self._has_news = True
 
     def _go_on(self, ground: int) -> None:
         self._tracker.go_on(ground)
-        if self._log is not None:
-            self._log.noted(WentOn(ground))
+        self._log.noted(WentOn(ground))
         self._has_news = True
 
 

@@ -60,7 +60,7 @@ def test_withdrawals_and_revisions(flow, staying, passing, changing, seed, parts
     for made in hierarchy.process(Batch({}, dict.fromkeys(("Number", "Other"), END))):
         finals += barrier.take(made)
     assert not barrier.violations
-    assert not any(unit.ledger for unit in hierarchy.units)
+    assert not any(unit.late for unit in hierarchy.units)
     assert in_order(finals) == expected(flow, staying + new)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from middleware.broker.null_log import NullLog
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
@@ -118,7 +119,7 @@ def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1, keeps=True))
     an_end(tracker, "Ping", "Pong")
-    reopening = Reopening(tracker, None)
+    reopening = Reopening(tracker, NullLog())
     tracker.offered(("publisher", "r"), Interest(1, raw=["Ping"]))
     reopening.offered(["Ping"], ("publisher", "r"))
     assert reopening.look([], False, 0)
@@ -144,7 +145,7 @@ def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
     tracker.offered(node, Interest(1, raw=["Ping"], keeps=True))
     tracker.noted(node, Changes(20, {"Ping": END}, []))
     an_end(tracker, "Ping", "Pong")
-    reopening = Reopening(tracker, None)
+    reopening = Reopening(tracker, NullLog())
     for key, name in ((("publisher", "r"), "Pong"), (("publisher", "q"), "Ping")):
         assert reopening.ended(key, [name]) == [name]
         tracker.offered(key, Interest(1, raw=[name]))
@@ -162,7 +163,7 @@ def test_a_node_that_did_not_hear_how_an_era_came_out_is_told_with_the_next() ->
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1))
     an_end(tracker, "Ping")
-    reopening, late = Reopening(tracker, None), Interest(2, era=2, reached=40, before=25)
+    reopening, late = Reopening(tracker, NullLog()), Interest(2, era=2, reached=40, before=25)
     tracker.offered(node, late)
     reopening.received(node, late)
     assert (tracker.eras.number, tracker.eras.ground) == (2, None)
@@ -303,7 +304,7 @@ def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None
     there.broker._offering.interest.keeps = True
     first = SimulatedPublisher(simulation, "first", "a", [Ping])
     simulation.run(SECOND)
-    here.broker._tracker.durable.add(("node", "b"))  # as if it had a log
+    here.broker.tracker.durable.add(("node", "b"))  # as if it had a log
     first.publish([ping(1)])
     first.advance(Ping, END)
     simulation.run(SECOND)

@@ -171,11 +171,11 @@ def test_late_events_are_listed_with_the_circumstances():
     unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
     late = Step("ok", ts=90, id=2, source="s")
     assert unit.push(Delta([late])) == []
-    (entry,) = unit.ledger
+    (entry,) = unit.late
     assert (entry.event, entry.change, entry.clk, entry.final) == (late, "insert", 100, 90)
     assert unit.statistics().late == 1
     unit.push(Delta(retracts=[late]))
-    assert [entry.change for entry in unit.ledger] == ["insert", "retract"]
+    assert [entry.change for entry in unit.late] == ["insert", "retract"]
 
 
 def test_policy_error_for_late_events_says_what_to_do():
