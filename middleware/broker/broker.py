@@ -309,7 +309,7 @@ class Broker:
             admitted, logged = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)], changes
         self.log.received(peer.key, logged, [block for _, block, _ in admitted])
         for head, block, delta in admitted:
-            self._route(head, block, delta, peer.role == "publisher")
+            self._route(peer, head, block, delta)
         self.tracker.noted(peer.key, logged)
         if peer.role == "node" and logged.watermarks is not None:
             self._look()
@@ -346,12 +346,12 @@ class Broker:
     def _interest(self) -> Interest:
         return self._outbound.interest(self._pressure.paused)
 
-    def _route(self, head: BlockHead, block: bytes, delta: Delta | None, local: bool) -> None:
-        """Forward a block that came from outside, to the local detectors too."""
+    def _route(self, peer: Peer, head: BlockHead, block: bytes, delta: Delta | None) -> None:
+        """Forward a block that came from a peer, to the local detectors too."""
         self.log.next_block()
-        self._outbound.forward(head, block, local)
+        self._outbound.forward(head, block, local=peer.role == "publisher")
         if head.type in self.subscriptions:
-            self.inbox.put(head, block, delta)
+            self.inbox.put(peer.key, head, block, delta)
 
     # -- the local detectors ------------------------------------------------------------------------------------------
 

@@ -111,7 +111,8 @@ def _take_again(broker: Broker, taken: Received) -> None:
         is_raw = taken.peer[0] == "publisher"
         for admitted in broker.ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
             if reads:
-                broker.inbox.put(*admitted)
+                admitted[0].arrival = head.arrival
+                broker.inbox.put(taken.peer, *admitted)
     broker.tracker.noted(taken.peer, taken.changes)
 
 

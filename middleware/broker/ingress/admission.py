@@ -26,6 +26,7 @@ class Admission:
     def __init__(self, types: EventTypes, views: Sequence[CombinedWatermarks], policy: SourcePolicy | None, now: int) -> None:
         self.sources = Sources(policy if policy is not None else SourcePolicy(), now)
         self._types, self._views, self._everywhere = types, views, views[0]
+        self._arrivals = 0
 
     def known(self, names: Iterable[str]) -> frozenset[str]:
         """The types named by a publisher that it may send; if no types are registered, the first MOST_TYPES named."""
@@ -81,11 +82,13 @@ class Admission:
         """The blocks of a publisher's payload that may go on, and the header as the node logs it; identities stay as given."""
         admitted: list[Admitted] = []
         heads: list[BlockHead] = []
+        arrival = self._arrival(changes)
         high, newest = self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1, NEVER
         for head, block in zip(changes.blocks, blocks, strict=True):
             had_ended = self._everywhere.has_ended_by(key, head.type)  # before: what it promises here holds after these
             runs, bounds = head.runs, Bounds(END if had_ended else self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
+                fresh[0].arrival = arrival
                 admitted.append(fresh)
                 heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
                 if fresh[0].newest is not None:
@@ -96,6 +99,13 @@ class Admission:
         if clock is not None and clock > high:  # not to be believed: the newest of what was taken from it stands for it
             clock = self.sources[key].newest if self.sources[key].newest != NEVER else None
         return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
+
+    def _arrival(self, changes: Changes) -> int:
+        """The number of a payload whose events have an order across its blocks; 0 if they have none."""
+        if len(changes.blocks) > 1 and any(head.places is None and head.inserts for head in changes.blocks):
+            return 0
+        self._arrivals += 1
+        return self._arrivals
 
     def _promised(self, name: str) -> int:
         """The largest promise of this node to anyone for a type: nothing as old may come in any more."""

@@ -100,7 +100,7 @@ class _Running:
 
     def _inbox(self) -> list[tuple[BlockHead, bytes]]:
         """The blocks that came in for its detectors since they last ran."""
-        return [(head, block) for head, block, _ in self.broker.inbox.blocks()]
+        return list(self.broker.inbox.blocks())
 
     def leap(self, duration: int) -> None:
         """Let its clock step ahead."""
