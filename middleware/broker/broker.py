@@ -241,9 +241,9 @@ class Broker:
         self.drops["gap in the log"] += 1
         line = xxhash.xxh3_64_intdigest(b"%d %d" % (self.log.line, self.attachments.epoch)) >> 3 | 1
         self.log.renewed(line, common)
-        elsewhere = self.tracker.elsewhere
-        raw = {name for name in {*self.types, *self.tracker.raw_here()} if not elsewhere.is_derived(name)}
-        self._outbound.lack(("node", self.name), set(elsewhere.known), raw | self.publications, self._now)
+        promises = self.tracker.for_detectors
+        raw = {name for name in {*self.types, *self.tracker.raw_here()} if not promises.is_derived(name)}
+        self._outbound.lack(("node", self.name), set(promises.known), raw | self.publications, self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:
         try:
@@ -279,7 +279,7 @@ class Broker:
 
     def _attached(self, peer: Peer, interest: Interest) -> bool:
         """A reader subscribes for the first time on its link; returns whether it is a node that was here before."""
-        promises = self.tracker.everywhere
+        promises = self.tracker.for_subscribers
         final = max((promises.floor(name) for name in promises.known if wanted(peer.patterns, name)), default=NEVER)
         if self.log.shows_loss(peer.key, interest, final):
             self.lost_log(self.log.began)
@@ -369,7 +369,7 @@ class Broker:
         self._look()
         if self.log.gathers and not self._missing:
             self.log.all_attached()
-        batch = self.inbox.take(self.tracker.elsewhere, self.tracker.clock, self._missing, self.reopening.due())
+        batch = self.inbox.take(self.tracker.for_detectors, self.tracker.clock, self._missing, self.reopening.due())
         if batch is not None:
             self.log.stepped(batch.clock)
         return batch
@@ -491,7 +491,7 @@ class Broker:
         """What streams wait for at this node, with what its units say of themselves. O(types * origins)."""
         peers, sources, paused = self._peers, self.sources, sorted(self._pressure.paused)
         slow = [f"{peer.role} {peer.name}" for peer in peers.values() if peer.slow]
-        streams = status_of(self.name, self.tracker.everywhere, peers, sources, self.attachments.lost, self._now)
+        streams = status_of(self.name, self.tracker.for_subscribers, peers, sources, self.attachments.lost, self._now)
         return NodeStatus(self.name, self.tracker.clock, streams, units, self.gathering, paused, slow, sources.behind)
 
     def statistics(self) -> BrokerStatistics:

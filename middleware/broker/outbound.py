@@ -116,7 +116,7 @@ class Outbound:
         ``held``: nothing can be promised yet. ``told``: watermarks are due, however recent the last ones are.
         """
         is_node, tracker, table = peer.role == "node", self._tracker, self.table
-        promises = tracker.here if is_node else tracker.everywhere
+        promises = tracker.for_nodes if is_node else tracker.for_subscribers
         clock = tracker.clock_here if is_node else NEVER
         watermarks = None
         if not held and (told or peer.news_due(promises.version, clock, now)):
@@ -124,7 +124,7 @@ class Outbound:
             watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
             if is_node:  # nothing is promised for types that no one here sends any more, or others would wait for them;
                 idle = self._admission.idle  # but while all are idle, no one else knows it
-                sent = tracker.here.offered(lambda origin: True).union(idle)
+                sent = tracker.for_nodes.offered(lambda origin: True).union(idle)
                 watermarks = {name: until for name, until in watermarks.items() if until == END or name in sent}
             else:
                 watermarks |= {name: NEVER for name in promises.open if peer in table.route(name)}

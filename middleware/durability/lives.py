@@ -96,7 +96,7 @@ def replay(broker: Broker, record: Record) -> Batch | None:
     log.passed(record)
     batch = None
     if record.stepped:
-        taken = broker.inbox.take(tracker.elsewhere, record.clock, (), broker.reopening.due()) or Batch()
+        taken = broker.inbox.take(tracker.for_detectors, record.clock, (), broker.reopening.due()) or Batch()
         batch = Batch(taken.deltas, taken.watermarks, record.clock, ground=taken.ground)
     for entry in record.entries:
         if type(entry) is OnBehalf:  # at the end of the step, as then
@@ -125,8 +125,10 @@ def resume(broker: Broker, watermarks: Mapping[str, int], reached: int = NEVER) 
     tracker.promised_here(watermarks)
     broker.sources.reached_before = tracker.clock if tracker.clock is not None else NEVER
     tracker.reached = max(reached, tracker.reached)
-    here = tracker.here
-    broker.admission.offered({name for name in here.known if not here.is_derived(name)})  # of publishers that have left, too
+    promises = tracker.for_nodes
+    broker.admission.offered(
+        {name for name in promises.known if not promises.is_derived(name)}
+    )  # of publishers that have left, too
     for gone in [key for key in tracker.durable if key[1] not in there.configured]:
         tracker.durable.discard(gone)
         broker.leave(gone)

@@ -22,8 +22,9 @@ from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
 from middleware.ordering.lanes import KeyedLane
+from middleware.ordering.policies import Policies
 from middleware.ordering.records import Listed, UnitStatistics
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 
 Parts = dict[str, list[Delta]]
 """Changes of one round by type name."""

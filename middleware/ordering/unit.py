@@ -7,14 +7,9 @@ until it is final. ``emitted`` is the AEP: everything at or below it has been gi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from copy import copy
-from functools import partial
-from itertools import compress, repeat, takewhile
-from operator import is_not
+from itertools import compress
 from typing import Any
-
-import msgspec
 
 from middleware.model.change import Delta, composed, some_inserts
 from middleware.model.detector import Detector, constants
@@ -23,10 +18,12 @@ from middleware.model.event import END, IDENTITY, NEVER, TS, Event, Identity, ty
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
-from middleware.ordering.kslack import Lateness, LocalClock, SlackPolicy
+from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
+from middleware.ordering.measuring import measure, measure_singly
 from middleware.ordering.operation import OperatorLane, Ready
+from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
@@ -46,46 +43,6 @@ _AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", 
 _STATE = {name: name for name in _AS_THEY_ARE} | {"ledger": "late"}
 """The stored attributes of a unit, besides its clock and lanes: by the name in a checkpoint, which stays, the name here.
 Counts and measured costs last for one life only."""
-
-
-class Policies(msgspec.Struct, frozen=True):
-    """How a unit behaves. The defaults serve most uses; each field says when to change it.
-
-    ``alpha``
-        the initial alpha: 1 is plain buffering, 0 full speculation. Adaptation changes it from there.
-    ``slack``
-        makes the K policy. None: learnt from events in time, never from one source alone. ``MaxSlack`` is the paper's maximum,
-        which every outlier moves; a quantile forgets bursts; a fixed K serves comparisons.
-    ``lateness``
-        how long results may change; raise its floor for sources that may be silent or late for longer than that.
-    ``retraction``
-        on-demand or full (DEBS'13, 4.3), or whichever costs less.
-    ``spacing``
-        events between snapshots: None finds the best number from measured costs, 1 is the paper's setting.
-    ``late``
-        "ledger" or "error": whether an event beyond the allowed lateness is listed or ends the run.
-    ``failing``
-        "skip" the event at which a detector raises, or "stop" the detector (a keyed one: for that key). Then later events for
-        it are listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
-    """
-
-    alpha: float = 1.0
-    slack: Callable[[], SlackPolicy] | None = None
-    lateness: Lateness = Lateness()
-    retraction: Retraction = Retraction.ON_DEMAND
-    spacing: int | None = None
-    late: str = "ledger"
-    failing: str = "skip"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha must lie between 0 (full speculation) and 1 (plain buffering), not {self.alpha}")
-        if self.spacing is not None and self.spacing < 1:
-            raise ValueError(f"spacing must be at least 1 event, not {self.spacing}")
-        if self.late not in ("ledger", "error"):
-            raise ValueError(f'late must be "ledger" or "error", not {self.late!r}')
-        if self.failing not in ("skip", "stop"):
-            raise ValueError(f'failing must be "skip" or "stop", not {self.failing!r}')
 
 
 class Unit:
@@ -279,52 +236,12 @@ class Unit:
                 early, behind_clock = ahead, behind
         foretold = mark is not None and early and early[-1].ts > mark and early[-1].level > 0
         if measured.k_plus is None and self._ticking is None and not foretold:
-            self._measure(measured.inserts, early, behind_clock, more)
+            measure(self.clock, measured.inserts, early, behind_clock, more)
         else:
-            self._measure_singly(measured, mark, more)
+            measure_singly(self.clock, self._ticking, measured, mark, more)
         if late:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
-
-    def _measure(self, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
-        """Measure delays and move the clock where no event has a K+ and all types move the clock: no work per event in time."""
-        clock = self.clock
-        delayed = [event.ts for event in behind]
-        if ahead and ahead[0].ts < clock.clk:  # clock marks were faster
-            delayed += [event.ts for event in ahead if event.ts < clock.clk]
-        clock.arrive(delayed, inserts)
-        if not ahead or ahead[-1].ts <= clock.clk:
-            clock.pend(delayed)
-            return
-        clock.tick(ahead[count_until(ahead, clock.clk)].ts, ahead[-1].ts, hold)
-        if behind and inserts[-1] is not ahead[-1]:
-            after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
-            clock.arrive(after, ())  # these came behind the tick in its batch: measured against it here, so not at the next one
-
-    def _measure_singly(self, delta: Delta, mark: int | None, hold: bool) -> None:
-        """Measure delays and move the clock where events carry a K+, or only some types move the clock.
-
-        A result stamped with a time still to come (the end of an open window) does not move the clock: nothing has happened
-        beyond the clock mark.
-        """
-        limit = END if mark is None else mark
-        clock, ticking = self.clock, self._ticking
-        early = delta.k_plus or repeat(0)
-        delayed = [event.ts - ahead for event, ahead in zip(delta.inserts, early, strict=False)]
-        clock.arrive(delayed, delta.inserts)
-        ticks = [
-            (event.ts, place)
-            for place, event in enumerate(delta.inserts)
-            if event.ts > clock.clk
-            and (ticking is None or event.__class__ in ticking)
-            and (event.ts <= limit or event.level == 0)
-        ]
-        if ticks:
-            last, place = max(ticks)
-            clock.tick(min(ticks)[0], last, hold)
-            clock.arrive(delayed[place + 1 :], ())
-        else:
-            clock.pend(delayed)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""

@@ -19,8 +19,9 @@ from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
 from middleware.runtime.intake import taken
 from middleware.runtime.showing import drawing, page, table

@@ -369,7 +369,7 @@ class Node:
 
     def _list(self) -> None:
         """Enter in the ledger what the processor has listed: a step is settled once the ledger has it."""
-        taken = self._processor.take_listed() if isinstance(self._processor, Listing) else []
+        taken: list[Listed] = self._processor.take_listed() if isinstance(self._processor, Listing) else []
         for listed in taken:
             self._ledger.list_late(listed.unit, listed.late)
             self._ledger.list_failed(listed.unit, listed.failed)

@@ -29,7 +29,7 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.observe import exposition
 from middleware.observe.exposition import Exposition
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter

@@ -16,7 +16,7 @@ from middleware.model.errors import SlacklineError, last_line
 from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.scenario import Scenario, load_scenario
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from middleware.broker.ingress.changed import ChangedEvents, version
+from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.broker.ingress.copies import Copies, Copy
 from middleware.broker.ingress.seen import SeenIds
 from middleware.link.codec import (
@@ -198,7 +198,13 @@ class Ingress:
         if turned.reason == "late":  # what was too far ahead may come again in its time
             self.seen.add(turned.source, turned.id)
         if turned.stands is not None:
-            self.changed.refuse(turned.type, (turned.source, turned.id), turned.ts, turned.stands)
+            self.changed.refuse(
+                turned.type,
+                (turned.source, turned.id),
+                turned.ts,
+                turned.stands,
+                "ahead" if turned.reason == "ahead" else "late",
+            )
 
     def _credible(self, delta: Delta, high: int) -> Delta:
         """The delta without new events too far ahead; these do not count as seen, so they may come again in their time."""
@@ -221,9 +227,9 @@ class Ingress:
             if min(old.ts, new.ts) > low and new.ts <= high:
                 revises.append((old, new))
                 continue
-            self.changed.refuse(name, IDENTITY(old), max(old.ts, new.ts), version(old))
-            is_late = min(old.ts, new.ts) <= low
-            self._turn_change(name, "late" if is_late else "ahead", low if is_late else high, "revise", new)
+            reason: Refusal = "late" if min(old.ts, new.ts) <= low else "ahead"
+            self.changed.refuse(name, IDENTITY(old), max(old.ts, new.ts), version(old), reason)
+            self._turn_change(name, reason, low if reason == "late" else high, "revise", new)
         return Delta(
             [event for event in delta.inserts if event.ts > low], revises, [event for event in delta.retracts if event.ts > low]
         )
@@ -250,10 +256,9 @@ class Ingress:
             outcome = self.changed.change(name, old, after)
             if outcome == "again":
                 drops["change made before"] += 1
-            elif outcome == "refused":
-                reason: Reason = "late" if bounds.low != NEVER else "ahead"
-                bound = bounds.low if bounds.low != NEVER else bounds.high
-                self._turn_change(name, reason, bound, "retract" if after is None else "revise", after or old)
+            elif outcome != "new":
+                bound = bounds.low if outcome == "late" else bounds.high
+                self._turn_change(name, outcome, bound, "retract" if after is None else "revise", after or old)
             elif after is None:
                 retracts.append(old)
             else:

@@ -12,8 +12,9 @@ from middleware.broker.ingress.checks import Turned
 from middleware.model.event import END, IDENTITY, ORDER, Event, type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.policies import Policies
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 from middleware.testing.oracle import derived
 from middleware.testing.simulation.afterwards import late_in_time, refused_in_time
 from middleware.testing.simulation.applications import Probe, Reading

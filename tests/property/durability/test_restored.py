@@ -16,8 +16,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, type_name
 from middleware.ordering import lanes
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies
 from middleware.testing.simulation.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
 from tests.property.strategies import FAILING, SLACK, policies
 

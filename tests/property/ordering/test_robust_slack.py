@@ -14,8 +14,9 @@ from middleware.model.event import type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import MOST, Lateness, MaxSlack, QuantileSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 
 from .streams import KeyedFold, Reading, Top, Upper
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, ORDER
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 from middleware.testing.oracle import in_order, oracle
 from tests.property.strategies import SLACK, policies
 

@@ -14,9 +14,10 @@ from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
 from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 from middleware.testing.oracle import in_order
 
 from .streams import Alarm, Beat, Brittle, Filter, Fold, Mode, Reading

@@ -23,7 +23,7 @@ from middleware.model.event import IDENTITY, Event, EventTypes, Identity
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import MaxSlack
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.testing.simulation.network import Faults, SimulatedNode, SimulatedPublisher, Simulation
 
 

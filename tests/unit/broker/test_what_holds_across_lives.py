@@ -50,14 +50,14 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
     admission.attach(key, 0, 0)
     tracker.offered(key, Interest(1, raw=["Ping"]))
     tracker.noted(key, admission.received(key, Changes(7, {"Ping": END}, []), 1))
-    assert tracker.here.values["Ping"] == END
+    assert tracker.for_nodes.values["Ping"] == END
     admission.sources.leave(key)
     admission.attach(key, 0, 2)
     for seconds in (11, 12, 30):
         admission.promise_on_behalf(7 + seconds, [], [], seconds * SECOND)
-        assert tracker.here.values["Ping"] == END
+        assert tracker.for_nodes.values["Ping"] == END
     tracker.noted(key, admission.received(key, Changes(50, None, []), 31 * SECOND))
-    assert tracker.here.values["Ping"] == END
+    assert tracker.for_nodes.values["Ping"] == END
 
 
 def test_a_broker_that_was_away_does_not_take_its_own_absence_for_the_silence_of_others() -> None:

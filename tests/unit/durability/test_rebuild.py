@@ -19,7 +19,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Store
 

@@ -8,7 +8,8 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 from tests.property.strategies import FAILING, policies
 
 from .streams import KEYED, changes

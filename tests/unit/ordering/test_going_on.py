@@ -9,7 +9,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.lanes import migrated_state
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Item(Event):

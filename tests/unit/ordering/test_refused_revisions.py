@@ -15,7 +15,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, Event, Identity
 from middleware.ordering import lanes
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Bid(Event, frozen=True):

@@ -10,7 +10,8 @@ from middleware.ordering import buffer
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.lane import Lane
 from middleware.ordering.lanes import KeyedLanes
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Step(Event):
