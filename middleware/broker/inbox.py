@@ -8,7 +8,7 @@ from middleware.broker.ingress.checks import Ingress
 from middleware.broker.merge import merged
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, encode_delta
+from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, encode_delta, places_left, places_of
 from middleware.model.change import Batch, Delta
 from middleware.model.event import NEVER, Event
 
@@ -73,7 +73,7 @@ class Inbox:
         if first is None or not is_one_of_many:
             delta.places = None
         else:
-            own = delta.places if delta.places is not None else range(len(delta.inserts))
+            own = delta.places or places_of(head, len(delta.inserts)) or range(len(delta.inserts))
             delta.places = [first + place for place in own]
         return delta
 
@@ -85,16 +85,11 @@ class Inbox:
         ingress = self._ingress
         inserts: list[Event] = []
         again: list[Event] = []
-        places: list[int] = []
-        for event, place in zip(delta.inserts, delta.places or range(len(delta.inserts)), strict=True):
-            if ingress.seen.add(event.source, event.id):
-                inserts.append(event)
-                places.append(place)
-            else:
-                again.append(event)
+        for event in delta.inserts:
+            (inserts if ingress.seen.add(event.source, event.id) else again).append(event)
         if again:
             ingress.came_again(head.type, ((event.ts, event.id, event.source, encode(event)) for event in again))
-        kept = Delta(inserts, delta.revises, delta.retracts, places=places)
+        kept = Delta(inserts, delta.revises, delta.retracts, places=places_left(head, delta.inserts, inserts))
         for part, data in encode_delta(head.type, kept) if again else [(head, block)]:
             ingress.copies.keep(part, data)
         return kept

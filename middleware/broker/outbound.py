@@ -89,8 +89,9 @@ class Outbound:
         log_offset = self._tracker.log_offsets.get(peer.name, (0, 0))
         if is_new := is_node and not peer.told_interest[0]:
             peer.tell_interest(with_log(interest, peer, ever), log_offset)
-        note_passed(peer, log)
-        self.events += serve(peer, log, now)
+        if peer.begun_in_log:
+            note_passed(peer, log)
+            self.events += serve(peer, log, now)
         interest = with_log(interest, peer, ever)
         is_due = is_node and peer.told_interest != (interest.number, len(interest.logged))
         if peer.begun and peer.behind is None:

@@ -286,6 +286,15 @@ def places_of(head: BlockHead, count: int) -> list[int] | None:
     return list(unpack(f"<{count}H", places)) if places is not None and len(places) == 2 * count else None
 
 
+def places_left(head: BlockHead, came: list[Any], kept: list[Any]) -> list[int] | None:
+    """The places of those events that are kept of what came in a block."""
+    places = places_of(head, len(came))
+    if places is None or len(came) == len(kept):
+        return places
+    left = set(map(id, kept))
+    return [place for place, each in zip(places, came, strict=True) if id(each) in left]
+
+
 class EventCodec:
     """Events to and from blocks, against the registered types. Decoders are made once per type."""
 
@@ -306,10 +315,7 @@ class EventCodec:
         except _BAD:
             drops["malformed block"] += max(head.count, 1)
             return Delta()
-        if head.raw:
-            delta = _raw(head, delta, drops)
-            delta.places = places_of(head, len(delta.inserts))
-        return delta
+        return _raw(head, delta, drops) if head.raw else delta
 
     def complaint(self, head: BlockHead, block: bytes) -> str:
         """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""

@@ -22,7 +22,7 @@ from middleware.link.codec import (
     length_of,
     name_of,
     packed,
-    places_of,
+    places_left,
 )
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes, Identity
@@ -94,14 +94,6 @@ UNCOMPARED = "duplicate, of what is not known any more"
 _MOST_SAMPLES = 16
 
 
-def _places_left(places: list[int] | None, came: list[Any], kept: list[Any]) -> list[int] | None:
-    """The places of those that are kept of what came."""
-    if places is None or len(came) == len(kept):
-        return places
-    left = set(map(id, kept))
-    return [place for place, each in zip(places, came, strict=True) if id(each) in left]
-
-
 class Ingress:
     """Admits blocks from publishers. Events that were seen before, or may not come from outside, are dropped and counted.
 
@@ -147,7 +139,8 @@ class Ingress:
         self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
-        fresh.places = _places_left(delta.places, delta.inserts, fresh.inserts)
+        if head.places is not None and len(fresh.inserts) < head.inserts:
+            fresh.places = places_left(head, delta.inserts, fresh.inserts)
         if self._drops.total() == dropped and len(self.turned) == turned:
             return [(head, block, fresh)]
         blocks = encode_delta(head.type, fresh, raw=True)
@@ -298,7 +291,7 @@ class Ingress:
         kept = self._admit_rows(rows, head.type, bounds)
         if not kept:
             return []
-        head.places = packed(_places_left(places_of(head, len(rows)), rows, kept))
+        head.places = packed(places_left(head, rows, kept))
         head.inserts = len(kept)
         return [(head, block if len(kept) == len(rows) else encode(kept), None)]
 
