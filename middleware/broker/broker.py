@@ -273,9 +273,7 @@ class Broker:
         if is_back and not interest.keeps:  # without a log, whatever it had not handed on is gone
             self._broken(peer.key)
         if peer.role == "node":
-            for head, block in self.to_come.joined(peer.name):
-                if wanted(patterns, head.type):
-                    self._outbound.take(peer, head, block)
+            self._outbound.give(peer, self.to_come.joined(peer.name))
 
     def _attached(self, peer: Peer, interest: Interest) -> bool:
         """A reader subscribes for the first time on its link; returns whether it is a node that was here before."""
@@ -413,7 +411,7 @@ class Broker:
             self.sources.could_not_speak(now)
         self._settled_at, self._excused = now, is_away
         self._promise_on_behalf(now)
-        if given_up := self.to_come.give_up(now):
+        if self._missing and (given_up := self.to_come.give_up(now)):
             self.drops["peers never seen"] += given_up
         too_soon = bool(self._missing) or self.sources.is_undecided(now)
         peers = self._peers.values()

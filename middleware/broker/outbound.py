@@ -57,17 +57,20 @@ class Outbound:
             peer.behind = start
         return is_gap
 
-    def take(self, peer: Peer, head: BlockHead, block: bytes, number: int = 0) -> None:
-        """Queue a block for a peer; ``number``: its number in the log (0: in none)."""
-        peer.take(head, block, number)
-        self.events += head.count
-
     def forward(self, head: BlockHead, block: bytes, local: bool) -> None:
         """Queue a block, the last one in the log, for all who want it and are not behind; ``local``: it originates here."""
         number = self._log.offset
         for peer in self.table.route(head.type):
             if (local or peer.role == "subscriber") and peer.behind is None:
-                self.take(peer, head, block, number)
+                peer.take(head, block, number)
+                self.events += head.count
+
+    def give(self, peer: Peer, blocks: Iterable[tuple[BlockHead, bytes]]) -> None:
+        """Queue those blocks that a peer wants, which are in no log."""
+        for head, block in blocks:
+            if wanted(peer.patterns, head.type):
+                peer.take(head, block, 0)
+                self.events += head.count
 
     def lack(self, key: PeerKey, missing: Collection[str], here: Collection[str], now: int) -> None:
         """Changes of types from a peer are missing, and of those made ``here`` from them: send readers a Gap, after all that

@@ -169,19 +169,16 @@ def combined(deltas: Sequence[Delta]) -> Delta:
     return whole
 
 
-def grouped(events: Iterable[Event]) -> dict[str, Delta]:
-    """New events of any types, in the order in which they came, by type name; the order is kept in ``places``. O(events)."""
-    groups: dict[str, Delta] = {}
+def grouped(events: Sequence[Event]) -> dict[str, Delta]:
+    """New events in the order in which they came, by type name; ``places`` keep their order across types. O(events)."""
+    if len(kinds := {event.__class__ for event in events}) == 1:
+        return {type_name(kinds.pop()): Delta(list(events))}
+    inserts: dict[type[Event], list[Event]] = {}
+    places: dict[type[Event], list[int]] = {}
     for place, event in enumerate(events):
-        name = type_name(event.__class__)
-        delta = groups.get(name)
-        if delta is None:
-            delta = groups[name] = Delta(places=[])
-        delta.inserts.append(event)
-        delta.places.append(place)  # type: ignore[union-attr]
-    if len(groups) == 1:
-        delta.places = None  # type: ignore[union-attr]
-    return groups
+        inserts.setdefault(event.__class__, []).append(event)
+        places.setdefault(event.__class__, []).append(place)
+    return {type_name(kind): Delta(inserts[kind], places=places[kind]) for kind in inserts}
 
 
 def composed(deltas: Sequence[Delta]) -> Delta:

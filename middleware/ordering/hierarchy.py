@@ -413,6 +413,8 @@ def _in_order(parts: list[Delta]) -> Delta:
     What has places came in that order. Results of one step, of units here or at another node, came at once: those of a time
     come when the others have got as far.
     """
+    if len(parts) == 1:
+        return parts[0]
     whole = combined(parts)
     if sum(bool(part.inserts) for part in parts) > 1:
         runs: list[Sequence[int]] = []

@@ -102,7 +102,7 @@ class Admission:
 
     def _arrival(self, changes: Changes) -> int:
         """The number of a payload whose events have an order across its blocks; 0 if they have none."""
-        if len(changes.blocks) > 1 and any(head.places is None and head.inserts for head in changes.blocks):
+        if len(changes.blocks) > 1 and not all(head.places or not head.inserts for head in changes.blocks):
             return 0
         self._arrivals += 1
         return self._arrivals
