@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.delivery.publication import Publication
-from middleware.link.codec import Changes, Drops, EventCodec, decode_payload
+from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, decode_payload
 from middleware.link.frames import Parts
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
@@ -160,3 +161,18 @@ def test_events_without_places_come_at_their_times() -> None:
     }
     hierarchy.process(Batch(deltas))
     assert hierarchy.units[0].clock.k == 0 and not hierarchy.units[0].late
+
+
+class FormerHead(msgspec.Struct, array_like=True):
+    """A head as it was before places, as far as this test goes."""
+
+    type: str
+    inserts: int
+
+
+def test_heads_of_former_versions_are_understood_and_understand() -> None:
+    former = msgspec.msgpack.encode(["Hot", 2, 0, 0, True, True, None, 1, 2])
+    head = msgspec.msgpack.decode(former, type=BlockHead)
+    assert (head.inserts, head.places, head.arrival) == (2, None, 0)
+    now = msgspec.msgpack.encode(BlockHead("Hot", 2, places=b"\0\0\1\0", arrival=7))
+    assert msgspec.msgpack.decode(now, type=FormerHead) == FormerHead("Hot", 2)
