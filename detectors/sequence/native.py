@@ -124,7 +124,7 @@ class _Specification:
                 slot = self._slots[variable or ""]
                 if name not in self._fields[slot]:
                     self._fields[slot].append(name)
-                return (_WRITTEN.get(index, "field"), slot, self._fields[slot].index(name))
+                return ("field" if index is None else _WRITTEN[index], slot, self._fields[slot].index(name))
             case Binary(operator):
                 return (operator, *below)
             case Unary("-"):
