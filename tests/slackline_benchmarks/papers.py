@@ -52,13 +52,10 @@ def _evaluated(quick: bool) -> Entries:
 
 
 def evaluation_entries(results: dict[str, Any]) -> Entries:
-    """Mean latency of every mode (baseline: the first, which buffers), and the share of results that were ever corrected."""
-    entries = []
-    modes = results["modes"]
-    first = modes[0]["latency"]["mean"]
-    for mode in modes:
-        mean = mode["latency"]["mean"]
-        entries.append(
-            {"name": f"latency {mode['mode']['title']}", "value": mean, "unit": "ms", "baseline": first, "ratio": mean / first}
-        )
-    return entries
+    """The mean latency of every mode that detected something; baseline: the first, which buffers."""
+    means = [(mode["mode"]["title"], mode["latency"]["mean"]) for mode in results["modes"]]
+    known = [(title, mean) for title, mean in means if mean is not None]
+    return [
+        {"name": f"latency {title}", "value": mean, "unit": "ms", "baseline": known[0][1], "ratio": mean / known[0][1]}
+        for title, mean in known
+    ]
