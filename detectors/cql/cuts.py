@@ -159,6 +159,64 @@ class TimedCuts(_Cuts):
         return self.kept(timeline, timeline.after(final - self.slide), final)
 
 
+class SessionCuts:
+    """Sessions end a gap after their last tuple: only then can no more tuples belong to them. O(session) each."""
+
+    def __init__(self, plan: WindowPlan) -> None:
+        self.plan = plan
+        self.gap = plan.slide.amount
+
+    def touched(self, timeline: Timeline, places: list[Order], emitted: int) -> set[int]:
+        """Where sessions end or ended that these places are in, or next to."""
+        touched: set[int] = set()
+        for ts in {order[0] for order in places}:
+            before, after = timeline.before(ts), timeline.after(ts)
+            touched.add(ts + self.gap)
+            if before:
+                touched.add(timeline.events[before - 1].ts + self.gap)
+            if after < len(timeline):
+                touched.add(timeline.events[self._end(timeline, after) - 1].ts + self.gap)
+        return touched
+
+    def _end(self, timeline: Timeline, at: int) -> int:
+        """The place after the session that the tuple at a place is in."""
+        events, gap, at = timeline.events, self.gap, at + 1
+        while at < len(events) and events[at].ts - events[at - 1].ts <= gap:
+            at += 1
+        return at
+
+    def _start(self, timeline: Timeline, at: int) -> int:
+        """The first place of the session that ends before a place."""
+        events, gap, at = timeline.events, self.gap, at - 1
+        while at and events[at].ts - events[at - 1].ts <= gap:
+            at -= 1
+        return at
+
+    @staticmethod
+    def following(timeline: Timeline, boundary: int) -> int | None:
+        """None: every end is known from the tuples that it follows."""
+        return None
+
+    def cut(self, timeline: Timeline, boundary: int) -> Cut | None:
+        """The session that ends at a time, or None if none does."""
+        last = boundary - self.gap
+        high = timeline.after(last)
+        if not high or timeline.events[high - 1].ts != last:
+            return None
+        if high < len(timeline) and timeline.events[high].ts <= boundary:
+            return None
+        low = self._start(timeline, high)
+        bounds = timeline.events[low].ts, boundary
+        return Cut(boundary, boundary, low, high, bounds, bounds)
+
+    def needed(self, timeline: Timeline, final: int) -> int:
+        """How many of the first tuples only final sessions need."""
+        count = timeline.after(final - self.gap)
+        if count and count < len(timeline) and timeline.events[count].ts - timeline.events[count - 1].ts <= self.gap:
+            return self._start(timeline, count)
+        return count
+
+
 class TupleCuts(_Cuts):
     """Windows that end with a tuple: every so many tuples, or with the moment or batch that reaches that number."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
-from detectors.cql.plan import Joined, Mapping, Plan, Side, Windowed
+from detectors.cql.plan import Joined, Mapping, Plan, Ranking, Side, Windowed
 from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
 from detectors.language.code import Code
 from middleware.model.quantities import format_duration
@@ -40,6 +40,8 @@ def _plan(plan: Plan) -> Iterator[str]:
             yield from _codes("grouped by", plan.group)
             for aggregate, arguments in plan.aggregates:
                 yield f"  {aggregate.name}({', '.join(code.value for code in arguments) or '*'})"
+            yield from _code("having", plan.having)
+            yield from _ranking(plan.ranking)
         case Joined():
             yield f"{plan.name}: {plan.left.source.name} x {plan.right.source.name} -> {plan.target.name} ({attributes})"
             for side in (plan.left, plan.right):
@@ -50,6 +52,17 @@ def _plan(plan: Plan) -> Iterator[str]:
             yield f"  {how}"
             yield from _code("where", plan.condition)
     yield from (f"  {own.name} = {code.value}" for own, code in zip(_named(plan), plan.columns, strict=True))
+
+
+def _ranking(ranking: Ranking | None) -> Iterator[str]:
+    if ranking is None:
+        return
+    if ranking.is_distinct:
+        yield "  each different result once"
+    order = ", ".join(f"{key.code.value}{' descending' * key.is_descending}" for key in ranking.keys)
+    if ranking.count is not None:
+        after = f" after {ranking.offset}" if ranking.offset else ""
+        yield f"  the first {ranking.count}{after}, by {order or 'the total order'}"
 
 
 def _named(plan: Plan) -> list[Attribute]:
@@ -79,6 +92,8 @@ def window_text(plan: WindowPlan) -> str:
             return f"landmark, from {plan.lower if plan.lower is not None else 'the beginning'} on, every {slide}"
         case Shape.FIXED:
             return f"fixed, ({plan.lower}, {plan.upper}]"
+        case Shape.SESSION:
+            return f"session, gaps of at most {slide}"
         case Shape.DELTA:
             return f"delta, tuples no farther than {plan.threshold:g} from the first"
     assert plan.size is not None

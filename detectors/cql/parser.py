@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from typing import TypeVar
@@ -11,10 +12,13 @@ from lark import Lark, Token, v_args
 
 from detectors.cql import statements as s
 from detectors.cql.foreign import check_foreign
+from detectors.cql.rewriting import length, window_function
 from detectors.language import grammar
+from detectors.language.aggregates import NAMES as AGGREGATES
 from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of, text_of, type_named, whole_number
 from detectors.language.errors import QueryError, Span, nearest
-from detectors.language.tree import Name, SyntaxNode
+from detectors.language.tree import Call, Case, Literal, Name, SyntaxNode
+from detectors.language.types import Type
 from middleware.model.quantities import NANOSECONDS, UNITS, nanoseconds_of
 
 T = TypeVar("T")
@@ -39,7 +43,7 @@ _Schema = Token | s.AnonymousSchema
 """A schema, by name or written out."""
 
 
-_GRAMMAR = files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8") + grammar()
+_GRAMMAR = grammar() + files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8")
 
 WORDS = sorted(
     word.upper() for words in re.findall(r"^_?[A-Z]+\.5: /\(?([a-z|]+)", _GRAMMAR, re.MULTILINE) for word in words.split("|")
@@ -144,22 +148,42 @@ class StatementBuilder(ExpressionBuilder):
 
     def select(
         self,
+        distinct: Token | None,
         targets: tuple[s.Target, ...],
         source: s.Reference,
         join: s.Join | None,
         where: SyntaxNode | None,
-        group_by: tuple[Name, ...] | None,
+        group_by: tuple[SyntaxNode, ...] | None,
         having: SyntaxNode | None,
+        order_by: tuple[s.Ordering, ...] | None,
+        limit: s.Limit | None,
         into: s.Ident | None,
         execution: s.Execution | None,
     ) -> s.Select:
-        span = _span(targets[0], source)
-        return s.Select(targets, source, join, where, group_by or (), having, into, execution, span=span)
+        span = _span(distinct or targets[0], source)
+        is_distinct = distinct is not None
+        shape = (is_distinct, order_by or (), limit)
+        return s.Select(targets, source, join, where, group_by or (), having, into, execution, *shape, span=span)
 
     def where(self, part: T) -> T:
         return part
 
-    having = into = group_by = partitioned = where
+    having = into = partitioned = where
+
+    def group_by(self, *keys: SyntaxNode) -> tuple[SyntaxNode, ...]:
+        return keys
+
+    def order_by(self, *keys: s.Ordering) -> tuple[s.Ordering, ...]:
+        return keys
+
+    def order(self, key: SyntaxNode, direction: Token | None, end: Token | None) -> s.Ordering:
+        is_descending = direction is not None and direction.lower() == "desc"
+        return s.Ordering(key, is_descending, None if end is None else end.lower() == "first", span=_span(key, direction, end))
+
+    def limit(self, count: Token, offset: Token | None) -> s.Limit:
+        if not whole_number(count):
+            raise QueryError("LIMIT 0 would never give a result", span_of(count))
+        return s.Limit(int(count), 0 if offset is None else whole_number(offset), span=_span(count, offset))
 
     def execute(self, model: Token, by: Token | None) -> s.Execution:
         return s.Execution(s.Model(model.lower()), by and plain(by), span=_span(model, by))
@@ -182,6 +206,10 @@ class StatementBuilder(ExpressionBuilder):
     def reference_after(self, base: s.Ident | s.Select, window: s.Window, alias: Token) -> s.Reference:
         return s.Reference(base, plain(alias), window, span=_span(base))
 
+    def reference_function(self, function: tuple[s.Ident | s.Select, s.Window], alias: Token | None) -> s.Reference:
+        base, window = function
+        return s.Reference(base, alias and plain(alias), window, span=_span(base))
+
     def cross_join(self, other: s.Reference) -> s.Join:
         return s.Join(other, span=_span(other))
 
@@ -190,7 +218,49 @@ class StatementBuilder(ExpressionBuilder):
             return s.Join(other, None, how, span=_span(other, *how))
         return s.Join(other, how, span=_span(other, how))
 
+    # aggregates
+
+    def call_distinct(self, name: Token, word: Token, argument: SyntaxNode) -> SyntaxNode:
+        _check_aggregate(name, "DISTINCT")
+        return Call(plain(name).lower(), (argument,), is_distinct=True, span=span_of(name))
+
+    def call_filtered(self, name: Token, *parts: SyntaxNode | Token) -> SyntaxNode:
+        """Aggregates leave NULLs out, so what the filter leaves out is NULL."""
+        _check_aggregate(name, "FILTER")
+        *arguments, condition = parts
+        shown = [Literal(1, Type.INT) if isinstance(each, Token) else each for each in arguments]
+        if isinstance(arguments[0], Token) and plain(name).lower() != "count":
+            raise QueryError(f"{name}(*) means nothing: name what is to be aggregated", span_of(name))
+        assert isinstance(condition, SyntaxNode)
+        kept = tuple(Case(((condition, each),), span=span_of(each, condition)) for each in shown)
+        return Call(plain(name).lower(), kept, span=span_of(name))
+
     # windows
+
+    def table_function(
+        self,
+        name: Token,
+        base: s.Ident | s.Select,
+        partition: tuple[Name, ...] | None,
+        time: Name,
+        *lengths: SyntaxNode | s.Spec,
+    ) -> tuple[s.Ident | s.Select, s.Window]:
+        specs = [length(each) for each in lengths]
+        kind = window_function(plain(name).upper(), specs, _span(name, lengths[-1]))
+        return base, s.Window(kind, partition or (), time=time, span=_span(name, lengths[-1]))
+
+    def keys(self, *parts: Name | tuple[Name, ...]) -> tuple[Name, ...]:
+        return tuple(each for part in parts for each in (part if isinstance(part, tuple) else (part,)))
+
+    def interval(self, amount: Token, unit: Token) -> SyntaxNode:
+        written = text_of(amount).strip()
+        size = nanoseconds_of(plain(unit))
+        if size is None or not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", written):
+            raise QueryError(f"write INTERVAL '10' MINUTES: a number in quotes and a unit ({UNITS})", span_of(amount, unit))
+        nanoseconds = round(Fraction(written) * size)
+        if nanoseconds >= 2**62:
+            raise QueryError("this is longer than 146 years", span_of(amount, unit))
+        return Literal(nanoseconds, Type.LONG, span=span_of(amount, unit))
 
     def window(self, kind: s.Kind, partition: tuple[Name, ...] | None, where: SyntaxNode | None) -> s.Window:
         return s.Window(kind, partition or (), where, span=_span(kind, *(partition or ()), where))
@@ -228,6 +298,11 @@ class StatementBuilder(ExpressionBuilder):
 
     def spec_count(self, amount: Token) -> s.Spec:
         return s.Spec(s.Axis.COUNT, _amount(amount), span=_span(amount))
+
+
+def _check_aggregate(name: Token, word: str) -> None:
+    if plain(name).lower() not in AGGREGATES:
+        raise QueryError(f"{word} is for aggregates, and {plain(name)} is none: count(DISTINCT x)", span_of(name))
 
 
 def _amount(token: Token, unit: int = 1) -> int:

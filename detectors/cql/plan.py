@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from detectors.cql.catalog import TS, Stream
 from detectors.cql.windows import WindowPlan
@@ -62,6 +63,27 @@ class Mapping(Query):
     others: tuple[tuple[Code, ...], ...] = ()
 
 
+class SortKey(NamedTuple):
+    """One key of ORDER BY. A NaN is greater than all other numbers."""
+
+    code: Code
+    is_descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Which results of a window count: DISTINCT, then those from ``offset`` on, ``count`` of them (None: all), by ``keys``.
+
+    Of equal ones the first in total order comes first.
+    """
+
+    is_distinct: bool
+    keys: tuple[SortKey, ...]
+    offset: int = 0
+    count: int | None = None
+
+
 @dataclass(frozen=True)
 class Windowed(Query):
     """A query over the windows of one stream.
@@ -75,9 +97,14 @@ class Windowed(Query):
     ``group``
         the groups inside each window; each gives a result.
     ``aggregates``
-        the aggregates, with the code of their arguments; if there are none, each tuple of the window gives a result. Columns
-        read the first tuple of the group as ``e``, the values of the aggregates as ``a``, and the bounds of the window as
-        ``w``.
+        the aggregates, with the code of their arguments. Columns read the first tuple of the group as ``e``, the values of the
+        aggregates as ``a``, and the bounds of the window as ``w``.
+    ``is_aggregated``
+        whether each group gives one result; else each tuple of the window does.
+    ``having``
+        the condition for a group to give its result, which reads what columns read.
+    ``ranking``
+        what becomes of a window's results, if not all count.
     """
 
     source: Stream
@@ -87,6 +114,9 @@ class Windowed(Query):
     after: Code | None = None
     group: tuple[Code, ...] = ()
     aggregates: tuple[tuple[Aggregate, tuple[Code, ...]], ...] = ()
+    is_aggregated: bool = True
+    having: Code | None = None
+    ranking: Ranking | None = None
 
     @property
     def sources(self) -> tuple[Stream, ...]:

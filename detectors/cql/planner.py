@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
+from detectors.cql.content import IN_WHERE, Content, check_grouped, check_windowless, is_ranked_apart, key_name
 from detectors.cql.joins import plan_join
 from detectors.cql.plan import Joined, Mapping, Plan, Windowed
-from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, aggregates_of, window_of
-from detectors.cql.windows import Measure, Shape, WindowPlan
-from detectors.language.aggregates import Aggregate
+from detectors.cql.rewriting import free_name, group_window, name_of, ranking_of, without_ranking
+from detectors.cql.scopes import AggregateScope, Source, StreamScope, window_of
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
-from detectors.language.tree import Call, Name, SyntaxNode, names
+from detectors.language.tree import SyntaxNode
 from detectors.language.types import Type, ValueKind, converts
 from middleware.model.operator import result_fields
 
@@ -22,7 +22,6 @@ BLOCKING = (
     "{name} would block: over an endless stream it never comes to a result; "
     "give the stream a window, such as FROM ... [SIZE 100]"
 )
-_IN_WHERE = "{name} is not known yet where WHERE is decided: filter the result of a sub-select instead"
 _IN_JOIN = "{name} cannot aggregate a join directly: write FROM (SELECT ... JOIN ...) [SIZE ...]"
 
 Columns = list[tuple[str, Code, Span]]
@@ -163,26 +162,29 @@ class Planner:
         return written
 
     def _select(self, select: s.Select, name: str, target: Stream | None) -> Stream:
-        if select.having is not None:
-            raise QueryError(
-                "HAVING does not apply to streams: filter the result with an outer SELECT ... WHERE", select.having.span
-            )
         frame = Frame()
+        select = group_window(select)
         source = self._reference(select.source, name, "e")
         if select.join is not None:
             return self._join(select, source, name, target, frame)
         if select.source.window is not None:
             return self._windowed(select, source, name, target, frame)
-        if select.execution is not None:
-            raise QueryError("the execution model is a matter of windows, and there is none here", select.execution.span)
+        check_windowless(select)
         scope = StreamScope([source], BLOCKING)
         for each in select.group_by:  # sub-streams by key: the same tuples (Vu 2015, GROUP BY)
-            scope.resolve(each)
-        _check_grouped(select)
+            scope.resolve(key_name(each))
+        check_grouped(select)
         columns = self._columns(select.targets, scope, [source], frame)
         where = _condition(select.where, [source], frame)
         target = target or (self._into(select.into) if select.into else None)
         return self._mapping(source, columns, where, frame, name, target, select.span)
+
+    def _part(self, select: s.Select, name: str) -> Stream:
+        """The stream of its own that a part of the query ``name`` gets."""
+        number = 1
+        while not self.catalog.is_free(f"{name}Part{number}"):
+            number += 1
+        return self._select(select, f"{name}Part{number}", None)
 
     def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
         """The stream that is read; a sub-select gets its own."""
@@ -190,11 +192,7 @@ class Planner:
             return Source(self.catalog.stream(reference.base), reference.alias, variable)
         if reference.base.into is not None:
             raise QueryError("a sub-select writes to the query around it: leave INTO out", reference.base.into.span)
-        number = 1
-        while not self.catalog.is_free(f"{name}Part{number}"):
-            number += 1
-        stream = self._select(reference.base, f"{name}Part{number}", None)
-        return Source(stream, reference.alias, variable)
+        return Source(self._part(reference.base, name), reference.alias, variable)
 
     def _mapping(
         self, read: Source, columns: Columns, where: Code | None, frame: Frame, name: str, target: Stream | None, span: Span
@@ -215,24 +213,14 @@ class Planner:
         assert select.source.window is not None
         window = select.source.window
         plan = window_of(window, source, select.execution, frame)
-        inner = StreamScope([source], NESTED)
-        partition = [inner.resolve(each)[1] for each in window.partition]
-        group = [inner.resolve(each)[1] for each in select.group_by]
-        before = [window.where] if window.where is not None else []
-        after = select.where
-        if after is not None and is_pushed_down(plan):
-            before, after = [*before, after], None
-        filters = StreamScope([source], _IN_WHERE)
-        entry = conjunction([condition(each, filters, frame) for each in before])
-        if plan.clock is not None and plan.clock.nullable:
-            entry = conjunction(
-                [Code(f"({plan.clock.value} is not None)", ValueKind(Type.BOOLEAN)), *([entry] if entry else [])]
-            )
-        is_bounded = plan.lower is not None or (plan.size is not None and plan.size.measure is not Measure.COUNT)
-        columns, aggregates = self._window_columns(select, source, inner, [*partition, *group], frame, is_bounded)
+        if is_ranked_apart(select, plan):
+            part = self._part(without_ranking(select), name)
+            return self._select(ranking_of(select, part.name, [each.name for each in part.schema]), name, target)
+        content = Content(select, source, plan, frame)
+        columns = self._columns(select.targets, content.scope, [source], frame)
+        having, ranking = content.having(), content.ranking()
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        inside = group if partition else []
         query = Windowed(
             self._operator_name(target.name),
             target,
@@ -240,28 +228,17 @@ class Planner:
             frame,
             source.stream,
             plan,
-            entry,
-            tuple(each.code() for each in partition or group),
-            condition(after, filters, frame) if after is not None else None,
-            tuple(each.code() for each in inside),
-            aggregates,
+            content.before,
+            content.partition,
+            content.after,
+            content.group,
+            content.aggregates,
+            content.is_aggregated,
+            having,
+            ranking,
         )
         self._add(query, target, select.span)
         return target
-
-    def _window_columns(
-        self, select: s.Select, source: Source, inner: StreamScope, keys: list[Attribute], frame: Frame, is_bounded: bool
-    ) -> tuple[Columns, tuple[tuple[Aggregate, tuple[Code, ...]], ...]]:
-        expressions = [each.expression for each in select.targets if each.expression is not None]
-        if not any(aggregates_of(each) for each in expressions):
-            _check_grouped(select)
-            return self._columns(select.targets, StreamScope([source], BLOCKING), [source], frame), ()
-        for each in select.targets:
-            if each.expression is None:
-                raise QueryError("* has many values in a window that is aggregated: name attributes of GROUP BY", each.span)
-        scope = AggregateScope(inner, [(source, key) for key in keys], frame, is_bounded)
-        columns = self._columns(select.targets, scope, [source], frame)
-        return columns, tuple(scope.aggregates)
 
     def _join(self, select: s.Select, left: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
         assert select.join is not None
@@ -287,7 +264,7 @@ class Planner:
             code = frame.sealed(analyse(target.expression, scope, frame))
             if code.type is Type.NULL:
                 raise QueryError("NULL alone has no type: CAST(NULL AS Type)", target.span)
-            name = target.alias or _free(_name_of(target.expression, len(columns)), used)
+            name = target.alias or free_name(name_of(target.expression, len(columns)), used)
             used.add(name.lower())
             columns.append((name, code, target.span))
         return columns
@@ -303,10 +280,11 @@ class Planner:
             for each in source.stream.schema:
                 if each.name.lower() in used and each.name.lower() in using:
                     continue
-                name = each.name if each.name.lower() not in used else _free(f"{source.alias}_{each.name}", used)
+                name = each.name if each.name.lower() not in used else free_name(f"{source.alias}_{each.name}", used)
                 used.add(name.lower())
                 columns.append((name, each.code(source.variable), target.span))
-        return columns
+        bounds = scope.bounds.columns if scope.bounds is not None and target.qualifier is None else {}
+        return [*columns, *((free_name(name, used), code, target.span) for name, code in bounds.items())]
 
     def _into(self, ident: s.Ident) -> Stream | None:
         """The stream that INTO names, if it exists already."""
@@ -349,7 +327,7 @@ class Planner:
 
 
 def _condition(node: SyntaxNode | None, sources: Sequence[Source], frame: Frame) -> Code | None:
-    return None if node is None else condition(node, StreamScope(sources, _IN_WHERE), frame)
+    return None if node is None else condition(node, StreamScope(sources, IN_WHERE), frame)
 
 
 def _without_ts(columns: Columns) -> Columns:
@@ -368,51 +346,3 @@ def _fitted(own: Attribute, code: Code, span: Span, target: Stream, frame: Frame
     if code.nullable and not own.kind.nullable:
         raise QueryError(f"{target.name}.{own.name} cannot be NULL, and this may be: COALESCE(..., value) replaces NULL", span)
     return frame.sealed(converted(frame, code, own.kind.type))
-
-
-def _name_of(node: SyntaxNode, place: int) -> str:
-    if isinstance(node, Name):
-        return node.name
-    if isinstance(node, Call):
-        inner = [each.name for each in node.arguments if isinstance(each, Name)]
-        return "_".join([node.name, *inner])
-    return f"column{place + 1}"
-
-
-def _free(name: str, used: set[str]) -> str:
-    name = name.replace(".", "_")
-    number, free = 1, name
-    while free.lower() in used:
-        number += 1
-        free = f"{name}_{number}"
-    return free
-
-
-def conjunction(codes: Sequence[Code]) -> Code | None:
-    """These conditions joined by AND."""
-    if len(codes) < 2:
-        return codes[0] if codes else None
-    true = " and ".join(f"({code.holds})" for code in codes)
-    return Code(f"({true})", ValueKind(Type.BOOLEAN), constant=all(code.constant for code in codes))
-
-
-def is_pushed_down(plan: WindowPlan) -> bool:
-    """Whether WHERE may be checked before tuples enter the window, because that changes neither bounds nor reports."""
-    timed = plan.is_timed and (plan.size is None or plan.size.measure is Measure.TS)
-    return timed and plan.model is s.Model.TUPLE and plan.shape in (Shape.SIZE, Shape.FIXED)
-
-
-def _check_grouped(select: s.Select) -> None:
-    """Outside aggregates, refuse attributes that the query is not grouped by: a group has many values of them."""
-    if not select.group_by:
-        return
-    partition = select.source.window.partition if select.source.window is not None else ()
-    grouped = {each.name.lower() for each in (*select.group_by, *partition)}
-    for target in select.targets:
-        for name in names(target.expression) if target.expression is not None else ():
-            if name.name.lower() not in grouped:
-                raise QueryError(
-                    f"{name.name!r} has many values in a group: aggregate it (max({name.name})), GROUP BY {name.name} as "
-                    "well, or leave GROUP BY out",
-                    name.span,
-                )

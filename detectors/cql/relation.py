@@ -1,10 +1,12 @@
-"""From the content of a window to results: grouping, aggregates and projection, compiled to one function."""
+"""From the content of a window to results: grouping, aggregates, projection and ranking, compiled to one function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from detectors.cql.plan import Windowed
+from msgspec.structs import astuple
+
+from detectors.cql.plan import Ranking, Windowed
 from detectors.language.aggregates import values_code
 from detectors.language.code import Code, Made
 from detectors.language.types import Type
@@ -19,37 +21,55 @@ Evaluate = Callable[[Sequence[Event], Bounds, int, tuple[Value, ...]], list[Even
 
 
 def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
-    """The function that gives the results of a window. O(content)."""
+    """The function that gives the results of a window. O(content), and O(n log n) for n results that are sorted."""
     more: dict[str, object] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
     lines = ["def made(events, w, ts, window):"]
     if plan.after is not None:
         lines.append(f"    events = [e for e in events if {plan.after.holds}]")
-    if not plan.aggregates:
+    if not plan.is_aggregated:
         result = plan.constructor("ts", "id_(*window, e.source, e.id)")
-        lines.append(f"    return [{result} for e in events]")
-        return plan.frame.define("\n".join(lines) + "\n", more)
-    lines.append("    if not events:\n        return []")
-    if plan.group:
-        lines += [
-            "    groups = {}",
-            f"    for e in events:\n        groups.setdefault({key_code(plan.group)}, []).append(e)",
-            "    return [one(group, w, ts, (*window, *key)) for key, group in groups.items()]",
-        ]
+        lines.append(f"    return [{_with_keys(plan, result)} for e in events]")
+    else:
         more["one"] = _aggregation(plan, more)
-        return plan.frame.define("\n".join(lines) + "\n", more)
-    lines.append("    return [one(events, w, ts, window)]")
-    more["one"] = _aggregation(plan, more)
-    return plan.frame.define("\n".join(lines) + "\n", more)
+        lines.append("    if not events:\n        return []")
+        if plan.group:
+            lines += [
+                "    groups = {}",
+                f"    for e in events:\n        groups.setdefault({key_code(plan.group)}, []).append(e)",
+                "    return [r for key, group in groups.items() for r in one(group, w, ts, (*window, *key))]",
+            ]
+        else:
+            lines.append("    return one(events, w, ts, window)")
+    evaluate: Evaluate = plan.frame.define("\n".join(lines) + "\n", more)
+    ranking = plan.ranking
+    if ranking is None:
+        return evaluate
+    return lambda events, w, ts, window: ranked(ranking, evaluate(events, w, ts, window))  # type: ignore[arg-type]
 
 
-def single_result(plan: Windowed, origin: Origin) -> Callable[..., Event]:
-    """The function that makes a result of (first tuple, values of the aggregates, bounds, time, identity of the window)."""
+def _with_keys(plan: Windowed, result: str) -> str:
+    """Code of a result, with the values that it is ranked by if it is."""
+    if plan.ranking is None:
+        return result
+    keys = ", ".join(key.code.value for key in plan.ranking.keys)
+    return f"(({keys}{',' if keys else ''}), {result})"
+
+
+def _tested(plan: Windowed, result: str) -> str:
+    """Code of the list of the one result of a group, which is empty if HAVING leaves it out."""
+    test = f" if {plan.having.holds} else []" if plan.having is not None else ""
+    return f"[{result}]{test}"
+
+
+def single_result(plan: Windowed, origin: Origin) -> Callable[..., list[Event]]:
+    """The function of (first tuple, values of the aggregates, bounds, time, identity of the window) that gives its results."""
     more: dict[str, object] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
-    return plan.frame.define(f"def made(e, a, w, ts, window):\n    return {plan.constructor('ts', 'id_(*window)')}\n", more)
+    result = _tested(plan, plan.constructor("ts", "id_(*window)"))
+    return plan.frame.define(f"def made(e, a, w, ts, window):\n    return {result}\n", more)
 
 
 def _aggregation(plan: Windowed, more: dict[str, object]) -> Made:
-    """The function that gives the one result of a group."""
+    """The function that gives the results of a group: one, or none."""
     lines = ["def made(events, w, ts, window):"]
     folded = []
     for place, (aggregate, arguments) in enumerate(plan.aggregates):
@@ -60,9 +80,35 @@ def _aggregation(plan: Windowed, more: dict[str, object]) -> Made:
         lines.append(f"    v{place} = {values_code(plan.frame, arguments, 'e', 'events')}")
         empty = "" if aggregate.kind.nullable is False else f" if v{place} else None"
         folded.append(f"{fold}(v{place}){empty}")
-    lines += [f"    a = ({', '.join(folded)},)", "    e = events[0]"]
-    lines.append(f"    return {plan.constructor('ts', 'id_(*window)')}")
+    lines += [f"    a = ({', '.join(folded)}{',' if folded else ''})", "    e = events[0]"]
+    lines.append(f"    return {_tested(plan, _with_keys(plan, plan.constructor('ts', 'id_(*window)')))}")
     return plan.frame.define("\n".join(lines) + "\n", more)
+
+
+def ranked(ranking: Ranking, results: list[tuple[tuple[Value, ...], Event]]) -> list[Event]:
+    """The results that a ranking leaves, of (values of its keys, result), which come in total order."""
+    if ranking.is_distinct:
+        unique: dict[tuple[Value, ...], tuple[tuple[Value, ...], Event]] = {}
+        for keys, event in results:
+            unique.setdefault(tuple(map(_shown, astuple(event)[:-4])), (keys, event))
+        results = list(unique.values())
+    for place, key in reversed(list(enumerate(ranking.keys))):
+        null = 0 if key.nulls_first is not key.is_descending else 3
+        results.sort(key=lambda each, place=place, null=null: _rank(each[0][place], null), reverse=key.is_descending)
+    end = None if ranking.count is None else ranking.offset + ranking.count
+    return [event for _, event in results[ranking.offset : end]]
+
+
+def _shown(value: Value) -> Value:
+    """A value by which results are told apart: NULL and NaN are one, zeros have no sign."""
+    return None if value != value else value  # noqa: PLR0124 (NaN)
+
+
+def _rank(value: Value, null: int) -> tuple[int, Value]:
+    """A value as a key to sort by; ``null`` is the rank of NULL."""
+    if value is None:
+        return null, 0
+    return (2, 0) if value != value else (1, value)  # noqa: PLR0124 (NaN)
 
 
 def key_code(codes: Sequence[Code]) -> str:

@@ -94,11 +94,15 @@ class Instant(Part):
 
 @dataclass(frozen=True, slots=True)
 class Size(Part):
-    """``SIZE size [EVERY slide] [STARTING AT first upper bound]``: sliding, tumbling (no slide, or the same) or jumping."""
+    """``SIZE size [EVERY slide] [STARTING AT first upper bound]``: sliding, tumbling (no slide, or the same) or jumping.
+
+    ``is_half_open``: [lower, upper), as the window functions of SQL have it, instead of (lower, upper].
+    """
 
     size: Spec
     slide: Spec | None = None
     start: Instant | None = None
+    is_half_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +130,27 @@ class Delta(Part):
     measure: SyntaxNode
 
 
-Kind = Size | Landmark | Fixed | Delta
+@dataclass(frozen=True, slots=True)
+class Session(Part):
+    """``SESSION(..., gap)``: runs of tuples, none more than ``gap`` after the one before."""
+
+    gap: Spec
+
+
+Kind = Size | Landmark | Fixed | Delta | Session
 
 
 @dataclass(frozen=True, slots=True)
 class Window(Part):
-    """The specification in square brackets after a stream."""
+    """The specification in square brackets after a stream, or a window function of SQL around it.
+
+    ``time``: what DESCRIPTOR names in a window function; None for square brackets.
+    """
 
     kind: Kind
     partition: tuple[Name, ...] = ()
     where: SyntaxNode | None = None
+    time: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +197,23 @@ class Execution(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Ordering(Part):
+    """One key of ORDER BY. ``nulls_first``: as written; None: NULL counts as the least value."""
+
+    key: SyntaxNode
+    is_descending: bool = False
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Part):
+    """``LIMIT count [OFFSET offset]``."""
+
+    count: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Select(Part):
     """A query."""
 
@@ -189,10 +221,13 @@ class Select(Part):
     source: Reference
     join: Join | None = None
     where: SyntaxNode | None = None
-    group_by: tuple[Name, ...] = ()
+    group_by: tuple[SyntaxNode, ...] = ()
     having: SyntaxNode | None = None
     into: Ident | None = None
     execution: Execution | None = None
+    is_distinct: bool = False
+    order_by: tuple[Ordering, ...] = ()
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True)

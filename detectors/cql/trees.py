@@ -144,9 +144,11 @@ class TreePlan:
 
 def tree_plan(plan: Windowed) -> TreePlan | None:
     """The plan for aggregating large windows of a query, or None if all are folded."""
-    if plan.group or not plan.aggregates or not _overlaps(plan.window):
+    if plan.group or not plan.aggregates or plan.ranking is not None or not _overlaps(plan.window):
         return None
-    if any(aggregate.name == "approx_count_distinct" for aggregate, _ in plan.aggregates):
+    if any(
+        aggregate.name == "approx_count_distinct" or aggregate.name.endswith(" distinct") for aggregate, _ in plan.aggregates
+    ):
         return None
     return TreePlan(plan)
 

@@ -8,12 +8,12 @@ from heapq import heappop, heappush
 
 from detectors.cql import trees
 from detectors.cql.changes import unpacker
-from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
+from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
 from detectors.cql.relation import evaluation, key_code, single_result
 from detectors.cql.stepped import SteppedQuery, can_run
 from detectors.cql.timeline import Timeline, WindowKey, plain
-from detectors.cql.windows import Measure, Shape
+from detectors.cql.windows import Measure, Shape, WindowPlan
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Value
@@ -57,7 +57,7 @@ class WindowedOperation(Operation):
         self._evaluate, self._result = evaluation(plan, origin), single_result(plan, origin)
         self._tree_plan = trees.tree_plan(plan)
         self._clock_of = frame.function("e", window.clock.value) if window.clock is not None else None
-        self._timed = TimedCuts(window) if window.is_timed else None
+        self._timed = _cuts_by_time(window) if window.is_timed else None
         self._made = None if window.is_timed else _cuts_by_tuples(plan)
         self._timelines: dict[_Key, Timeline] = {}
         self._due: dict[int, dict[_Key, None]] = {}  # dicts, for an order that is the same in every process
@@ -127,9 +127,8 @@ class WindowedOperation(Operation):
 
     def _is_boundary(self, timeline: Timeline, boundary: int) -> bool:
         """Whether windows end there; boundaries move with the anchor."""
-        if not self.plan.window.is_anchored:
+        if not isinstance(self._timed, TimedCuts) or not self.plan.window.is_anchored:
             return True
-        assert self._timed is not None
         return bool(timeline.events) and self._timed.end(boundary, timeline) == boundary
 
     # windows that tuples make
@@ -170,13 +169,13 @@ class WindowedOperation(Operation):
         events, plan = timeline.events, self._tree_plan
         if timeline.prefix is not None:
             first, values = timeline.prefix.values(events[cut.low : cut.high])
-            return [self._result(first, values, cut.bounds, cut.ts, identity)]
+            return self._result(first, values, cut.bounds, cut.ts, identity)
         if plan is not None and cut.high - cut.low > plan.small:
             with suppress(trees.Refold, OverflowError):
                 if timeline.trees is None:
                     timeline.trees = trees.Trees(plan, events, timeline.orders)
                 found, values = timeline.trees.values(events, timeline.orders, cut.low, cut.high)
-                return [] if found is None else [self._result(found, values, cut.bounds, cut.ts, identity)]
+                return [] if found is None else self._result(found, values, cut.bounds, cut.ts, identity)
         return self._evaluate(events[cut.low : cut.high], cut.bounds, cut.ts, identity)
 
     # memory
@@ -203,7 +202,7 @@ class WindowedOperation(Operation):
         cuts = self._timed or self._made
         assert cuts is not None
         plan, window, final = self._tree_plan, self.plan.window, self._final
-        if window.shape is not Shape.LANDMARK or isinstance(cuts, DeltaCuts):
+        if window.shape is not Shape.LANDMARK or isinstance(cuts, DeltaCuts | SessionCuts):
             return cuts.needed(timeline, final)
         if plan is None or not plan.sums_up:
             return 0
@@ -251,6 +250,10 @@ class WindowedOperation(Operation):
                 timeline.prefix = trees.Prefix(self._tree_plan, (trees.Window(size, *unpack(ends)), partials))
         self._due = {boundary: dict.fromkeys(keys) for boundary, keys in due}
         self._heap = sorted(self._due)
+
+
+def _cuts_by_time(window: WindowPlan) -> TimedCuts | SessionCuts:
+    return SessionCuts(window) if window.shape is Shape.SESSION else TimedCuts(window)
 
 
 def _cuts_by_tuples(plan: Windowed) -> TupleCuts | ClockCuts | DeltaCuts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from detectors.cql import statements as s
@@ -43,6 +43,7 @@ class Shape(StrEnum):
     LANDMARK = "landmark"
     FIXED = "fixed"
     DELTA = "delta"
+    SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,11 @@ class WindowPlan:
         None: not bounded by a size (landmark, fixed, delta).
     ``lower``, ``upper``
         of landmark and fixed windows, on the measure of the slide (of a fixed one: ``slide``'s measure).
+    ``slide``
+        of a session: its gap.
     ``start``
-        the upper bound of the first window, if given; else ``slide`` - tick, so that the first window starts at 0.
+        the upper bound of the first window, if given; else ``slide`` - tick, so that the first window starts at 0. (A tick of
+        1 ns makes windows of ts half-open: [start, end) is (start - 1, end - 1].)
     ``clock``
         the attribute behind Measure.CLOCK, as code over the event ``e``.
     ``batch``
@@ -146,9 +150,16 @@ class _Planner:
             case s.Delta(threshold):
                 return WindowPlan(Shape.DELTA, s.Model.TUPLE, Extent(Measure.COUNT, 1), measured=measured, threshold=threshold)
 
+            case s.Session(gap):
+                if self.model is not s.Model.TUPLE:
+                    raise QueryError("sessions end by time alone: leave EXECUTE out", kind.span)
+                return WindowPlan(Shape.SESSION, s.Model.TUPLE, self._extent(gap))
+
     def _size(self, kind: s.Size) -> WindowPlan:
         size = self._extent(kind.size)
         slide = self._extent(kind.slide) if kind.slide is not None else size
+        if kind.is_half_open:
+            size, slide = (replace(each, tick=1) for each in (size, slide))
         if size.measure is slide.measure and size.measure is not Measure.COUNT and size.amount > MOST_WINDOWS * slide.amount:
             raise QueryError(
                 f"each tuple would be in {size.amount // slide.amount:,} windows, over {MOST_WINDOWS:,}: give a larger EVERY",

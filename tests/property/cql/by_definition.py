@@ -73,6 +73,16 @@ def naive_delta(events: Iterable[Event], measure: Callable[[Event], float], thre
     return windows
 
 
+def naive_sessions(events: Iterable[Event], gap: int) -> list[tuple[int, int, list[Event]]]:
+    """(start, end, content) of runs of events, none more than ``gap`` after the one before; they end a gap after their last."""
+    runs: list[list[Event]] = []
+    for event in sorted(events, key=ORDER):
+        if not runs or event.ts - runs[-1][-1].ts > gap:
+            runs.append([])
+        runs[-1].append(event)
+    return [(run[0].ts, run[-1].ts + gap, run) for run in runs]
+
+
 def _clocks(ordered: list[Event], spec: Spec) -> list[int]:
     shown: list[int] = []
     for event in ordered:
