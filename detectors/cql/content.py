@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
+from detectors.cql.over import over_calls
 from detectors.cql.plan import Ranking, SortKey
 from detectors.cql.rewriting import sort_keys
 from detectors.cql.scopes import NESTED, AggregateScope, Bounds, Source, StreamScope, aggregates_of
@@ -40,6 +41,8 @@ class Content:
         self.partition = _codes(partition if stays else group)
         self.group = _codes(group if stays else [])
         self.before, self.after = self._filters(plan, source)
+        if made := over_calls(select):
+            raise QueryError("OVER and a window of the stream are two windows: write FROM without [...]", made[0].span)
         read = [each.expression for each in select.targets if each.expression is not None]
         read += [each.key for each in sort_keys(select)] + ([select.having] if select.having is not None else [])
         self.is_aggregated = bool(select.group_by) or any(aggregates_of(each) for each in read)

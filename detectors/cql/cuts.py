@@ -19,7 +19,10 @@ from middleware.model.event import Event, Order, Value
 
 
 class Cut(NamedTuple):
-    """A window: its key, the time of its results, the tuples [low, high) that it holds, its bounds and its identity."""
+    """A window: its key, the time of its results, the tuples [low, high) that it holds, its bounds and its identity.
+
+    ``last``: the tuple that its result is about, for OVER.
+    """
 
     key: WindowKey
     ts: int
@@ -27,6 +30,7 @@ class Cut(NamedTuple):
     high: int
     bounds: tuple[int | None, int]
     identity: tuple[Value, ...]
+    last: Event | None = None
 
 
 class _Cuts:
@@ -223,7 +227,8 @@ class TupleCuts(_Cuts):
     def __init__(self, plan: WindowPlan, batch_of: Callable[[Event], object] | None) -> None:
         super().__init__(plan)
         self._batch_of = batch_of
-        self._is_grouped = plan.model is s.Model.TIME or batch_of is not None
+        self._is_joint = plan.model is s.Model.TIME or batch_of is not None  # one window for all tuples of a moment or batch
+        self._is_grouped = self._is_joint or plan.has_peers
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
         """Ranges [start, end) of the tuples whose windows may have changed, in order."""
@@ -263,7 +268,7 @@ class TupleCuts(_Cuts):
         """The windows that end with one of the tuples [start, end)."""
         passed = timeline.dropped + start
         for at in range(start, end):
-            if self._is_grouped and at + 1 < len(timeline) and self._same(timeline, at, at + 1):
+            if self._is_joint and at + 1 < len(timeline) and self._same(timeline, at, at + 1):
                 continue
             before, passed = passed, timeline.dropped + at + 1
             if passed // self.slide > before // self.slide:
@@ -272,7 +277,9 @@ class TupleCuts(_Cuts):
     def _cut(self, timeline: Timeline, at: int) -> Cut:
         event = timeline.events[at]
         low, lower = self.low(timeline, at + 1, event.ts, timeline.clock_before(at + 1))
-        return Cut(timeline.orders[at], event.ts, low, at + 1, (lower, event.ts), (event.source, event.id))
+        high = timeline.after(event.ts) if self.plan.has_peers else at + 1
+        last = event if self.plan.is_over else None
+        return Cut(timeline.orders[at], event.ts, low, high, (lower, event.ts), (event.source, event.id), last)
 
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples only final windows need."""

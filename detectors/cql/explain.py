@@ -87,6 +87,9 @@ def _codes(what: str, codes: tuple[Code, ...]) -> Iterator[str]:
 def window_text(plan: WindowPlan) -> str:
     """A window in words."""
     slide = _extent(plan.slide, plan.clock)
+    if plan.is_over:
+        size = "all before it" if plan.size is None else f"those up to {_extent(plan.size, plan.clock)} before its end"
+        return f"over each tuple and {size}{', with all of its moment' * plan.has_peers}"
     match plan.shape:
         case Shape.LANDMARK:
             return f"landmark, from {plan.lower if plan.lower is not None else 'the beginning'} on, every {slide}"

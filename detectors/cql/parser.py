@@ -12,6 +12,7 @@ from lark import Lark, Token, v_args
 
 from detectors.cql import statements as s
 from detectors.cql.foreign import check_foreign
+from detectors.cql.over import Over, OverWindow, Preceding
 from detectors.cql.rewriting import length, window_function
 from detectors.language import grammar
 from detectors.language.aggregates import NAMES as AGGREGATES
@@ -234,6 +235,27 @@ class StatementBuilder(ExpressionBuilder):
         assert isinstance(condition, SyntaxNode)
         kept = tuple(Case(((condition, each),), span=span_of(each, condition)) for each in shown)
         return Call(plain(name).lower(), kept, span=span_of(name))
+
+    def call_over(self, name: Token, *parts: SyntaxNode | Token | OverWindow | None) -> SyntaxNode:
+        *arguments, window = [each for each in parts if each is not None]
+        assert isinstance(window, OverWindow)
+        is_star = bool(arguments) and isinstance(arguments[0], Token)
+        given = tuple(each for each in arguments if isinstance(each, SyntaxNode))
+        return Over(plain(name).lower(), given, is_star, window=window, span=span_of(name))
+
+    def over(self, partition: tuple[Name, ...] | None, order: Name | None, frame: Preceding | None) -> OverWindow:
+        return OverWindow(partition or (), order, frame)
+
+    def frame(self, unit: Token, start: SyntaxNode | Token) -> Preceding:
+        is_rows = unit.lower() == "rows"
+        if isinstance(start, Token):
+            if start.type == "INTEGER" and not is_rows:
+                raise QueryError("RANGE measures time: write RANGE BETWEEN INTERVAL '10' MINUTES PRECEDING ...", span_of(start))
+            return Preceding(is_rows, whole_number(start) if start.type == "INTEGER" else None)
+        if is_rows:
+            raise QueryError("ROWS counts tuples: write ROWS BETWEEN 10 PRECEDING ..., or RANGE for a time", start.span)
+        assert isinstance(start, Literal)
+        return Preceding(is_rows, int(start.value or 0))
 
     # windows
 

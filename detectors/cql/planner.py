@@ -8,6 +8,7 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
 from detectors.cql.content import IN_WHERE, Content, check_grouped, check_windowless, is_ranked_apart, key_name
 from detectors.cql.joins import plan_join
+from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
 from detectors.cql.plan import Joined, Mapping, Plan, Windowed
 from detectors.cql.rewriting import free_name, group_window, name_of, ranking_of, without_ranking
 from detectors.cql.scopes import AggregateScope, Source, StreamScope, window_of
@@ -18,10 +19,6 @@ from detectors.language.tree import SyntaxNode
 from detectors.language.types import Type, ValueKind, converts
 from middleware.model.operator import result_fields
 
-BLOCKING = (
-    "{name} would block: over an endless stream it never comes to a result; "
-    "give the stream a window, such as FROM ... [SIZE 100]"
-)
 _IN_JOIN = "{name} cannot aggregate a join directly: write FROM (SELECT ... JOIN ...) [SIZE ...]"
 
 Columns = list[tuple[str, Code, Span]]
@@ -170,6 +167,8 @@ class Planner:
         if select.source.window is not None:
             return self._windowed(select, source, name, target, frame)
         check_windowless(select)
+        if over_calls(select):
+            return self._over(select, source, name, target, frame)
         scope = StreamScope([source], BLOCKING)
         for each in select.group_by:  # sub-streams by key: the same tuples (Vu 2015, GROUP BY)
             scope.resolve(key_name(each))
@@ -237,6 +236,23 @@ class Planner:
             having,
             ranking,
         )
+        self._add(query, target, select.span)
+        return target
+
+    def _over(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
+        if select.group_by:
+            raise QueryError("OVER gives a result for each tuple, GROUP BY for each group: use two queries", select.span)
+        made = over_calls(select)
+        plan, scope = plan_over(made, source), OverScope(source, frame)
+        partition = tuple(scope.attribute(each) for each in made[0].window.partition)
+        columns = self._columns(select.targets, scope, [source], frame)
+        where = _condition(select.where, [source], frame)
+        target = target or (self._into(select.into) if select.into else None)
+        target, codes = self._target(name, target, columns, select.span, frame)
+        query = Windowed(
+            self._operator_name(target.name), target, codes, frame, source.stream, plan, where, partition,
+            aggregates=tuple(scope.aggregates),
+        )  # fmt: skip
         self._add(query, target, select.span)
         return target
 

@@ -16,8 +16,8 @@ from middleware.model.operator import Origin
 Bounds = tuple[int | None, int]
 """Lower and upper bound of a window, for queries that ask for them."""
 
-Evaluate = Callable[[Sequence[Event], Bounds, int, tuple[Value, ...]], list[Event]]
-"""Results of (content, bounds, time of the results, identity of the window)."""
+Evaluate = Callable[[Sequence[Event], Bounds | Event, int, tuple[Value, ...]], list[Event]]
+"""Results of (content, bounds or for OVER the tuple they are about, time of the results, identity of the window)."""
 
 
 def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
@@ -80,7 +80,10 @@ def _aggregation(plan: Windowed, more: dict[str, object]) -> Made:
         lines.append(f"    v{place} = {values_code(plan.frame, arguments, 'e', 'events')}")
         empty = "" if aggregate.kind.nullable is False else f" if v{place} else None"
         folded.append(f"{fold}(v{place}){empty}")
-    lines += [f"    a = ({', '.join(folded)}{',' if folded else ''})", "    e = events[0]"]
+    lines += [
+        f"    a = ({', '.join(folded)}{',' if folded else ''})",
+        "    e = w" if plan.window.is_over else "    e = events[0]",
+    ]
     lines.append(f"    return {_tested(plan, _with_keys(plan, plan.constructor('ts', 'id_(*window)')))}")
     return plan.frame.define("\n".join(lines) + "\n", more)
 

@@ -166,17 +166,17 @@ class WindowedOperation(Operation):
 
     def _results(self, timeline: Timeline, cut: Cut, identity: tuple[Value, ...]) -> list[Event]:
         """The results of a window: folded if it is small, else looked up."""
-        events, plan = timeline.events, self._tree_plan
+        events, plan, last = timeline.events, self._tree_plan, cut.last
         if timeline.prefix is not None:
             first, values = timeline.prefix.values(events[cut.low : cut.high])
-            return self._result(first, values, cut.bounds, cut.ts, identity)
+            return self._result(last or first, values, cut.bounds, cut.ts, identity)
         if plan is not None and cut.high - cut.low > plan.small:
             with suppress(trees.Refold, OverflowError):
                 if timeline.trees is None:
                     timeline.trees = trees.Trees(plan, events, timeline.orders)
                 found, values = timeline.trees.values(events, timeline.orders, cut.low, cut.high)
-                return [] if found is None else self._result(found, values, cut.bounds, cut.ts, identity)
-        return self._evaluate(events[cut.low : cut.high], cut.bounds, cut.ts, identity)
+                return [] if found is None else self._result(last or found, values, cut.bounds, cut.ts, identity)
+        return self._evaluate(events[cut.low : cut.high], last or cut.bounds, cut.ts, identity)
 
     # memory
 

@@ -74,6 +74,9 @@ class WindowPlan:
         the attribute that separates batches of the same time (batch-driven only).
     ``measured``
         the value that a delta window measures, as code over ``e``; ``threshold`` is its largest distance from the first.
+    ``is_over``
+        whether a window's result is one of the tuple that it ends with (OVER); with ``has_peers`` the window then holds the
+        tuples of the same time stamp that follow, too (RANGE).
     """
 
     shape: Shape
@@ -87,6 +90,8 @@ class WindowPlan:
     batch: Code | None = None
     measured: Code | None = None
     threshold: float = 0.0
+    is_over: bool = False
+    has_peers: bool = False
 
     @property
     def is_timed(self) -> bool:

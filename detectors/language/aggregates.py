@@ -64,6 +64,9 @@ def _mean(values: Sequence[float]) -> float:
         return MEAN.fold(values)  # type: ignore[no-any-return]
 
 
+PLACE = "place"
+"""The last word in the names of aggregates that depend on places in a window, which trees do not give."""
+
 SQUARED = 2.0**400
 """Beyond this, squares are not summed in a tree (``detectors.window.monoids``)."""
 

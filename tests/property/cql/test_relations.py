@@ -192,7 +192,7 @@ def test_window_functions_are_half_open(slide, times, legacy, drawn, others, see
     """[start, end), known at its last nanosecond; as a window function, or in GROUP BY."""
     lengths = f"INTERVAL '{slide}' SECONDS, INTERVAL '{slide * times}' SECOND"
     text = (
-        f"SELECT count(*) AS n, HOP_START(ts, {lengths}) AS a, HOP_END(ts, {lengths}) AS b FROM Tick GROUP BY HOP(ts, {lengths})"
+        f"SELECT count(*) AS n, HOP_START(ts, {lengths}) AS a, hop_end(ts, {lengths}) b FROM Tick GROUP BY HOP(ts, {lengths})"
         if legacy
         else f"SELECT count(*) AS n, window_start AS a, window_end AS b FROM HOP(TABLE Tick, DESCRIPTOR(ts), {lengths}) "
         "GROUP BY window_start, window_end"
