@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
-from detectors.cql.plan import Joined, Mapping, Plan, Ranking, Side, Windowed
+from detectors.cql.plan import Joined, Mapping, Matched, Plan, Ranking, Side, Windowed
 from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
 from detectors.language.code import Code
 from middleware.model.quantities import format_duration
@@ -42,6 +42,13 @@ def _plan(plan: Plan) -> Iterator[str]:
                 yield f"  {aggregate.name}({', '.join(code.value for code in arguments) or '*'})"
             yield from _code("having", plan.having)
             yield from _ranking(plan.ranking)
+        case Matched():
+            yield f"{plan.name}: {plan.source.name} -> {plan.target.name} ({attributes})"
+            yield from _codes("partitioned by", plan.partition)
+            within = f", within {format_duration(plan.within)}" if plan.within is not None else ""
+            yield f"  a pattern of {len(plan.steps) - 1} steps{within}; then skips {plan.skip}"
+            for number, test in enumerate(plan.tests):
+                yield from _code(f"variable {number} where", test)
         case Joined():
             yield f"{plan.name}: {plan.left.source.name} x {plan.right.source.name} -> {plan.target.name} ({attributes})"
             for side in (plan.left, plan.right):

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from lark import Lark, Token, v_args
 
+from detectors.cql import pattern
 from detectors.cql import statements as s
 from detectors.cql.foreign import check_foreign
 from detectors.cql.over import Over, OverWindow, Preceding
@@ -210,6 +211,66 @@ class StatementBuilder(ExpressionBuilder):
     def reference_function(self, function: tuple[s.Ident | s.Select, s.Window], alias: Token | None) -> s.Reference:
         base, window = function
         return s.Reference(base, alias and plain(alias), window, span=_span(base))
+
+    def reference_matched(self, base: s.Ident | s.Select, matched: s.Recognize, alias: Token | None) -> s.Reference:
+        return s.Reference(base, alias and plain(alias), None, matched, span=_span(base))
+
+    # patterns
+
+    def recognize(
+        self,
+        partition: tuple[Name, ...] | None,
+        order: Name | None,
+        measures: tuple[s.Target, ...] | None,
+        each: Token | None,
+        skip: tuple[s.Skip, s.Ident | None] | None,
+        early: int | None,
+        choice: pattern.Part,
+        within: int | None,
+        *definitions: s.Target | None,
+    ) -> s.Recognize:
+        if each is not None and each.lower().startswith("all"):
+            raise QueryError(
+                "ALL ROWS PER MATCH is not supported: MEASURES of ONE ROW PER MATCH may aggregate them", span_of(each)
+            )
+        span = _span(*(partition or ()), order, *(measures or ()), *definitions)
+        how, to = skip or (s.Skip.PAST, None)
+        known = tuple(each for each in definitions if each is not None)
+        return s.Recognize(choice, partition or (), order, measures or (), how, to, within or early, known, span=span)
+
+    def skip_past(self) -> tuple[s.Skip, s.Ident | None]:
+        return s.Skip.PAST, None
+
+    def skip_next(self) -> tuple[s.Skip, s.Ident | None]:
+        return s.Skip.NEXT, None
+
+    def skip_to(self, end: Token | None, name: Token) -> tuple[s.Skip, s.Ident | None]:
+        return (s.Skip.FIRST if end is not None and end.lower() == "first" else s.Skip.LAST), _ident(name)
+
+    def within(self, part: SyntaxNode | s.Spec) -> int:
+        return length(part).amount
+
+    def choice(self, *parts: pattern.Part) -> pattern.Part:
+        return parts[0] if len(parts) == 1 else pattern.Choice(parts)
+
+    def chain(self, *parts: pattern.Part) -> pattern.Part:
+        return parts[0] if len(parts) == 1 else pattern.Chain(parts)
+
+    def repeated(self, part: Token | pattern.Part, quantifier: Token | None) -> pattern.Part:
+        one = pattern.Variable(plain(part)) if isinstance(part, Token) else part
+        if quantifier is None:
+            return one
+        written = re.sub(r"\s", "", quantifier)
+        is_greedy = len(written) == 1 or not written.endswith("?")
+        counts = {"*": "0,", "+": "1,", "?": "0,1"}.get(written if is_greedy else written[:-1], written.strip("{}?"))
+        least, comma, most = counts.partition(",")
+        low, high = int(least or 0), int(most) if most else None if comma else int(least)
+        if high is not None and (high < low or not high):
+            raise QueryError(f"{quantifier} asks for no number of rows", span_of(quantifier))
+        return pattern.Repeat(one, low, high, is_greedy)
+
+    def definition(self, name: Token, condition: SyntaxNode) -> s.Target:
+        return s.Target(condition, plain(name), span=_span(name, condition))
 
     def cross_join(self, other: s.Reference) -> s.Join:
         return s.Join(other, span=_span(other))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from detectors.cql.catalog import TS, Stream
+from detectors.cql.pattern import Step
+from detectors.cql.statements import Skip
 from detectors.cql.windows import WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code, Frame
@@ -125,6 +127,36 @@ class Windowed(Query):
 
 
 @dataclass(frozen=True)
+class Matched(Query):
+    """MATCH_RECOGNIZE: each match of a pattern among the tuples of a partition gives a result. Code is that of ``recognize``.
+
+    ``steps``, ``tests``
+        the pattern, and the conditions of its variables by number (None: any tuple).
+    ``back``
+        how many tuples before a match code may look at.
+    ``within``
+        how much later (ns) than the first tuple of a match its last may be; None: any time.
+    ``skip``, ``skip_to``
+        where the next match may begin, and the number of the variable that this speaks of.
+    """
+
+    source: Stream
+    partition: tuple[Code, ...]
+    steps: tuple[Step, ...]
+    tests: tuple[Code | None, ...]
+    back: int
+    within: int | None
+    skip: Skip
+    skip_to: int = -1
+    before: Code | None = None
+
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The stream it reads."""
+        return (self.source,)
+
+
+@dataclass(frozen=True)
 class Side:
     """One side of a join. ``keys`` must be equal on both sides; a tuple with a NULL or NaN key joins nothing."""
 
@@ -153,4 +185,4 @@ class Joined(Query):
         return self.left.source, self.right.source
 
 
-Plan = Mapping | Windowed | Joined
+Plan = Mapping | Windowed | Matched | Joined

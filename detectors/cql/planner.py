@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
 from detectors.cql.content import IN_WHERE, Content, check_grouped, check_windowless, is_ranked_apart, key_name
 from detectors.cql.joins import plan_join
 from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
-from detectors.cql.plan import Joined, Mapping, Plan, Windowed
+from detectors.cql.pattern import program, variables
+from detectors.cql.plan import Joined, Mapping, Matched, Plan, Windowed
+from detectors.cql.recognize import RowScope, check_recognize
 from detectors.cql.rewriting import free_name, group_window, name_of, ranking_of, without_ranking
-from detectors.cql.scopes import AggregateScope, Source, StreamScope, window_of
+from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, window_of
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
@@ -180,13 +183,54 @@ class Planner:
 
     def _part(self, select: s.Select, name: str) -> Stream:
         """The stream of its own that a part of the query ``name`` gets."""
+        return self._select(select, self._part_name(name), None)
+
+    def _part_name(self, name: str) -> str:
         number = 1
         while not self.catalog.is_free(f"{name}Part{number}"):
             number += 1
-        return self._select(select, f"{name}Part{number}", None)
+        return f"{name}Part{number}"
+
+    def _matched(self, recognize: s.Recognize, source: Source, name: str) -> Stream:
+        """The stream of its own that the matches of a pattern get."""
+        check_recognize(recognize, source)
+        frame, inner = Frame(), StreamScope([source], NESTED)
+        known = variables(recognize.pattern)
+        scope = RowScope(source, known, frame)
+        tests: list[Code | None] = [None] * len(known)
+        for each in recognize.definitions:
+            assert each.expression is not None
+            place = [name.lower() for name in known].index((each.alias or "").lower())
+            tests[place] = condition(each.expression, scope, frame, f"the definition of {each.alias}")
+        partition = [inner.resolve(each)[1] for each in recognize.partition]
+        columns = [(each.name, each.code("r[i]"), recognize.span) for each in partition]
+        columns += self._columns(recognize.measures, scope, [source], frame)
+        if not columns:
+            raise QueryError("nothing is asked of a match: write MEASURES LAST(A.x) AS x", recognize.span)
+        target, codes = self._target(self._part_name(name), None, columns, recognize.span, frame)
+        skip_to = [name.lower() for name in known].index(recognize.skip_to.name.lower()) if recognize.skip_to else -1
+        query = Matched(
+            self._operator_name(target.name),
+            target,
+            codes,
+            frame,
+            source.stream,
+            tuple(each.code() for each in partition),
+            program(recognize.pattern, recognize.span),
+            tuple(tests),
+            scope.back,
+            recognize.within,
+            recognize.skip,
+            skip_to,
+        )
+        self._add(query, target, recognize.span)
+        return target
 
     def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
-        """The stream that is read; a sub-select gets its own."""
+        """The stream that is read; a sub-select gets its own, and so do the matches of a pattern."""
+        if reference.matched is not None:
+            source = self._reference(replace(reference, matched=None, alias=None), name, variable)
+            return Source(self._matched(reference.matched, source, name), reference.alias, variable)
         if isinstance(reference.base, s.Ident):
             return Source(self.catalog.stream(reference.base), reference.alias, variable)
         if reference.base.into is not None:
@@ -269,7 +313,11 @@ class Planner:
     # the stream that a query writes
 
     def _columns(
-        self, targets: Sequence[s.Target], scope: StreamScope | AggregateScope, sources: Sequence[Source], frame: Frame
+        self,
+        targets: Sequence[s.Target],
+        scope: StreamScope | AggregateScope | RowScope,
+        sources: Sequence[Source],
+        frame: Frame,
     ) -> Columns:
         columns: Columns = []
         used: set[str] = set()
@@ -286,7 +334,9 @@ class Planner:
         return columns
 
     @staticmethod
-    def _all(target: s.Target, scope: StreamScope | AggregateScope, sources: Sequence[Source], used: set[str]) -> Columns:
+    def _all(
+        target: s.Target, scope: StreamScope | AggregateScope | RowScope, sources: Sequence[Source], used: set[str]
+    ) -> Columns:
         chosen = [each for each in sources if target.qualifier is None or each.answers(target.qualifier)]
         if not chosen:
             raise QueryError(f"unknown stream {target.qualifier!r}", target.span)
@@ -299,6 +349,8 @@ class Planner:
                 name = each.name if each.name.lower() not in used else free_name(f"{source.alias}_{each.name}", used)
                 used.add(name.lower())
                 columns.append((name, each.code(source.variable), target.span))
+        if isinstance(scope, RowScope):
+            raise QueryError("* has many rows in a match: MEASURES names what is asked of it", target.span)
         bounds = scope.bounds.columns if scope.bounds is not None and target.qualifier is None else {}
         return [*columns, *((free_name(name, used), code, target.span) for name, code in bounds.items())]
 

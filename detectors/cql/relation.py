@@ -123,3 +123,18 @@ def key_code(codes: Sequence[Code]) -> str:
         else:
             parts.append(code.value)
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def parting(before: Code | None, partition: Sequence[Code]) -> str:
+    """Code that sorts the events that pass a test into the lists of their partitions."""
+    test = f"        if not ({before.holds}):\n            continue\n" if before is not None else ""
+    return (
+        "def made(events, parts, which):\n"
+        "    for e in events:\n"
+        f"{test}"
+        f"        key = {key_code(partition)}\n"
+        "        part = parts.get(key)\n"
+        "        if part is None:\n"
+        "            part = parts[key] = ([], [])\n"
+        "        part[which].append(e)\n"
+    )

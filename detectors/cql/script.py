@@ -9,8 +9,9 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import Catalog, Stream
 from detectors.cql.joining import JoinOperator
 from detectors.cql.mapping import MappingOperator
+from detectors.cql.matching import MatchOperator
 from detectors.cql.parser import parse_statements
-from detectors.cql.plan import Joined, Plan, Windowed
+from detectors.cql.plan import Joined, Matched, Plan, Windowed
 from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.planner import Planner
 from detectors.cql.windowed import WindowedOperator
@@ -120,6 +121,8 @@ def operator_of(plan: Plan) -> Operator:
             return MappingOperator(plan)
         case Windowed():
             return WindowedOperator(plan)
+        case Matched():
+            return MatchOperator(plan)
         case Joined():
             return JoinOperator(plan)
 

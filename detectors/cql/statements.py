@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from detectors.cql.pattern import Part as Pattern
 from detectors.language.errors import NOWHERE, Span
 from detectors.language.tree import Name, SyntaxNode
 from detectors.language.types import Type
@@ -153,13 +154,37 @@ class Window(Part):
     time: Name | None = None
 
 
+class Skip(StrEnum):
+    """Where the next match may begin: behind the last row, at the row after the first, at a row of a variable."""
+
+    PAST = "past last row"
+    NEXT = "to next row"
+    FIRST = "to first"
+    LAST = "to last"
+
+
+@dataclass(frozen=True, slots=True)
+class Recognize(Part):
+    """``MATCH_RECOGNIZE (...)``; ``within`` in ns; ``measures`` and ``definitions`` have the names as aliases."""
+
+    pattern: Pattern
+    partition: tuple[Name, ...] = ()
+    order: Name | None = None
+    measures: tuple[Target, ...] = ()
+    skip: Skip = Skip.PAST
+    skip_to: Ident | None = None
+    within: int | None = None
+    definitions: tuple[Target, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reference(Part):
-    """A stream, or a sub-select, with its alias and its window."""
+    """A stream, or a sub-select, with its alias and its window, or the matches of a pattern in it."""
 
     base: Ident | Select
     alias: str | None = None
     window: Window | None = None
+    matched: Recognize | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from detectors.cql import trees
 from detectors.cql.changes import unpacker
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
 from detectors.cql.plan import Windowed
-from detectors.cql.relation import evaluation, key_code, single_result
+from detectors.cql.relation import evaluation, parting, single_result
 from detectors.cql.stepped import SteppedQuery, can_run
 from detectors.cql.timeline import Timeline, WindowKey, plain
 from detectors.cql.windows import Measure, Shape, WindowPlan
@@ -52,7 +52,7 @@ class WindowedOperation(Operation):
         super().__init__()
         self.plan = plan
         frame, window = plan.frame, plan.window
-        self._parts = frame.define(_parting(plan))
+        self._parts = frame.define(parting(plan.before, plan.partition))
         origin = Origin(name, level)
         self._evaluate, self._result = evaluation(plan, origin), single_result(plan, origin)
         self._tree_plan = trees.tree_plan(plan)
@@ -264,18 +264,3 @@ def _cuts_by_tuples(plan: Windowed) -> TupleCuts | ClockCuts | DeltaCuts:
     if window.slide.measure is Measure.CLOCK:
         return ClockCuts(window)
     return TupleCuts(window, frame.function("e", window.batch.value) if window.batch is not None else None)
-
-
-def _parting(plan: Windowed) -> str:
-    """Code that sorts the events that enter windows into the lists of their partitions."""
-    test = f"        if not ({plan.before.holds}):\n            continue\n" if plan.before is not None else ""
-    return (
-        "def made(events, parts, which):\n"
-        "    for e in events:\n"
-        f"{test}"
-        f"        key = {key_code(plan.partition)}\n"
-        "        part = parts.get(key)\n"
-        "        if part is None:\n"
-        "            part = parts[key] = ([], [])\n"
-        "        part[which].append(e)\n"
-    )
