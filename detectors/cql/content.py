@@ -107,6 +107,13 @@ class Content:
         return Ranking(select.is_distinct, sorts, limit.offset if limit else 0, limit.count if limit else None)
 
 
+def is_made_of_content(select: s.Select) -> bool:
+    """Whether a query over a join makes more of the content of its windows than a result of each pair."""
+    nodes = [each.expression for each in select.targets if each.expression is not None]
+    nodes += [select.having] if select.having is not None else []
+    return is_ranked(select) or bool(select.group_by or over_calls(select)) or any(aggregates_of(each) for each in nodes)
+
+
 def is_ranked(select: s.Select) -> bool:
     """Whether not all results of a window count."""
     return select.is_distinct or bool(select.order_by) or select.limit is not None

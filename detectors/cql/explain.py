@@ -53,11 +53,13 @@ def _plan(plan: Plan) -> Iterator[str]:
             yield f"{plan.name}: {plan.left.source.name} x {plan.right.source.name} -> {plan.target.name} ({attributes})"
             for side in (plan.left, plan.right):
                 yield from _side(side)
-            how = (
-                "each pair once, as the later comes" if plan.left.window.slide.measure is Measure.COUNT else "at each boundary"
-            )
-            yield f"  {how}"
-            yield from _code("where", plan.condition)
+            how = "at each boundary" if plan.is_aligned else "the current windows, as either ends"
+            yield f"  {'each pair once, as the later comes' if plan.is_paired else how}"
+            kept = [side.source.name for side, is_kept in zip((plan.left, plan.right), plan.keeps, strict=True) if is_kept]
+            if kept:
+                yield f"  without partners, too: {', '.join(kept)}"
+            yield from _code("where", plan.after)
+            yield from _code("joined where", plan.condition)
     yield from (f"  {own.name} = {code.value}" for own, code in zip(_named(plan), plan.columns, strict=True))
 
 

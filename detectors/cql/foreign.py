@@ -11,7 +11,7 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*", re.
 _JOIN = "join the streams: FROM a [SIZE 10 sec] JOIN b [SIZE 10 sec] ON a.x = b.x"
 
 _FOREIGN = (
-    (r"\b((?:LEFT|RIGHT|FULL|NATURAL)(?:\s+OUTER)?|OUTER)\s+JOIN\b", "there are [INNER] JOIN and CROSS JOIN"),
+    (r"\b(NATURAL(?:\s+(?:LEFT|RIGHT|FULL|INNER))?(?:\s+OUTER)?)\s+JOIN\b", "name the attributes: JOIN ... USING symbol"),
     (r"\b(UNION|EXCEPT|INTERSECT)(?:\s+(?:ALL|DISTINCT))?\s+\(?\s*SELECT\b", "MERGE a, b INTO c puts streams together"),
     (r"\b(TOP)\s+\d", "write ORDER BY x DESC LIMIT 10 over a window"),
     (r"(?:^|;)\s*(WITH)\s+\w+\s+AS\s*\(", "write CREATE STREAM a AS SELECT ..., or FROM (SELECT ...) a"),

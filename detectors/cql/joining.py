@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
+from detectors.cql.current import CurrentJoin
 from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
 from detectors.cql.relation import key_code
-from detectors.cql.windows import Measure
 from detectors.language.types import REALS
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
@@ -43,8 +43,10 @@ class JoinOperator(Operator):
         self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
-        is_timed = self.plan.left.window.slide.measure is Measure.TS
-        return (MomentJoin if is_timed else PairJoin)(self.plan, name, level)
+        if self.plan.is_paired:
+            return PairJoin(self.plan, name, level)
+        kind = MomentJoin if self.plan.is_aligned and not any(self.plan.keeps) else CurrentJoin
+        return kind(self.plan, name, level)
 
 
 class _Join(Operation):

@@ -16,7 +16,7 @@ from detectors.language.aggregates import NAMES, PLACE, Aggregate, Fold, aggrega
 from detectors.language.code import Code, Frame
 from detectors.language.compiler import Analysis
 from detectors.language.errors import QueryError, nearest
-from detectors.language.tree import Call, Literal, Name, calls
+from detectors.language.tree import Call, Literal, Name, SyntaxNode, calls
 from detectors.language.types import Type, ValueKind
 
 BLOCKING = (
@@ -34,7 +34,7 @@ class Preceding:
 
 
 @dataclass(frozen=True, slots=True)
-class OverWindow:
+class OverWindow(SyntaxNode):
     """What stands in the brackets after OVER."""
 
     partition: tuple[Name, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
@@ -279,6 +280,10 @@ class StatementBuilder(ExpressionBuilder):
         if isinstance(how, tuple):
             return s.Join(other, None, how, span=_span(other, *how))
         return s.Join(other, how, span=_span(other, how))
+
+    def outer_join(self, side: Token, other: s.Reference, how: SyntaxNode | tuple[Name, ...]) -> s.Join:
+        word = side.split()[0].lower()
+        return replace(self.inner_join(other, how), keeps=(word in ("left", "full"), word in ("right", "full")))
 
     # aggregates
 

@@ -176,7 +176,7 @@ Test = Callable[[Sequence[Event], int, int, list[int]], object]
 def attempt(
     steps: Sequence[Step], tests: Sequence[Test | None], rows: Sequence[Event], start: int, limit: int | None, upto: int
 ) -> Found:
-    """Match rows from ``start`` on. Rows later than ``limit`` do not belong to it; all rows up to the time ``upto`` are there."""
+    """Match rows from ``start`` on, none later than ``limit``. All rows up to the time ``upto`` are there."""
     labels: list[int] = []
     waiting = [(0, start)]
     read, is_cut = 0, False

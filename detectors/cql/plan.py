@@ -8,7 +8,7 @@ from typing import NamedTuple
 from detectors.cql.catalog import TS, Stream
 from detectors.cql.pattern import Step
 from detectors.cql.statements import Skip
-from detectors.cql.windows import WindowPlan
+from detectors.cql.windows import Measure, WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code, Frame
 from middleware.model.operator import described, result_fields
@@ -173,11 +173,29 @@ class Joined(Query):
 
     ``condition``
         the condition on pairs besides equal keys.
+    ``keeps``
+        whether tuples of the left side, and of the right one, give a result without a partner, too; code then reads NULLs.
+    ``after``
+        the condition on results (WHERE), if there may be such.
     """
 
     left: Side
     right: Side
     condition: Code | None = None
+    keeps: tuple[bool, bool] = (False, False)
+    after: Code | None = None
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether each pair is one result, made as its later tuple comes (EVERY 1)."""
+        return self.left.window.slide.measure is Measure.COUNT
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether both windows end at the same moments, which follow from time alone."""
+        left, right = self.left.window, self.right.window
+        same = left.slide == right.slide and left.phase == right.phase and left.start == right.start
+        return same and left.slide.measure is Measure.TS and left.model is right.model
 
     @property
     def sources(self) -> tuple[Stream, ...]:

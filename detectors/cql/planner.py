@@ -7,22 +7,29 @@ from dataclasses import replace
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
-from detectors.cql.content import IN_WHERE, Content, check_grouped, check_windowless, is_ranked_apart, key_name
-from detectors.cql.joins import plan_join
+from detectors.cql.content import (
+    IN_WHERE,
+    Content,
+    check_grouped,
+    check_windowless,
+    is_made_of_content,
+    is_ranked_apart,
+    key_name,
+)
+from detectors.cql.joins import all_joined, plan_join, renaming
 from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
 from detectors.cql.pattern import program, variables
 from detectors.cql.plan import Joined, Mapping, Matched, Plan, Windowed
 from detectors.cql.recognize import RowScope, check_recognize
-from detectors.cql.rewriting import free_name, group_window, name_of, ranking_of, without_ranking
+from detectors.cql.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
 from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, window_of
+from detectors.cql.windows import Measure
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
-from detectors.language.tree import SyntaxNode
+from detectors.language.tree import Name, SyntaxNode
 from detectors.language.types import Type, ValueKind, converts
 from middleware.model.operator import result_fields
-
-_IN_JOIN = "{name} cannot aggregate a join directly: write FROM (SELECT ... JOIN ...) [SIZE ...]"
 
 Columns = list[tuple[str, Code, Span]]
 
@@ -166,7 +173,7 @@ class Planner:
         select = group_window(select)
         source = self._reference(select.source, name, "e")
         if select.join is not None:
-            return self._join(select, source, name, target, frame)
+            return self._join(select, source, name, target)
         if select.source.window is not None:
             return self._windowed(select, source, name, target, frame)
         check_windowless(select)
@@ -300,14 +307,34 @@ class Planner:
         self._add(query, target, select.span)
         return target
 
-    def _join(self, select: s.Select, left: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
+    def _join(self, select: s.Select, left: Source, name: str, target: Stream | None) -> Stream:
         assert select.join is not None
         right = self._reference(select.join.other, name, "f")
-        scope, sides, rest = plan_join(select, left, right, frame)
-        columns = self._columns(select.targets, StreamScope([left, right], _IN_JOIN, tuple(scope.using)), [left, right], frame)
+        right.is_optional, left.is_optional = select.join.keeps
+        return self._joined(select, left, right, name, target)
+
+    def _joined(self, select: s.Select, left: Source, right: Source, name: str, target: Stream | None) -> Stream:
+        frame = Frame()
+        join = plan_join(select, left, right, frame)
+        if is_made_of_content(select):
+            part = self._joined(all_joined(select, join.scope), left, right, self._part_name(name), None)
+            window = None if over_calls(select) else MOMENT
+            outer = over(select, part.name, window, renaming(join.scope, [each.name for each in part.schema]))
+            if window is not None and join.sides[0].window.slide.measure is Measure.COUNT:
+                raise QueryError(
+                    "pairs that come one by one (EVERY 1) have no window to aggregate: give both sides an EVERY in time, or "
+                    "write FROM (SELECT ... JOIN ...) [SIZE ...]",
+                    select.span,
+                )
+            return self._select(outer, name, target)
+        columns = self._columns(select.targets, join.scope, [left, right], frame)
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        self._add(Joined(self._operator_name(target.name), target, codes, frame, *sides, rest), target, select.span)
+        assert select.join is not None
+        query = Joined(
+            self._operator_name(target.name), target, codes, frame, *join.sides, join.condition, select.join.keeps, join.after
+        )  # fmt: skip
+        self._add(query, target, select.span)
         return target
 
     # the stream that a query writes
@@ -346,9 +373,10 @@ class Planner:
             for each in source.stream.schema:
                 if each.name.lower() in used and each.name.lower() in using:
                     continue
-                name = each.name if each.name.lower() not in used else free_name(f"{source.alias}_{each.name}", used)
+                name = each.name if each.name.lower() not in used else free_name(f"{source.name}_{each.name}", used)
                 used.add(name.lower())
-                columns.append((name, each.code(source.variable), target.span))
+                own = Name(each.name, None if each.name.lower() in using else source.name)
+                columns.append((name, scope.attribute(own), target.span))
         if isinstance(scope, RowScope):
             raise QueryError("* has many rows in a match: MEASURES names what is asked of it", target.span)
         bounds = scope.bounds.columns if scope.bounds is not None and target.qualifier is None else {}

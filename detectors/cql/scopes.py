@@ -46,12 +46,22 @@ class Bounds:
 
 
 class Source:
-    """A stream under its name in a query; code calls its tuples ``variable``."""
+    """A stream under its name in a query; code calls its tuples ``variable``.
+
+    ``is_optional``: whether there may be no tuple of it (outer joins): then its attributes are NULL.
+    """
+
+    is_optional = False
 
     def __init__(self, stream: Stream, alias: str | None, variable: str = "e") -> None:
         self.stream = stream
         self.alias = alias or stream.name
         self.variable = variable
+
+    @property
+    def name(self) -> str:
+        """Its name without a namespace, which qualifies attributes."""
+        return self.alias.rpartition(".")[2]
 
     def answers(self, qualifier: str) -> bool:
         """Whether ``qualifier.attribute`` means this stream."""
@@ -61,7 +71,8 @@ class Source:
     def attribute(self, name: str) -> Attribute | None:
         """One of its attributes, or ``ts``."""
         found = find(self.stream.schema, name)
-        return Attribute(TS, ValueKind(Type.LONG), TS) if found is None and name.lower() == TS else found
+        found = Attribute(TS, ValueKind(Type.LONG), TS) if found is None and name.lower() == TS else found
+        return found if found is None or not self.is_optional else found._replace(kind=ValueKind(found.kind.type, True))
 
 
 class StreamScope:
@@ -105,7 +116,13 @@ class StreamScope:
         if bound is not None:
             return bound
         source, attribute = self.resolve(name)
-        return attribute.code(source.variable)
+        code = attribute.code(source.variable)
+        if source.is_optional and name.qualifier is None and name.name.lower() in self.using:
+            other = self.sources[1].attribute(name.name)  # what USING names is that of either side
+            assert other is not None
+            kind = ValueKind(code.type, other.kind.nullable)
+            return Code(f"({code.value} if {code.value} is not None else {other.code(self.sources[1].variable).value})", kind)
+        return code
 
     def call(self, call: Call) -> Code | None:
         if call.name in NAMES:

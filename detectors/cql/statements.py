@@ -189,11 +189,15 @@ class Reference(Part):
 
 @dataclass(frozen=True, slots=True)
 class Join(Part):
-    """``CROSS JOIN`` (neither), ``JOIN ... ON condition``, or ``JOIN ... USING (attributes)``."""
+    """``CROSS JOIN`` (neither), ``JOIN ... ON condition``, or ``JOIN ... USING (attributes)``.
+
+    ``keeps``: whether tuples of the left side, and of the right one, are kept without a partner (LEFT, RIGHT, FULL).
+    """
 
     other: Reference
     condition: SyntaxNode | None = None
     using: tuple[Name, ...] = ()
+    keeps: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True)
