@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from detectors.cql import statements as s
 from detectors.cql.timeline import Timeline, WindowKey
-from detectors.cql.windows import Measure, Shape, WindowPlan
+from detectors.cql.windows import Measure, Point, Shape, WindowPlan
 from detectors.window.kinds import end_at
 from middleware.model.event import Event, Order, Value
 
@@ -331,7 +331,7 @@ class ClockCuts(_Cuts):
 class DeltaCuts:
     """Windows that end before the tuple that is farther than a threshold from their first (Vu 2015, 2.2.2)."""
 
-    def __init__(self, plan: WindowPlan, measure: Callable[[Event], float | None]) -> None:
+    def __init__(self, plan: WindowPlan, measure: Callable[[Event], Point | None]) -> None:
         self.plan = plan
         self.measure = measure
 
@@ -381,7 +381,7 @@ class DeltaCuts:
 
     def _starts(self, timeline: Timeline, start: int, end: int) -> Iterator[int]:
         """Where windows begin among the tuples [start, end), the first of them at ``start``."""
-        origin: float | None = None
+        origin: Point | None = None
         for at in range(start, end):
             value = self.measure(timeline.events[at])
             if at == start or not self._is_near(origin, value):
@@ -398,10 +398,13 @@ class DeltaCuts:
         for low, high in pairwise(starts):
             yield self._cut(timeline, low, high)
 
-    def _is_near(self, origin: float | None, value: float | None) -> bool:
+    def _is_near(self, origin: Point | None, value: Point | None) -> bool:
         if origin is None or value is None:
             return origin is value
-        return abs(value - origin) <= self.plan.threshold
+        try:
+            return self.plan.distance(origin, value) <= self.plan.threshold
+        except (ArithmeticError, ValueError, TypeError):  # where a distance is not defined, it is far
+            return False
 
     @staticmethod
     def _cut(timeline: Timeline, low: int, high: int) -> Cut:

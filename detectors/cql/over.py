@@ -156,10 +156,10 @@ class OverScope(StreamScope):
 
 
 def _lag(distance: int) -> Fold:
-    return lambda values: values[-1 - distance][0] if len(values) > distance else None  # type: ignore[index]
+    return lambda values: values[-1 - distance][0] if len(values) > distance else None
 
 
 _PLACES: dict[str, Fold] = {
-    "first_value": lambda values: values[0][0],  # type: ignore[index]
-    "last_value": lambda values: values[-1][0],  # type: ignore[index]
+    "first_value": lambda values: values[0][0],
+    "last_value": lambda values: values[-1][0],
 }

@@ -362,8 +362,11 @@ class StatementBuilder(ExpressionBuilder):
     def fixed(self, lower: s.Instant, upper: s.Instant, attribute: Token | None) -> s.Fixed:
         return s.Fixed(lower, upper, attribute and plain(attribute), span=_span(lower, upper))
 
-    def delta(self, threshold: Token, measure: SyntaxNode) -> s.Delta:
-        return s.Delta(float(threshold), measure, span=_span(threshold, measure))
+    def delta(self, threshold: Token, *parts: SyntaxNode | Token | None) -> s.Delta:
+        *measures, distance = parts
+        nodes = tuple(each for each in measures if isinstance(each, SyntaxNode))
+        named = _ident(distance) if isinstance(distance, Token) else None
+        return s.Delta(float(threshold), nodes, named, span=_span(threshold, *nodes))
 
     def number(self, number: Token) -> Token:
         if float(number) == float("inf"):

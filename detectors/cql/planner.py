@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from detectors.cql import statements as s
@@ -19,11 +19,12 @@ from detectors.cql.content import (
 from detectors.cql.joins import all_joined, plan_join, renaming
 from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
 from detectors.cql.pattern import program, variables
-from detectors.cql.plan import Joined, Mapping, Matched, Plan, Windowed
+from detectors.cql.plan import Joined, Matched, Plan, Windowed
+from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.recognize import RowScope, check_recognize
 from detectors.cql.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
 from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, window_of
-from detectors.cql.windows import Measure
+from detectors.cql.windows import Distance, Measure
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
@@ -37,8 +38,9 @@ Columns = list[tuple[str, Code, Span]]
 class Planner:
     """Plans statements one after another; later ones see what earlier ones created."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, distances: Mapping[str, Distance]) -> None:
         self.catalog = catalog
+        self._distances = distances
         self.plans: list[Plan] = []
         self._queries = 0
 
@@ -149,7 +151,7 @@ class Planner:
         target, codes = self._target(name, target, columns, statement.span, Frame())
         others = tuple(tuple(each.code() for each in stream.schema) for stream in streams[1:])
         self._add(
-            Mapping(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target, statement.span
+            Mapped(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target, statement.span
         )
         names = {stream.timestamp.name if stream.timestamp is not None else None for stream in streams}
         if first.timestamp is not None and len(names) == 1:
@@ -249,7 +251,7 @@ class Planner:
     ) -> Stream:
         target, codes = self._target(name, target, columns, span, frame)
         was_derived = target.is_derived
-        self._add(Mapping(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
+        self._add(Mapped(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
         own = [each for each in target.schema if each.name != TS]
         kept = None if read.stream.timestamp is None else read.stream.timestamp.code().value
         timestamp = next((each for each, code in zip(own, codes, strict=True) if code.value == kept), None)
@@ -262,7 +264,7 @@ class Planner:
     def _windowed(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
         assert select.source.window is not None
         window = select.source.window
-        plan = window_of(window, source, select.execution, frame)
+        plan = window_of(window, source, select.execution, frame, self._distances)
         if is_ranked_apart(select, plan):
             part = self._part(without_ranking(select), name)
             return self._select(ranking_of(select, part.name, [each.name for each in part.schema]), name, target)
@@ -416,7 +418,7 @@ class Planner:
             upstream += [read for read in behind if read not in upstream]
         if target in upstream:
             raise QueryError(f"{target.name} would be derived from itself", span)
-        if target.timestamp is not None and not isinstance(plan, Mapping):
+        if target.timestamp is not None and not isinstance(plan, Mapped):
             raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and results of windows are not", span)
         target.is_derived = True
         self.plans.append(plan)

@@ -97,7 +97,7 @@ def ranked(ranking: Ranking, results: list[tuple[tuple[Value, ...], Event]]) -> 
         results = list(unique.values())
     for place, key in reversed(list(enumerate(ranking.keys))):
         null = 0 if key.nulls_first is not key.is_descending else 3
-        results.sort(key=lambda each, place=place, null=null: _rank(each[0][place], null), reverse=key.is_descending)
+        results = sorted(results, key=_by(place, null), reverse=key.is_descending)
     end = None if ranking.count is None else ranking.offset + ranking.count
     return [event for _, event in results[ranking.offset : end]]
 
@@ -105,6 +105,11 @@ def ranked(ranking: Ranking, results: list[tuple[tuple[Value, ...], Event]]) -> 
 def _shown(value: Value) -> Value:
     """A value by which results are told apart: NULL and NaN are one, zeros have no sign."""
     return None if value != value else value  # noqa: PLR0124 (NaN)
+
+
+def _by(place: int, null: int) -> Callable[[tuple[tuple[Value, ...], Event]], tuple[int, Value]]:
+    """The function that gives the value at a place of a result's keys as a key to sort by."""
+    return lambda result: _rank(result[0][place], null)
 
 
 def _rank(value: Value, null: int) -> tuple[int, Value]:

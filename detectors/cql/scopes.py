@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Stream, find
-from detectors.cql.windows import Measure, Shape, WindowPlan, plan_window
+from detectors.cql.windows import DISTANCES, Distance, Measure, Shape, WindowPlan, plan_window
 from detectors.language.aggregates import NAMES, Aggregate, aggregate
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import Analysis, analyse
@@ -174,7 +174,13 @@ def aggregates_of(node: SyntaxNode) -> list[Call]:
     return [call for call in calls(node) if call.name in NAMES]
 
 
-def window_of(window: s.Window, source: Source, execution: s.Execution | None, frame: Frame) -> WindowPlan:
+def window_of(
+    window: s.Window,
+    source: Source,
+    execution: s.Execution | None,
+    frame: Frame,
+    distances: Mapping[str, Distance] = DISTANCES,
+) -> WindowPlan:
     """The plan of a window over a source. Raises QueryError if it makes no sense there."""
     measured = None
     if window.time is not None:
@@ -182,11 +188,21 @@ def window_of(window: s.Window, source: Source, execution: s.Execution | None, f
         if known is None or (known.name != TS and known != source.stream.timestamp):
             own = source.stream.timestamp.name if source.stream.timestamp is not None else TS
             raise QueryError(f"{source.alias} is ordered by {own}: write DESCRIPTOR({own})", window.time.span)
+    distance = DISTANCES["euclidean"]
     if isinstance(window.kind, s.Delta):
-        code = analyse(window.kind.measure, StreamScope([source], NESTED), frame)
-        if code.type not in NUMBERS:
-            raise QueryError(f"a delta window measures numbers, and this is a {code.type}: CAST it", window.kind.measure.span)
-        measured = converted(frame, frame.sealed(code), Type.DOUBLE)
+        scope = StreamScope([source], NESTED)
+        codes = [frame.sealed(analyse(each, scope, frame)) for each in window.kind.measures]
+        for code, node in zip(codes, window.kind.measures, strict=True):
+            if code.type not in NUMBERS:
+                raise QueryError(f"a delta window measures numbers, and this is a {code.type}: CAST it", node.span)
+        points = [converted(frame, code, Type.DOUBLE) for code in codes]
+        measured = Code(frame.strict(points, lambda *names: f"({', '.join(names)},)"), ValueKind(Type.ANY, True))
+        if window.kind.distance is not None:
+            named = distances.get(window.kind.distance.name.lower())
+            if named is None:
+                hint = f"{nearest(window.kind.distance.name, distances)} (known: {listed(distances)})"
+                raise QueryError(f"unknown distance {window.kind.distance.name!r}{hint}", window.kind.distance.span)
+            distance = named
         if execution is not None and execution.model is not s.Model.TUPLE:
             raise QueryError("delta windows are tuple-driven: each tuple is compared with the first", execution.span)
-    return plan_window(window, source.stream, execution, measured)
+    return plan_window(window, source.stream, execution, measured, distance)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Catalog, Stream
@@ -15,6 +16,7 @@ from detectors.cql.plan import Joined, Matched, Plan, Windowed
 from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.planner import Planner
 from detectors.cql.windowed import WindowedOperator
+from detectors.cql.windows import DISTANCES, Distance
 from detectors.language.errors import QueryError
 from middleware.model.event import EventType
 from middleware.model.operator import Operator
@@ -44,6 +46,10 @@ class Script:
 
     ``types``
         event types of the broker that statements may read and write without creating them.
+    ``distances``
+        functions of two points (tuples of numbers) that delta windows may name, besides euclidean, manhattan and maximum:
+        ``[DELTA 500 ON latitude, longitude BY metres]``. What a function does is part of no checkpoint: give another one
+        another name.
 
     >>> script = Script()
     >>> _ = script.add("CREATE STREAM Tick (symbol String, price Double); SELECT symbol FROM Tick WHERE price > 100 INTO High")
@@ -51,10 +57,11 @@ class Script:
     (['High'], ('symbol',))
     """
 
-    def __init__(self, types: Iterable[EventType] = ()) -> None:
+    def __init__(self, types: Iterable[EventType] = (), distances: Mapping[str, Distance] = MappingProxyType({})) -> None:
         self.catalog = Catalog(types)
         self.operators: list[Operator] = []
-        self._planner = Planner(self.catalog)
+        own = {name.lower(): distance for name, distance in distances.items()}
+        self._planner = Planner(self.catalog, {**DISTANCES, **own})
 
     @property
     def types(self) -> Streams:
@@ -127,12 +134,12 @@ def operator_of(plan: Plan) -> Operator:
             return JoinOperator(plan)
 
 
-def compile_cql(text: str, types: Iterable[EventType] = ()) -> Script:
+def compile_cql(text: str, types: Iterable[EventType] = (), distances: Mapping[str, Distance] = MappingProxyType({})) -> Script:
     """The script of a text of statements, separated by semicolons. Raises QueryError.
 
-    ``types`` are existing event types: a stream with the name of one is that type.
+    ``types`` are existing event types: a stream with the name of one is that type. ``distances`` as for ``Script``.
     """
-    script = Script(types)
+    script = Script(types, distances)
     script.add(text)
     return script
 

@@ -125,10 +125,11 @@ class Fixed(Part):
 
 @dataclass(frozen=True, slots=True)
 class Delta(Part):
-    """``DELTA threshold ON expression``: a window ends before the first tuple farther than that from its first."""
+    """``DELTA threshold ON expressions [BY distance]``: it ends before the first tuple farther than that from its first."""
 
     threshold: float
-    measure: SyntaxNode
+    measures: tuple[SyntaxNode, ...]
+    distance: Ident | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -17,6 +19,29 @@ from middleware.model.words import listed
 
 MOST_WINDOWS = 100_000
 """The most windows that one tuple may be in."""
+
+
+Point = tuple[float, ...]
+Distance = Callable[[Point, Point], float]
+
+
+def euclidean(one: Point, other: Point) -> float:
+    """The length of the straight line between two points; of numbers, their difference."""
+    return abs(one[0] - other[0]) if len(one) == 1 else math.dist(one, other)
+
+
+def manhattan(one: Point, other: Point) -> float:
+    """The sum of the differences in all directions."""
+    return math.fsum(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+def maximum(one: Point, other: Point) -> float:
+    """The largest of the differences in all directions."""
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+DISTANCES: Mapping[str, Distance] = {"euclidean": euclidean, "manhattan": manhattan, "maximum": maximum}
+"""The distances that delta windows know, by name."""
 
 
 class Measure(StrEnum):
@@ -73,7 +98,7 @@ class WindowPlan:
     ``batch``
         the attribute that separates batches of the same time (batch-driven only).
     ``measured``
-        the value that a delta window measures, as code over ``e``; ``threshold`` is its largest distance from the first.
+        the values that a delta window measures, as code over ``e``; ``threshold`` is their largest ``distance`` from the first.
     ``is_over``
         whether a window's result is one of the tuple that it ends with (OVER); with ``has_peers`` the window then holds the
         tuples of the same time stamp that follow, too (RANGE).
@@ -90,6 +115,7 @@ class WindowPlan:
     batch: Code | None = None
     measured: Code | None = None
     threshold: float = 0.0
+    distance: Distance = euclidean
     is_over: bool = False
     has_peers: bool = False
 
@@ -116,9 +142,11 @@ class WindowPlan:
         return self.model is not s.Model.TUPLE
 
 
-def plan_window(window: s.Window, stream: Stream, execution: s.Execution | None, measured: Code | None) -> WindowPlan:
+def plan_window(
+    window: s.Window, stream: Stream, execution: s.Execution | None, measured: Code | None, distance: Distance
+) -> WindowPlan:
     """The plan of a window over a stream. Raises QueryError if it makes no sense."""
-    return _Planner(stream, execution).plan(window, measured)
+    return _Planner(stream, execution).plan(window, measured, distance)
 
 
 class _Planner:
@@ -132,7 +160,7 @@ class _Planner:
                 raise QueryError("only batches are told apart BY an attribute: EXECUTE BATCH DRIVEN BY ...", execution.span)
             self.batch = self._attribute(execution.by, execution.span).code()
 
-    def plan(self, window: s.Window, measured: Code | None) -> WindowPlan:
+    def plan(self, window: s.Window, measured: Code | None, distance: Distance) -> WindowPlan:
         kind = window.kind
         match kind:
             case s.Size():
@@ -153,7 +181,8 @@ class _Planner:
                 model = self._model(kind.span)
                 return WindowPlan(Shape.FIXED, model, extent, lower=bounds[0], upper=bounds[1], clock=self.clock)
             case s.Delta(threshold):
-                return WindowPlan(Shape.DELTA, s.Model.TUPLE, Extent(Measure.COUNT, 1), measured=measured, threshold=threshold)
+                slide = Extent(Measure.COUNT, 1)
+                return WindowPlan(Shape.DELTA, s.Model.TUPLE, slide, measured=measured, threshold=threshold, distance=distance)
 
             case s.Session(gap):
                 if self.model is not s.Model.TUPLE:

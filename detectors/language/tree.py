@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from math import copysign
+from typing import Any
 
 from detectors.language.errors import NOWHERE, Span
 from detectors.language.types import LIMITS, Type
@@ -224,8 +225,8 @@ def rewritten(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode | None
             return rewritten(part, change)
         return tuple(map(inside, part)) if isinstance(part, tuple) and not isinstance(part, Span) else part
 
-    parts = {each.name: getattr(node, each.name) for each in fields(node)}
-    return replace(node, **{name: inside(part) for name, part in parts.items()})
+    parts: dict[str, Any] = {each.name: inside(getattr(node, each.name)) for each in fields(node)}
+    return replace(node, **parts)
 
 
 def calls(node: SyntaxNode) -> list[Call]:

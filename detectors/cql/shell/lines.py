@@ -18,7 +18,7 @@ _READ: dict[Type, Callable[[str], Value]] = {
     Type.CHAR: lambda text: text if len(text) == 1 else None,
     Type.BOOLEAN: values.text_boolean,
     Type.DATETIME: values.to_datetime,
-    Type.FLOAT: values.text_number,
+    Type.FLOAT: values.single_number,
     Type.DOUBLE: values.text_number,
 }
 

@@ -61,12 +61,18 @@ def naive_windows(events: Iterable[Event], spec: Spec) -> list[Window]:
     return _counted(ordered, spec) if spec.slide.measure == "count" else _clocked(ordered, spec)
 
 
-def naive_delta(events: Iterable[Event], measure: Callable[[Event], float], threshold: float) -> list[Window]:
+def _apart(one: float, other: float) -> float:
+    return abs(one - other)
+
+
+def naive_delta(
+    events: Iterable[Event], measure: Callable[[Event], Any], threshold: float, distance: Callable[[Any, Any], float] = _apart
+) -> list[Window]:
     """Delta windows: one is closed, and reported, by the first event farther than the threshold from its first."""
     windows = []
     window: list[Event] = []
     for event in sorted(events, key=ORDER):
-        if window and abs(measure(event) - measure(window[0])) > threshold:
+        if window and distance(measure(window[0]), measure(event)) > threshold:
             windows.append(Window(event.ts, window))
             window = []
         window = [*window, event]

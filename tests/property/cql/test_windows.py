@@ -1,5 +1,6 @@
 """All kinds of windows over any history come to what the definitions say (by_definition)."""
 
+import math
 from random import Random
 
 import pytest
@@ -144,6 +145,31 @@ def test_delta_windows_come_to_their_definition(threshold, grouped, drawn, other
     results, events = run_history(script.operators[0], drawn, others, seed, restarts)
     by_definition = lambda part: naive_delta(part, lambda e: e.quantity, threshold)  # noqa: E731
     assert found(results, grouped) == expected(events, by_definition, None, grouped)
+
+
+def uphill(one, other):
+    """A distance of a user's own, which is defined upwards alone."""
+    return (other[0] - one[0]) ** 0.5 + 0 * (other[1] - one[1])
+
+
+DISTANCES = {
+    "": math.dist,
+    "BY Manhattan": lambda one, other: abs(one[0] - other[0]) + abs(one[1] - other[1]),
+    "BY maximum": lambda one, other: max(abs(one[0] - other[0]), abs(one[1] - other[1])),
+    "BY uphill": lambda one, other: other[0] - one[0] if other[0] >= one[0] else math.inf,
+}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(list(DISTANCES)), st.integers(0, 6), *HISTORY.values())
+def test_delta_windows_of_points_come_to_their_definition(distance, threshold, drawn, others, seed, restarts):
+    """Of two attributes, by several distances; where one cannot be compared with a number, a window ends."""
+    limit = threshold**0.5 if "uphill" in distance else threshold
+    text = f"{SELECT.format(key='')} [DELTA {limit!r} ON quantity, at {distance}] INTO Bar"
+    script = compile_cql(text, [Tick], {"Uphill": uphill})
+    results, events = run_history(script.operators[0], drawn, others, seed, restarts)
+    by_definition = lambda part: naive_delta(part, lambda e: (e.quantity, e.at), threshold, DISTANCES[distance])  # noqa: E731
+    assert found(results, False) == expected(events, by_definition, None, False)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -82,6 +82,10 @@ REFUSED = {
     "SELECT count(*) FROM Tick [FIXED FROM 5 TO 3]": ("must end after it begins", 1),
     "SELECT count(*) FROM Tick [SIZE 3 STARTING AT 5]": ("sets the first upper bound in time", 1),
     "SELECT count(*) FROM Tick [DELTA 3 ON symbol]": ("a delta window measures numbers", 1),
+    "SELECT count(*) FROM Tick [DELTA 3 ON price, quantity BY euclid]": (
+        r"unknown distance 'euclid'; did you mean 'euclidean'",
+        1,
+    ),
     "SELECT Tick.symbol FROM Tick [SIZE 3 s] JOIN Quote [SIZE 3] ON Tick.symbol = Quote.symbol": ("windows over time", 1),
     "SELECT Tick.symbol FROM Tick JOIN Quote [SIZE 3 s] USING symbol": ("would have to keep them for ever", 1),
     "SELECT price FROM Tick AS a [SIZE 3 s] JOIN Quote AS b [SIZE 3 s] USING symbol": (r"may mean a\.price or b\.price", 1),
