@@ -28,7 +28,7 @@ def _plan(plan: Plan) -> Iterator[str]:
     match plan:
         case Mapping(sources=sources, where=where):
             yield f"{plan.name}: {' + '.join(stream.name for stream in sources)} -> {plan.target.name} ({attributes})"
-            yield "  tuple by tuple, without state"
+            yield "  tuple by tuple, without state" if plan.time is None else f"  in order of arrival, by {plan.time.value}"
             yield from _code("where", where)
         case Windowed():
             yield f"{plan.name}: {plan.source.name} -> {plan.target.name} ({attributes})"

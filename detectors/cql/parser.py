@@ -119,10 +119,16 @@ class StatementBuilder(ExpressionBuilder):
         return s.CreateSchema(_ident(name), _schema(schema), extended, span=_span(name))
 
     def create_stream(
-        self, name: s.Ident, schema: _Schema | None, timestamp: Token | None, source: s.Source | None
+        self,
+        name: s.Ident,
+        schema: _Schema | None,
+        timestamp: Token | None,
+        system_time: Token | None,
+        source: s.Source | None,
     ) -> s.CreateStream:
         known = _schema(schema) if schema is not None else None
-        return s.CreateStream(name, known, timestamp and plain(timestamp), source, span=_span(name))
+        times = (timestamp and plain(timestamp), system_time and plain(system_time))
+        return s.CreateStream(name, known, times[0], source, times[1], span=_span(name))
 
     def host(self, host: Token, port: Token) -> s.Host:
         if not 0 < whole_number(port) < 65536:

@@ -58,11 +58,14 @@ class Mapping(Query):
 
     ``sources``
         the streams it reads; if there are several (MERGE), ``others`` has the columns of each.
+    ``time``
+        the time of results, if it is not that of their tuples: when these arrived, which is not before they happened.
     """
 
     sources: tuple[Stream, ...]
     where: Code | None = None
     others: tuple[tuple[Code, ...], ...] = ()
+    time: Code | None = None
 
 
 class SortKey(NamedTuple):

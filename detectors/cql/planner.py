@@ -24,7 +24,7 @@ from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.recognize import RowScope, check_recognize
 from detectors.cql.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
 from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, window_of
-from detectors.cql.windows import Distance, Measure
+from detectors.cql.windows import Distance, Measure, measures_arrival
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
@@ -86,11 +86,13 @@ class Planner:
         if isinstance(source, s.Host | s.File) or source is None:
             if schema is None:
                 raise QueryError(f"{name.name} needs a schema: CREATE STREAM {name.name} (attribute Type, ...)", name.span)
-            stream = self.catalog.add(name.name, schema, name.span, statement.timestamp)
+            stream = self.catalog.add(name.name, schema, name.span, statement.timestamp, statement.system_time)
             stream.source = source
             return []
-        if statement.timestamp is not None:
-            raise QueryError("a derived stream takes its time from what it is derived from: leave TIMESTAMP out", name.span)
+        if statement.timestamp is not None or statement.system_time is not None:
+            raise QueryError(
+                "a derived stream takes its times from what it is derived from: leave TIMESTAMP and SYSTEM TIME out", name.span
+            )
         target = None if schema is None else self.catalog.add(name.name, schema, name.span)
         return [self._derive(source, name.name, target)]
 
@@ -241,10 +243,25 @@ class Planner:
             source = self._reference(replace(reference, matched=None, alias=None), name, variable)
             return Source(self._matched(reference.matched, source, name), reference.alias, variable)
         if isinstance(reference.base, s.Ident):
-            return Source(self.catalog.stream(reference.base), reference.alias, variable)
+            stream = self.catalog.stream(reference.base)
+            if stream.system_time is not None and reference.window is not None and measures_arrival(reference.window):
+                return Source(self._as_arrived(stream, name, reference.span), reference.alias or stream.name, variable)
+            return Source(stream, reference.alias, variable)
         if reference.base.into is not None:
             raise QueryError("a sub-select writes to the query around it: leave INTO out", reference.base.into.span)
         return Source(self._part(reference.base, name), reference.alias, variable)
+
+    def _as_arrived(self, stream: Stream, name: str, span: Span) -> Stream:
+        """The stream with the time of arrival as ``ts``, and so in the order of arrival."""
+        assert stream.system_time is not None
+        columns = [(each.name, each.code(), span) for each in stream.schema]
+        target, codes = self._target(self._part_name(name), None, columns, span, Frame())
+        self._add(
+            Mapped(self._operator_name(target.name), target, codes, Frame(), (stream,), time=stream.system_time.code()),
+            target,
+            span,
+        )
+        return target
 
     def _mapping(
         self, read: Source, columns: Columns, where: Code | None, frame: Frame, name: str, target: Stream | None, span: Span
@@ -255,8 +272,10 @@ class Planner:
         own = [each for each in target.schema if each.name != TS]
         kept = None if read.stream.timestamp is None else read.stream.timestamp.code().value
         timestamp = next((each for each, code in zip(own, codes, strict=True) if code.value == kept), None)
+        arrival = None if read.stream.system_time is None else read.stream.system_time.code().value
         if not was_derived and target.timestamp is None:
             target.timestamp = timestamp
+            target.system_time = next((each for each, code in zip(own, codes, strict=True) if code.value == arrival), None)
         elif target.timestamp is not None and timestamp != target.timestamp:
             raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and what this query gives is not", span)
         return target

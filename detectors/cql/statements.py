@@ -275,12 +275,13 @@ Source = Derived | Host | File
 
 @dataclass(frozen=True, slots=True)
 class CreateStream(Part):
-    """``CREATE STREAM name [schema] [TIMESTAMP attribute] [AS ... | SOURCE ...]``."""
+    """``CREATE STREAM name [schema] [TIMESTAMP attribute] [SYSTEM TIME attribute] [AS ... | SOURCE ...]``."""
 
     name: Ident
     schema: Schema | None = None
     timestamp: str | None = None
     source: Source | None = None
+    system_time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,23 @@ class WindowPlan:
         return self.model is not s.Model.TUPLE
 
 
+def measures_arrival(window: s.Window) -> bool:
+    """Whether a window goes by system time, or by the order of arrival, rather than by application time alone."""
+    match window.kind:
+        case s.Size(size, slide):
+            return (
+                any(spec is not None and spec.axis is not s.Axis.APPLICATION for spec in (size, slide)) and window.time is None
+            )
+        case s.Landmark(_, slide):
+            return slide.axis is not s.Axis.APPLICATION
+        case s.Fixed(attribute=attribute):
+            return attribute is None
+        case s.Session():
+            return False
+        case s.Delta():
+            return True
+
+
 def plan_window(
     window: s.Window, stream: Stream, execution: s.Execution | None, measured: Code | None, distance: Distance
 ) -> WindowPlan:

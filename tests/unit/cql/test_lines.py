@@ -63,3 +63,16 @@ def test_a_float_has_32_bits():
     made = script.types["F"](16777217, ts=1, id=1, source="s")
     (found,) = script.operators[0].start("G", 1).apply(Delta([made]), 9, 9).inserts
     assert found.x == 16777216.0
+
+
+def test_system_time_is_given_where_a_line_arrives_and_kept_where_it_is_recorded():
+    clock = itertools.count(1_000).__next__
+    made = compile_cql(
+        "CREATE STREAM S (at Long, x Int, came Long NOT NULL) TIMESTAMP at SYSTEM TIME came SOURCE FILE ('x', ',')"
+    )
+    live = LineReader(made.sources[0], "x", ",", clock).read(["7,1", "3,2"])
+    assert [(event.ts, event.came) for event in live] == [(7 * SECOND, 1_000), (3 * SECOND, 1_001)]
+    recorded = LineReader(made.sources[0], "x", ",", clock).read(["at,x,came", *(f"{e.at},{e.x},{e.came}" for e in live)])
+    assert recorded == [
+        event.__class__(event.at, event.x, event.came, ts=event.ts, id=event.id + 1, source="x") for event in live
+    ]
