@@ -92,8 +92,8 @@ class ArrivalOperation(MappingOperation):
         after: list[Event] = []
         while self._heap and self._heap[0][0] <= emitted:
             ts, number = heappop(self._heap)
-            event = self._waiting.get(number)
-            if event is not None and event.ts == ts:  # else it was withdrawn, or came again with another time
+            due = self._waiting.get(number)
+            if due is not None and due.ts == ts:  # else it was withdrawn, or came again with another time
                 after.append(self._waiting.pop(number))
         return difference(before, after)
 

@@ -198,8 +198,8 @@ class _Planner:
                 model = self._model(kind.span)
                 return WindowPlan(Shape.FIXED, model, extent, lower=bounds[0], upper=bounds[1], clock=self.clock)
             case s.Delta(threshold):
-                slide = Extent(Measure.COUNT, 1)
-                return WindowPlan(Shape.DELTA, s.Model.TUPLE, slide, measured=measured, threshold=threshold, distance=distance)
+                each = Extent(Measure.COUNT, 1)
+                return WindowPlan(Shape.DELTA, s.Model.TUPLE, each, measured=measured, threshold=threshold, distance=distance)
 
             case s.Session(gap):
                 if self.model is not s.Model.TUPLE:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import QueryError, compile_cql, current, joining
+from detectors.cql import QueryError, compile_cql
 from middleware.model.event import ORDER, Event
 from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
@@ -30,12 +30,7 @@ DRAWN = st.lists(
 )
 
 
-@pytest.fixture(autouse=True, params=[0, 256], ids=["purge always", "purge seldom"])
-def purging(request, monkeypatch):
-    """Purging at every call, or only at the end."""
-    for module in (current, joining):
-        monkeypatch.setattr(module, "LEAST_PURGE", request.param)
-        monkeypatch.setattr(module, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+pytestmark = pytest.mark.usefixtures("purging")
 
 
 def made(kind, drawn, first=0):
@@ -124,7 +119,7 @@ def played(operators, orders, quotes, others, seed, restarts):
     return results
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(list(KINDS)), st.sampled_from(list(CONDITIONS)), SIDES, SIDES, st.booleans(), *HISTORY)
 def test_joins_of_any_windows_come_to_their_definition(kind, on, one, other, filtered, orders, quotes, others, seed, restarts):
     where = "WHERE price > 1 OR price IS NULL" if filtered else ""
@@ -141,7 +136,7 @@ def test_joins_of_any_windows_come_to_their_definition(kind, on, one, other, fil
     assert sorted(map(repr, given_)) == sorted(map(repr, wanted))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(list(KINDS)), SIDES, SIDES, *HISTORY)
 def test_aggregates_over_joins_come_to_their_definition(kind, one, other, orders, quotes, others, seed, restarts):
     """What one name means on both sides is that of the side that is there; groups are those of each moment."""

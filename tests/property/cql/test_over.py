@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, trees, windowed
+from detectors.cql import compile_cql, trees
 from middleware.model.event import ORDER
 from middleware.model.time import SECOND
 from middleware.testing.operators import history, play
@@ -22,14 +22,14 @@ FRAMES = {
 }
 
 
-@pytest.fixture(autouse=True, params=[(0, 128), (256, 0)], ids=["purge always, fold", "purge seldom, look up"])
-def purging(request, monkeypatch):
-    """Purging at every call and folding small windows, or purging at the end and looking all windows up in trees."""
-    purge, small = request.param
-    monkeypatch.setattr(windowed, "LEAST_PURGE", purge)
-    monkeypatch.setattr(windowed, "PURGE_SHARE", 0.5 if purge else 0)
-    monkeypatch.setattr(trees, "SMALL", small)
-    monkeypatch.setattr(trees, "STEPS", small // 4)
+pytestmark = pytest.mark.usefixtures("purging", "looking_up")
+
+
+@pytest.fixture(params=[128, 0], ids=["fold", "look up"])
+def looking_up(request, monkeypatch):
+    """Folding small windows, or looking all windows up in trees."""
+    monkeypatch.setattr(trees, "SMALL", request.param)
+    monkeypatch.setattr(trees, "STEPS", request.param // 4)
 
 
 def frame_of(ordered, place, is_rows, amount):
@@ -40,7 +40,7 @@ def frame_of(ordered, place, is_rows, amount):
     return [e for e in ordered if e.ts <= event.ts and (amount is None or e.ts >= event.ts - amount * SECOND)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(list(FRAMES)), st.integers(0, 5), st.booleans(), *HISTORY.values())
 def test_over_comes_to_its_definition(text, amount, parted, drawn, others, seed, restarts):
     partition = "PARTITION BY symbol" if parted else ""
@@ -82,7 +82,7 @@ QUERIES = [
 ]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(QUERIES), DRAWN, st.integers(0, 2**32))
 def test_places_are_those_of_duckdb(columns, drawn, seed):
     """With the total order written out (ts, id), which ORDER BY ts stands for here."""

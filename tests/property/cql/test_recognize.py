@@ -22,11 +22,7 @@ class Tick(Event, frozen=True):
 DRAWN = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 4), st.integers(0, 25), st.sampled_from("xy")), max_size=20)
 
 
-@pytest.fixture(autouse=True, params=[0, 256], ids=["purge always", "purge seldom"])
-def purging(request, monkeypatch):
-    """Purging at every call, or only at the end."""
-    monkeypatch.setattr(matching, "LEAST_PURGE", request.param)
-    monkeypatch.setattr(matching, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+pytestmark = pytest.mark.usefixtures("purging")
 
 
 def ticks(drawn, first=0):
@@ -180,7 +176,7 @@ def naive_matches(rows, pattern, conditions, skip, within):
     return found
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(list(PATTERNS)),
     st.sampled_from(list(CONDITIONS)),

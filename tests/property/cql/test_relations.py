@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, windowed
+from detectors.cql import compile_cql
 from detectors.cql.stepped import can_run
 from middleware.model.event import ORDER, Event
 from middleware.model.time import SECOND
@@ -32,11 +32,7 @@ DRAWN = st.lists(
 )
 
 
-@pytest.fixture(autouse=True, params=[0, 256], ids=["purge always", "purge seldom"])
-def purging(request, monkeypatch):
-    """Purging at every call, or only at the end."""
-    monkeypatch.setattr(windowed, "LEAST_PURGE", request.param)
-    monkeypatch.setattr(windowed, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+pytestmark = pytest.mark.usefixtures("purging")
 
 
 def ticks(drawn, first=0):

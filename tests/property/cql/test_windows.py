@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, trees, windowed
+from detectors.cql import compile_cql, trees
 from detectors.cql.stepped import can_run
 from detectors.cql.windowed import WindowedOperation
 from middleware import native
@@ -108,11 +108,7 @@ HISTORY = {
 }
 
 
-@pytest.fixture(autouse=True, params=[0, 256], ids=["purge always", "purge seldom"])
-def purging(request, monkeypatch):
-    """Purging at every call, or only at the end."""
-    monkeypatch.setattr(windowed, "LEAST_PURGE", request.param)
-    monkeypatch.setattr(windowed, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+pytestmark = pytest.mark.usefixtures("purging")
 
 
 def run_history(operator, drawn, others, seed, restarts):
