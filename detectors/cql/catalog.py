@@ -45,6 +45,8 @@ class Stream:
         the attribute that says when a tuple arrived, in nanoseconds, if one does.
     ``source``
         the file or host that it is read from, if any.
+    ``rows``
+        the rows of a table, which is no stream, but is looked up by streams.
     ``is_derived``
         whether a query writes to it.
     """
@@ -56,6 +58,7 @@ class Stream:
         self.timestamp = timestamp
         self.system_time: Attribute | None = None
         self.source: s.Host | s.File | None = None
+        self.rows: tuple[Event, ...] | None = None
         self.is_derived = False
 
     def attribute(self, name: str) -> Attribute | None:

@@ -12,10 +12,9 @@ from typing import Any
 
 from detectors.cql.changes import packed, unpacker
 from detectors.cql.plan import Joined, Side
-from detectors.cql.relation import key_code
+from detectors.cql.relation import NOTHING, joining_keys
 from detectors.cql.timeline import Timeline, plain
 from detectors.cql.windows import Measure
-from detectors.language.types import REALS
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware.model.change import Delta
@@ -28,16 +27,6 @@ LEAST_PURGE = 256
 
 PURGE_SHARE = 0.5
 """The same as a share of the tuples held, so that purging costs O(1) per change."""
-
-
-class _Nothing:
-    """What code reads where a tuple has no partner: NULL for every attribute."""
-
-    def __getattr__(self, name: str) -> None:
-        return None
-
-
-NOTHING = _Nothing()
 
 
 class CurrentWindows:
@@ -135,7 +124,7 @@ class CurrentJoin(Operation):
         self._sides_of = [(plan.left, plan.left.source.event_type), (plan.right, plan.right.source.event_type)]
         sides = ((plan.left, "e"), (plan.right, "f"))
         self._enter = [plan.frame.define(_entering(side, variable)) for side, variable in sides]
-        self._keys = [plan.frame.define(_keys(side, variable)) for side, variable in sides]
+        self._keys = [plan.frame.define(joining_keys(side.keys, variable)) for side, variable in sides]
         clocks = [side.window.clock for side, _ in sides]
         self._clocks = [None if clock is None else plan.frame.function("e", clock.value) for clock in clocks]
         origin = Origin(name, level)
@@ -248,15 +237,6 @@ def _entering(side: Side, variable: str) -> str:
     """Code for the tuples that enter windows at all."""
     test = f" if {side.before.holds}" if side.before is not None else ""
     return f"def made(events):\n    return [{variable} for {variable} in events{test}]\n"
-
-
-def _keys(side: Side, variable: str) -> str:
-    """Code for the keys of tuples; None for those that equal nothing, since a part is NULL or NaN."""
-    tests = [f"({code.value}) is None" for code in side.keys if code.nullable]
-    tests += [f"({code.value}) != ({code.value})" for code in side.keys if code.type in REALS]
-    key = key_code(side.keys) if side.keys else "()"
-    test = f"None if {' or '.join(tests)} else " if tests else ""
-    return f"def made(events):\n    return [{test}{key} for {variable} in events]\n"
 
 
 def _plain(states: list[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
-from detectors.cql.plan import Joined, Mapping, Matched, Plan, Ranking, Side, Windowed
+from detectors.cql.plan import Joined, Lookup, Mapping, Matched, Plan, Ranking, Side, Windowed
 from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
 from detectors.language.code import Code
 from middleware.model.quantities import format_duration
@@ -42,6 +42,12 @@ def _plan(plan: Plan) -> Iterator[str]:
                 yield f"  {aggregate.name}({', '.join(code.value for code in arguments) or '*'})"
             yield from _code("having", plan.having)
             yield from _ranking(plan.ranking)
+        case Lookup(rows=rows):
+            yield f"{plan.name}: {plan.source.name} -> {plan.target.name} ({attributes})"
+            kept = ", and tuples without one" if plan.keeps else ""
+            yield f"  looks up {len(rows)} rows, by {', '.join(code.value for code in plan.keys) or 'nothing'}{kept}"
+            yield from _code("joined where", plan.condition)
+            yield from _code("where", plan.after)
         case Matched():
             yield f"{plan.name}: {plan.source.name} -> {plan.target.name} ({attributes})"
             yield from _codes("partitioned by", plan.partition)

@@ -17,9 +17,16 @@ _FOREIGN = (
     (r"(?:^|;)\s*(WITH)\s+\w+\s+AS\s*\(", "write CREATE STREAM a AS SELECT ..., or FROM (SELECT ...) a"),
     (r"\b(EXISTS)\s*\(\s*SELECT\b", _JOIN),
     (r"\b(IN\s*\(\s*SELECT)\b", _JOIN),
+    (r"\b(GROUPING\s+SETS|ROLLUP|CUBE)\s*\(", "write a query for each grouping"),
+    (
+        r"\b(FOLLOWING)\b",
+        "frames end with the current row, as what follows has not come: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+    ),
+    (r"\b(QUALIFY)\b", "filter the result in an outer SELECT ... WHERE"),
+    (r"\b(FOR\s+SYSTEM_TIME)\b", "a table is looked up as it was read: JOIN Rates ON ..."),
     (r"\b(ILIKE)\b", "write lower(x) LIKE 'abc%'"),
     (
-        r"(?:^|;)\s*(UPDATE|DELETE|DROP|ALTER|TRUNCATE|CREATE\s+(?:TABLE|VIEW|INDEX))\b",
+        r"(?:^|;)\s*(UPDATE|DELETE|DROP|ALTER|TRUNCATE|CREATE\s+(?:VIEW|INDEX))\b",
         "streams are made by CREATE STREAM and added to by INSERT INTO a SELECT ...; what was said is not changed",
     ),
 )

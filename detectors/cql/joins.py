@@ -66,6 +66,32 @@ def plan_join(select: s.Select, left: Source, right: Source, frame: Frame) -> Jo
     return JoinPlan(scope, (sides[0], sides[1]), _all(conditions.rest), after)
 
 
+class LookupPlan(NamedTuple):
+    """The scope of tuples with rows of a table, pairs of equal keys, and conditions: on pairs besides these, and on results."""
+
+    scope: StreamScope
+    keys: _Keys
+    condition: Code | None
+    after: Code | None
+
+
+def plan_lookup(select: s.Select, left: Source, table: Source, frame: Frame) -> LookupPlan:
+    """The parts of the plan of a join with a table. Raises QueryError if it has no meaning."""
+    join = select.join
+    assert join is not None
+    if join.keeps[1]:
+        raise QueryError("a table has no time at which a row has no partner: JOIN or LEFT JOIN it", join.span)
+    if select.source.window is not None or join.other.window is not None:
+        raise QueryError("a table is looked up for each tuple, which needs no window: leave [...] out", join.span)
+    if select.execution is not None:
+        raise QueryError("the execution model is a matter of windows, and there is none here", select.execution.span)
+    scope = StreamScope([left, table], _IN_JOIN, [each.name for each in join.using])
+    conditions = _Conditions(scope, _using(join.using, left, table, frame), frame)
+    conditions.add(join.condition, is_pushed_down=False)
+    after = condition(select.where, scope, frame) if select.where is not None else None
+    return LookupPlan(scope, conditions.keys, _all(conditions.rest), after)
+
+
 class _Conditions:
     """The conditions of a join: pairs of equal keys, those on one side alone, and the rest."""
 

@@ -33,7 +33,7 @@ DEEPEST = 20
 def parse_statements(text: str) -> list[s.Statement]:
     """The statements of a text. Raises QueryError with line, column and what was expected."""
     check_foreign(text)
-    found: list[s.Statement] = parse_text(_parser(), text)
+    found: list[s.Statement] = parse_text(_parser(), text, _SHOWN)
     try:
         for statement in found:
             _check_nesting(statement)
@@ -42,6 +42,18 @@ def parse_statements(text: str) -> list[s.Statement]:
     return found
 
 
+_SHOWN = {
+    "EACH": "ONE ROW",
+    "ENDS": "FIRST",
+    "UNIT": "ROWS",
+    "DIRECTION": "DESC",
+    "QUANTIFIER": "a quantifier",
+    "OUTER": "LEFT",
+    "_SYSTEM": "SYSTEM TIME",
+    "VBAR": "|",
+}
+"""How errors describe terminals that stand for several words."""
+
 _Schema = Token | s.AnonymousSchema
 """A schema, by name or written out."""
 
@@ -49,7 +61,7 @@ _Schema = Token | s.AnonymousSchema
 _GRAMMAR = grammar() + files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8")
 
 WORDS = sorted(
-    word.upper() for words in re.findall(r"^_?[A-Z]+\.5: /\(?([a-z|]+)", _GRAMMAR, re.MULTILINE) for word in words.split("|")
+    word.upper() for words in re.findall(r"^_?[A-Z_]+\.5: /\(?([a-z_|]+)", _GRAMMAR, re.MULTILINE) for word in words.split("|")
 )
 """The words of the language."""
 
@@ -129,6 +141,9 @@ class StatementBuilder(ExpressionBuilder):
         known = _schema(schema) if schema is not None else None
         times = (timestamp and plain(timestamp), system_time and plain(system_time))
         return s.CreateStream(name, known, times[0], source, times[1], span=_span(name))
+
+    def create_table(self, name: s.Ident, schema: _Schema, path: Token, delimiter: Token) -> s.CreateTable:
+        return s.CreateTable(name, _schema(schema), self.file(path, delimiter), span=_span(name))
 
     def host(self, host: Token, port: Token) -> s.Host:
         if not 0 < whole_number(port) < 65536:

@@ -11,6 +11,7 @@ from detectors.cql.statements import Skip
 from detectors.cql.windows import Measure, WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code, Frame
+from middleware.model.event import Event
 from middleware.model.operator import described, result_fields
 
 
@@ -34,7 +35,9 @@ class Query:
     @property
     def definition(self) -> str:
         """The whole plan as text: streams by name, constants by the values that code refers to."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("frame", "target")}
+        parts = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("frame", "target", "rows")
+        }
         constants = {name: value for name, value in self.frame.globals.items() if name != "__builtins__"}
         return described(type(self), self.target.name, parts, constants)
 
@@ -206,4 +209,31 @@ class Joined(Query):
         return self.left.source, self.right.source
 
 
-Plan = Mapping | Windowed | Matched | Joined
+@dataclass(frozen=True)
+class Lookup(Query):
+    """A join of a stream with the rows of a table. Code reads the tuple as ``e``, the row as ``f``.
+
+    ``keys``, ``row_keys``
+        what must be equal; NULL and NaN equal nothing.
+    ``content``
+        a number that stands for the rows.
+    ``keeps``
+        whether a tuple without a row gives a result, too; code then reads NULLs. ``after`` is the condition on results.
+    """
+
+    source: Stream
+    rows: tuple[Event, ...]
+    content: int
+    keys: tuple[Code, ...]
+    row_keys: tuple[Code, ...]
+    condition: Code | None = None
+    keeps: bool = False
+    after: Code | None = None
+
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The stream it reads."""
+        return (self.source,)
+
+
+Plan = Mapping | Lookup | Windowed | Matched | Joined

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
@@ -16,20 +17,22 @@ from detectors.cql.content import (
     is_ranked_apart,
     key_name,
 )
-from detectors.cql.joins import all_joined, plan_join, renaming
+from detectors.cql.joins import all_joined, plan_join, plan_lookup, renaming
 from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
 from detectors.cql.pattern import program, variables
-from detectors.cql.plan import Joined, Matched, Plan, Windowed
+from detectors.cql.plan import Joined, Lookup, Matched, Plan, Windowed
 from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.recognize import RowScope, check_recognize
 from detectors.cql.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
 from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, window_of
+from detectors.cql.tables import read_table
 from detectors.cql.windows import Distance, Measure, measures_arrival
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
 from detectors.language.tree import Name, SyntaxNode
 from detectors.language.types import Type, ValueKind, converts
+from middleware.model.event import stable_hash
 from middleware.model.operator import result_fields
 
 Columns = list[tuple[str, Code, Span]]
@@ -38,8 +41,9 @@ Columns = list[tuple[str, Code, Span]]
 class Planner:
     """Plans statements one after another; later ones see what earlier ones created."""
 
-    def __init__(self, catalog: Catalog, distances: Mapping[str, Distance]) -> None:
+    def __init__(self, catalog: Catalog, distances: Mapping[str, Distance], folder: Path) -> None:
         self.catalog = catalog
+        self._folder = folder
         self._distances = distances
         self.plans: list[Plan] = []
         self._queries = 0
@@ -52,6 +56,10 @@ class Planner:
                 return []
             case s.CreateStream():
                 return self._create_stream(statement)
+            case s.CreateTable(name, schema, source):
+                table = self.catalog.add(name.name, self.catalog.resolve(schema), name.span)
+                table.source, table.rows = source, read_table(table, source, self._folder)
+                return []
             case s.Insert(target, source):
                 stream = self._writable(target)
                 return [self._derive(source, stream.name, stream)]
@@ -244,6 +252,8 @@ class Planner:
             return Source(self._matched(reference.matched, source, name), reference.alias, variable)
         if isinstance(reference.base, s.Ident):
             stream = self.catalog.stream(reference.base)
+            if stream.rows is not None:
+                raise QueryError(f"{stream.name} is a table: a stream may JOIN it", reference.span)
             if stream.system_time is not None and reference.window is not None and measures_arrival(reference.window):
                 return Source(self._as_arrived(stream, name, reference.span), reference.alias or stream.name, variable)
             return Source(stream, reference.alias, variable)
@@ -330,9 +340,43 @@ class Planner:
 
     def _join(self, select: s.Select, left: Source, name: str, target: Stream | None) -> Stream:
         assert select.join is not None
+        base = select.join.other.base
+        if isinstance(base, s.Ident) and self.catalog.stream(base).rows is not None:
+            return self._lookup(select, left, self.catalog.stream(base), name, target)
         right = self._reference(select.join.other, name, "f")
         right.is_optional, left.is_optional = select.join.keeps
         return self._joined(select, left, right, name, target)
+
+    def _lookup(self, select: s.Select, left: Source, table: Stream, name: str, target: Stream | None) -> Stream:
+        assert select.join is not None
+        assert table.rows is not None
+        if is_made_of_content(select):
+            raise QueryError(
+                "a stream with what it looks up is still endless: write FROM (SELECT ... JOIN ...) [SIZE ...] GROUP BY ...",
+                select.span,
+            )
+        frame, right = Frame(), Source(table, select.join.other.alias, "f")
+        right.is_optional = select.join.keeps[0]
+        join = plan_lookup(select, left, right, frame)
+        columns = self._columns(select.targets, join.scope, [left, right], frame)
+        target = target or (self._into(select.into) if select.into else None)
+        target, codes = self._target(name, target, columns, select.span, frame)
+        query = Lookup(
+            self._operator_name(target.name),
+            target,
+            codes,
+            frame,
+            left.stream,
+            table.rows,
+            stable_hash(repr(table.rows)),
+            tuple(pair[0] for pair in join.keys),
+            tuple(pair[1] for pair in join.keys),
+            join.condition,
+            right.is_optional,
+            join.after,
+        )
+        self._add(query, target, select.span)
+        return target
 
     def _joined(self, select: s.Select, left: Source, right: Source, name: str, target: Stream | None) -> Stream:
         frame = Frame()

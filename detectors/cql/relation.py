@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 from detectors.cql.plan import Ranking, Windowed
 from detectors.language.aggregates import values_code
 from detectors.language.code import Code, Made
-from detectors.language.types import Type
+from detectors.language.types import REALS, Type
 from middleware.model.event import Event, Value
 from middleware.model.operator import Origin
 
@@ -143,3 +143,22 @@ def parting(before: Code | None, partition: Sequence[Code]) -> str:
         "            part = parts[key] = ([], [])\n"
         "        part[which].append(e)\n"
     )
+
+
+class _Nothing:
+    """What code reads where a tuple has no partner: NULL for every attribute."""
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+NOTHING = _Nothing()
+
+
+def joining_keys(codes: Sequence[Code], variable: str) -> str:
+    """Code for the keys of a list of tuples; None for those that equal nothing, since a part is NULL or NaN."""
+    tests = [f"({code.value}) is None" for code in codes if code.nullable]
+    tests += [f"({code.value}) != ({code.value})" for code in codes if code.type in REALS]
+    key = key_code(codes) if codes else "()"
+    test = f"None if {' or '.join(tests)} else " if tests else ""
+    return f"def made(events):\n    return [{test}{key} for {variable} in events]\n"

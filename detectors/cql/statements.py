@@ -285,6 +285,15 @@ class CreateStream(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateTable(Part):
+    """``CREATE TABLE name schema SOURCE FILE (path, delimiter)``: rows that streams look up."""
+
+    name: Ident
+    schema: Schema
+    source: File
+
+
+@dataclass(frozen=True, slots=True)
 class Insert(Part):
     """``INSERT INTO stream [AS] stream | sub-select``."""
 
@@ -316,4 +325,4 @@ class Explain(Part):
     statement: Statement
 
 
-Statement = CreateSchema | CreateStream | Insert | Merge | Split | Select | Explain
+Statement = CreateSchema | CreateStream | CreateTable | Insert | Merge | Split | Select | Explain

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.shell.lines import LineReader
+from detectors.cql.lines import LineReader
 from middleware.model.change import Delta
 from middleware.model.errors import TraceError
 from middleware.model.time import SECOND
