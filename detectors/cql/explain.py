@@ -44,8 +44,8 @@ def _plan(plan: Plan) -> Iterator[str]:
             yield from _ranking(plan.ranking)
         case Lookup(rows=rows):
             yield f"{plan.name}: {plan.source.name} -> {plan.target.name} ({attributes})"
-            kept = ", and tuples without one" if plan.keeps else ""
-            yield f"  looks up {len(rows)} rows, by {', '.join(code.value for code in plan.keys) or 'nothing'}{kept}"
+            alone = ", and tuples without one" if plan.keeps else ""
+            yield f"  looks up {len(rows)} rows, by {', '.join(code.value for code in plan.keys) or 'nothing'}{alone}"
             yield from _code("joined where", plan.condition)
             yield from _code("where", plan.after)
         case Matched():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -39,17 +39,18 @@ def plan_join(select: s.Select, left: Source, right: Source, frame: Frame) -> Jo
         raise QueryError(f"both sides are named {left.alias!r}: give them aliases (AS ...)", select.join.other.span)
     join = select.join
     scope = StreamScope([left, right], _IN_JOIN, [each.name for each in join.using])
-    conditions = _Conditions(scope, _using(join.using, left, right, frame), frame)
-    after = None
-    if any(join.keeps):
-        conditions.add(join.condition, is_pushed_down=False)
-        after = condition(select.where, scope, frame) if select.where is not None else None
-    else:
-        conditions.add(join.condition)
-        conditions.add(select.where)
     windows = [_window(select, reference, source, frame)
                for reference, source in ((select.source, left), (join.other, right))]  # fmt: skip
     _check_pair(windows[0], windows[1], any(join.keeps), join.other.span)
+    conditions = _Conditions(scope, _using(join.using, left, right, frame), frame)
+    after = None
+    if any(join.keeps):
+        conditions.add(join.condition)
+        after = condition(select.where, scope, frame) if select.where is not None else None
+    else:  # what is filtered before it enters a window must not be what moves its clock
+        pushed = [variable for variable, window in zip("ef", windows, strict=True) if window.clock is None]
+        conditions.add(join.condition, pushed)
+        conditions.add(select.where, pushed)
     sides = []
     for place, (reference, source) in enumerate(((select.source, left), (join.other, right))):
         before = conditions.before[place]
@@ -87,7 +88,7 @@ def plan_lookup(select: s.Select, left: Source, table: Source, frame: Frame) -> 
         raise QueryError("the execution model is a matter of windows, and there is none here", select.execution.span)
     scope = StreamScope([left, table], _IN_JOIN, [each.name for each in join.using])
     conditions = _Conditions(scope, _using(join.using, left, table, frame), frame)
-    conditions.add(join.condition, is_pushed_down=False)
+    conditions.add(join.condition)
     after = condition(select.where, scope, frame) if select.where is not None else None
     return LookupPlan(scope, conditions.keys, _all(conditions.rest), after)
 
@@ -101,8 +102,8 @@ class _Conditions:
         self.before: tuple[list[Code], list[Code]] = ([], [])
         self.rest: list[Code] = []
 
-    def add(self, node: SyntaxNode | None, is_pushed_down: bool = True) -> None:
-        """Sort a condition's parts. ``is_pushed_down``: those on one side are checked before its tuples are joined."""
+    def add(self, node: SyntaxNode | None, pushed: Sequence[str] = ()) -> None:
+        """Sort a condition's parts. Those on one side alone, if it is one of ``pushed``, are checked before it is joined."""
         for part in _conjuncts(node):
             code = condition(part, self._scope, self._frame)
             pair = _key(part, self._scope, self._frame)
@@ -110,7 +111,7 @@ class _Conditions:
                 self.keys.append(pair)
                 continue
             read = {self._scope.resolve(name)[0].variable for name in names(part)}
-            if len(read) == 1 and is_pushed_down:
+            if len(read) == 1 and read <= set(pushed):
                 self.before["ef".index(read.pop())].append(code)
             else:
                 self.rest.append(code)

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import QueryError, compile_cql
@@ -121,6 +121,10 @@ def played(operators, orders, quotes, others, seed, restarts):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(list(KINDS)), st.sampled_from(list(CONDITIONS)), SIDES, SIDES, st.booleans(), *HISTORY)
+@example(
+    "JOIN", "ON a.symbol = b.symbol", (1, 1, False), (1, 1, True), True,
+    [("A", 0, None, 1)], [("A", 0, 9, 0), ("A", 0, 10, 1), ("A", 2, 0, 0)], ([], []), 0, set(),
+)  # fmt: skip
 def test_joins_of_any_windows_come_to_their_definition(kind, on, one, other, filtered, orders, quotes, others, seed, restarts):
     where = "WHERE price > 1 OR price IS NULL" if filtered else ""
     query = f"""SELECT a.symbol AS one, b.symbol AS other, quantity, price + 0 AS price, a.ts AS ats, b.ts AS bts
