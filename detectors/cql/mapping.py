@@ -9,23 +9,17 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
+from detectors.cql.operator import QueryOperator
 from detectors.cql.plan import Mapping
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventType
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.operator import Operation, Origin, Snapshot
 
 
-class MappingOperator(Operator):
+class MappingOperator(QueryOperator[Mapping]):
     """The operator of a ``Mapping``."""
-
-    def __init__(self, plan: Mapping) -> None:
-        self.plan = plan
-        self.name = plan.name
-        self.subscribes = tuple(stream.event_type for stream in plan.sources)
-        self.publishes = (plan.target.event_type,)
-        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> MappingOperation:
         return (MappingOperation if self.plan.time is None else ArrivalOperation)(self.plan, name, level)

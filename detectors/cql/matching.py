@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from detectors.cql.changes import unpacker
+from detectors.cql.operator import QueryOperator
 from detectors.cql.pattern import attempt
 from detectors.cql.plan import Matched
 from detectors.cql.relation import parting
@@ -22,7 +23,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Order, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.operator import Operation, Origin, Snapshot
 
 LEAST_PURGE = 256
 """The least number of changes between two purges."""
@@ -71,15 +72,8 @@ class Partition:
         return self.attempts[-1] if self.attempts else self.forgotten
 
 
-class MatchOperator(Operator):
+class MatchOperator(QueryOperator[Matched]):
     """The operator of a ``Matched`` query."""
-
-    def __init__(self, plan: Matched) -> None:
-        self.plan = plan
-        self.name = plan.name
-        self.subscribes = (plan.source.event_type,)
-        self.publishes = (plan.target.event_type,)
-        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
         return MatchOperation(self.plan, name, level)

@@ -8,6 +8,7 @@ from pathlib import Path
 from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.lines import LineReader
+from detectors.cql.operator import QueryOperator
 from detectors.cql.plan import Lookup
 from detectors.cql.relation import NOTHING, joining_keys
 from detectors.language.errors import QueryError
@@ -15,7 +16,7 @@ from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, Key
-from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.operator import Operation, Origin, Snapshot
 
 
 def read_table(table: Stream, source: s.File, folder: Path) -> tuple[Event, ...]:
@@ -32,15 +33,8 @@ def read_table(table: Stream, source: s.File, folder: Path) -> tuple[Event, ...]
     return rows
 
 
-class LookupOperator(Operator):
+class LookupOperator(QueryOperator[Lookup]):
     """The operator of a ``Lookup``."""
-
-    def __init__(self, plan: Lookup) -> None:
-        self.plan = plan
-        self.name = plan.name
-        self.subscribes = (plan.source.event_type,)
-        self.publishes = (plan.target.event_type,)
-        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
         return LookupOperation(self.plan, name, level)

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from detectors.cql import trees
 from detectors.cql.changes import unpacker
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
+from detectors.cql.operator import QueryOperator
 from detectors.cql.plan import Windowed
 from detectors.cql.relation import evaluation, parting, single_result
 from detectors.cql.stepped import SteppedQuery, can_run
@@ -19,7 +20,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.operator import Operation, Origin, Snapshot
 
 LEAST_PURGE = 256
 """The least number of changes between two purges."""
@@ -30,15 +31,8 @@ PURGE_SHARE = 0.5
 _Key = tuple[Value, ...]
 
 
-class WindowedOperator(Operator):
+class WindowedOperator(QueryOperator[Windowed]):
     """The operator of a ``Windowed`` query."""
-
-    def __init__(self, plan: Windowed) -> None:
-        self.plan = plan
-        self.name = plan.name
-        self.subscribes = (plan.source.event_type,)
-        self.publishes = (plan.target.event_type,)
-        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
         kind = SteppedQuery if can_run(self.plan) else WindowedOperation
