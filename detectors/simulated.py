@@ -174,6 +174,21 @@ SCRIPTS = [
     """ON Reading INSERT INTO Few SELECT sensor, value * 2 AS part WHERE value < 4
                   INSERT INTO Many SELECT sensor, 10 / value AS part;
        MERGE Few, Many INTO Both""",
+    """SELECT sensor, sum(value) AS total FROM Reading [SIZE 6 ns EVERY 3 ns] GROUP BY sensor HAVING count(*) > 1
+       ORDER BY total DESC, sensor LIMIT 2 INTO Best""",
+    """SELECT DISTINCT value FROM Reading [SIZE 5 ns] ORDER BY value LIMIT 3 INTO Kinds""",
+    """SELECT sensor, count(*) AS n, window_start FROM SESSION(TABLE Reading PARTITION BY sensor, DESCRIPTOR(ts), 2 ns)
+       GROUP BY window_start, window_end, sensor INTO Busy""",
+    """SELECT sensor, value, sum(value) OVER (PARTITION BY sensor ORDER BY ts ROWS 2 PRECEDING) AS total,
+              lag(value) OVER (PARTITION BY sensor ORDER BY ts) AS before FROM Reading INTO Seen""",
+    """SELECT value, count(*) OVER (ORDER BY ts RANGE INTERVAL '4' ns PRECEDING) AS n FROM Reading WHERE value > 2 INTO Rate""",
+    """SELECT r.sensor AS sensor, r.value AS value, p.value AS other FROM Reading AS r [SIZE 6 ns EVERY 3 ns]
+       LEFT JOIN Probe AS p [SIZE 4 ns EVERY 2 ns] ON r.sensor = p.sensor INTO Maybe""",
+    """SELECT sensor, count(*) AS n, sum(r.value) AS total FROM Reading AS r [SIZE 6 ns EVERY 3 ns]
+       FULL JOIN Probe AS p [SIZE 6 ns EVERY 3 ns] USING sensor GROUP BY sensor INTO Sums""",
+    """SELECT * FROM Reading MATCH_RECOGNIZE (PARTITION BY sensor ORDER BY ts
+           MEASURES FIRST(A.value) AS low, LAST(B.value) AS high, count(*) AS n
+           PATTERN (A B+) WITHIN 7 ns DEFINE B AS value > PREV(value)) INTO Rises""",
     """SELECT sensor, count(*) AS n FROM Probe [SIZE 5 ns] GROUP BY sensor INTO Counts;
        SELECT c.sensor AS sensor, c.n AS n, r.value AS value FROM Counts AS c [SIZE 8 ns EVERY 1]
        JOIN Reading AS r [SIZE 8 ns EVERY 1] ON c.n = r.value INTO Hits""",

@@ -41,8 +41,12 @@ class Stream:
 
     ``timestamp``
         the attribute that is its application time, in seconds; it gives the ``ts`` of an event.
+    ``system_time``
+        the attribute that says when a tuple arrived, in nanoseconds, if one does.
     ``source``
         the file or host that it is read from, if any.
+    ``rows``
+        the rows of a table, which is no stream, but is looked up by streams.
     ``is_derived``
         whether a query writes to it.
     """
@@ -52,7 +56,9 @@ class Stream:
         self.schema = schema
         self.event_type = event_type
         self.timestamp = timestamp
+        self.system_time: Attribute | None = None
         self.source: s.Host | s.File | None = None
+        self.rows: tuple[Event, ...] | None = None
         self.is_derived = False
 
     def attribute(self, name: str) -> Attribute | None:
@@ -206,7 +212,9 @@ class Catalog:
         """Whether no stream and no event type has this name."""
         return name.lower() not in self._streams and name.lower() not in self._types
 
-    def add(self, name: str, schema: Schema, span: Span, timestamp: str | None = None) -> Stream:
+    def add(
+        self, name: str, schema: Schema, span: Span, timestamp: str | None = None, system_time: str | None = None
+    ) -> Stream:
         """Add a stream. With the name of an event type of the broker, it uses that type, which its schema must fit."""
         if name.lower() in self._streams:
             raise QueryError(f"there is a stream {name!r} already: choose another name", span)
@@ -217,17 +225,33 @@ class Catalog:
             schema = _fitting(event_type, schema, span)
         stream = Stream(name if event_type is None else type_name(event_type), schema, event_type)
         stream.timestamp = _timestamp(stream, timestamp, span)
+        stream.system_time = _system_time(stream, system_time, span)
         self._streams[name.lower()] = stream
         return stream
+
+
+def _known(stream: Stream, name: str, span: Span) -> Attribute:
+    """An attribute of a stream. Raises QueryError if there is none of that name."""
+    found = stream.attribute(name)
+    if found is None:
+        known = [each.name for each in stream.schema]
+        raise QueryError(f"unknown attribute {name!r}{nearest(name, known)} ({stream.name} has {listed(known)})", span)
+    return found
+
+
+def _system_time(stream: Stream, name: str | None, span: Span) -> Attribute | None:
+    if name is None or name.lower() == TS:
+        return None
+    found = _known(stream, name, span)
+    if found.kind.type is not Type.LONG:
+        raise QueryError(f"SYSTEM TIME {name} must be a Long (nanoseconds since 1970, as ts), not a {found.kind}", span)
+    return found
 
 
 def _timestamp(stream: Stream, name: str | None, span: Span) -> Attribute | None:
     if name is None or name.lower() == TS:
         return None
-    found = stream.attribute(name)
-    if found is None:
-        known = [each.name for each in stream.schema]
-        raise QueryError(f"unknown attribute {name!r}{nearest(name, known)} ({stream.name} has {listed(known)})", span)
+    found = _known(stream, name, span)
     if found.kind.type not in INTEGERS | {Type.DATETIME}:
         raise QueryError(f"TIMESTAMP {name} must be a whole number of seconds or a Datetime, not a {found.kind}", span)
     return found

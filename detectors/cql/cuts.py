@@ -13,13 +13,16 @@ from typing import NamedTuple
 
 from detectors.cql import statements as s
 from detectors.cql.timeline import Timeline, WindowKey
-from detectors.cql.windows import Measure, Shape, WindowPlan
+from detectors.cql.windows import Measure, Point, Shape, WindowPlan
 from detectors.window.kinds import end_at
 from middleware.model.event import Event, Order, Value
 
 
 class Cut(NamedTuple):
-    """A window: its key, the time of its results, the tuples [low, high) that it holds, its bounds and its identity."""
+    """A window: its key, the time of its results, the tuples [low, high) that it holds, its bounds and its identity.
+
+    ``last``: the tuple that its result is about, for OVER.
+    """
 
     key: WindowKey
     ts: int
@@ -27,6 +30,7 @@ class Cut(NamedTuple):
     high: int
     bounds: tuple[int | None, int]
     identity: tuple[Value, ...]
+    last: Event | None = None
 
 
 class _Cuts:
@@ -159,13 +163,72 @@ class TimedCuts(_Cuts):
         return self.kept(timeline, timeline.after(final - self.slide), final)
 
 
+class SessionCuts:
+    """Sessions end a gap after their last tuple: only then can no more tuples belong to them. O(session) each."""
+
+    def __init__(self, plan: WindowPlan) -> None:
+        self.plan = plan
+        self.gap = plan.slide.amount
+
+    def touched(self, timeline: Timeline, places: list[Order], emitted: int) -> set[int]:
+        """Where sessions end or ended that these places are in, or next to."""
+        touched: set[int] = set()
+        for ts in {order[0] for order in places}:
+            before, after = timeline.before(ts), timeline.after(ts)
+            touched.add(ts + self.gap)
+            if before:
+                touched.add(timeline.events[before - 1].ts + self.gap)
+            if after < len(timeline):
+                touched.add(timeline.events[self._end(timeline, after) - 1].ts + self.gap)
+        return touched
+
+    def _end(self, timeline: Timeline, at: int) -> int:
+        """The place after the session that the tuple at a place is in."""
+        events, gap, at = timeline.events, self.gap, at + 1
+        while at < len(events) and events[at].ts - events[at - 1].ts <= gap:
+            at += 1
+        return at
+
+    def _start(self, timeline: Timeline, at: int) -> int:
+        """The first place of the session that ends before a place."""
+        events, gap, at = timeline.events, self.gap, at - 1
+        while at and events[at].ts - events[at - 1].ts <= gap:
+            at -= 1
+        return at
+
+    @staticmethod
+    def following(timeline: Timeline, boundary: int) -> int | None:
+        """None: every end is known from the tuples that it follows."""
+        return None
+
+    def cut(self, timeline: Timeline, boundary: int) -> Cut | None:
+        """The session that ends at a time, or None if none does."""
+        last = boundary - self.gap
+        high = timeline.after(last)
+        if not high or timeline.events[high - 1].ts != last:
+            return None
+        if high < len(timeline) and timeline.events[high].ts <= boundary:
+            return None
+        low = self._start(timeline, high)
+        bounds = timeline.events[low].ts, boundary
+        return Cut(boundary, boundary, low, high, bounds, bounds)
+
+    def needed(self, timeline: Timeline, final: int) -> int:
+        """How many of the first tuples only final sessions need."""
+        count = timeline.after(final - self.gap)
+        if count and count < len(timeline) and timeline.events[count].ts - timeline.events[count - 1].ts <= self.gap:
+            return self._start(timeline, count)
+        return count
+
+
 class TupleCuts(_Cuts):
     """Windows that end with a tuple: every so many tuples, or with the moment or batch that reaches that number."""
 
     def __init__(self, plan: WindowPlan, batch_of: Callable[[Event], object] | None) -> None:
         super().__init__(plan)
         self._batch_of = batch_of
-        self._is_grouped = plan.model is s.Model.TIME or batch_of is not None
+        self._is_joint = plan.model is s.Model.TIME or batch_of is not None  # one window for all tuples of a moment or batch
+        self._is_grouped = self._is_joint or plan.has_peers
 
     def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
         """Ranges [start, end) of the tuples whose windows may have changed, in order."""
@@ -205,7 +268,7 @@ class TupleCuts(_Cuts):
         """The windows that end with one of the tuples [start, end)."""
         passed = timeline.dropped + start
         for at in range(start, end):
-            if self._is_grouped and at + 1 < len(timeline) and self._same(timeline, at, at + 1):
+            if self._is_joint and at + 1 < len(timeline) and self._same(timeline, at, at + 1):
                 continue
             before, passed = passed, timeline.dropped + at + 1
             if passed // self.slide > before // self.slide:
@@ -214,7 +277,9 @@ class TupleCuts(_Cuts):
     def _cut(self, timeline: Timeline, at: int) -> Cut:
         event = timeline.events[at]
         low, lower = self.low(timeline, at + 1, event.ts, timeline.clock_before(at + 1))
-        return Cut(timeline.orders[at], event.ts, low, at + 1, (lower, event.ts), (event.source, event.id))
+        high = timeline.after(event.ts) if self.plan.has_peers else at + 1
+        last = event if self.plan.is_over else None
+        return Cut(timeline.orders[at], event.ts, low, high, (lower, event.ts), (event.source, event.id), last)
 
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples only final windows need."""
@@ -266,7 +331,7 @@ class ClockCuts(_Cuts):
 class DeltaCuts:
     """Windows that end before the tuple that is farther than a threshold from their first (Vu 2015, 2.2.2)."""
 
-    def __init__(self, plan: WindowPlan, measure: Callable[[Event], float | None]) -> None:
+    def __init__(self, plan: WindowPlan, measure: Callable[[Event], Point | None]) -> None:
         self.plan = plan
         self.measure = measure
 
@@ -316,7 +381,7 @@ class DeltaCuts:
 
     def _starts(self, timeline: Timeline, start: int, end: int) -> Iterator[int]:
         """Where windows begin among the tuples [start, end), the first of them at ``start``."""
-        origin: float | None = None
+        origin: Point | None = None
         for at in range(start, end):
             value = self.measure(timeline.events[at])
             if at == start or not self._is_near(origin, value):
@@ -333,10 +398,13 @@ class DeltaCuts:
         for low, high in pairwise(starts):
             yield self._cut(timeline, low, high)
 
-    def _is_near(self, origin: float | None, value: float | None) -> bool:
+    def _is_near(self, origin: Point | None, value: Point | None) -> bool:
         if origin is None or value is None:
             return origin is value
-        return abs(value - origin) <= self.plan.threshold
+        try:
+            return self.plan.distance(origin, value) <= self.plan.threshold
+        except (ArithmeticError, ValueError, TypeError):  # where a distance is not defined, it is far
+            return False
 
     @staticmethod
     def _cut(timeline: Timeline, low: int, high: int) -> Cut:

@@ -8,23 +8,25 @@ from detectors.language.errors import QueryError, Span
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*", re.DOTALL)
 
-_ONCE = "a stream has no end; SELECT x, count(*) FROM T [SIZE 10 sec] GROUP BY x gives each x once a window"
 _JOIN = "join the streams: FROM a [SIZE 10 sec] JOIN b [SIZE 10 sec] ON a.x = b.x"
 
 _FOREIGN = (
-    (r"\bSELECT\s+(DISTINCT)\s+(?!FROM\b|AS\b)[\w(*]", _ONCE),
-    (r"\(\s*(DISTINCT)\s+\w", "count_distinct(x) counts different values; other aggregates take each as often as it comes"),
-    (r"\b(OVER)\s*\(", "windows stand behind the stream: SELECT sum(x) FROM T [SIZE 10 sec PARTITIONED BY y]"),
-    (r"\b(ORDER\s+BY)\b", "results come in order of time; of a window there are max(x), argmax(y, x), quantile(x, 0.9)"),
-    (r"\b((?:LEFT|RIGHT|FULL|NATURAL)(?:\s+OUTER)?|OUTER)\s+JOIN\b", "there are [INNER] JOIN and CROSS JOIN"),
+    (r"\b(NATURAL(?:\s+(?:LEFT|RIGHT|FULL|INNER))?(?:\s+OUTER)?)\s+JOIN\b", "name the attributes: JOIN ... USING symbol"),
     (r"\b(UNION|EXCEPT|INTERSECT)(?:\s+(?:ALL|DISTINCT))?\s+\(?\s*SELECT\b", "MERGE a, b INTO c puts streams together"),
-    (r"\b(LIMIT|OFFSET|TOP)\s+\d", "a stream has no first rows: T [SIZE 10] is a window of ten tuples"),
+    (r"\b(TOP)\s+\d", "write ORDER BY x DESC LIMIT 10 over a window"),
     (r"(?:^|;)\s*(WITH)\s+\w+\s+AS\s*\(", "write CREATE STREAM a AS SELECT ..., or FROM (SELECT ...) a"),
     (r"\b(EXISTS)\s*\(\s*SELECT\b", _JOIN),
     (r"\b(IN\s*\(\s*SELECT)\b", _JOIN),
+    (r"\b(GROUPING\s+SETS|ROLLUP|CUBE)\s*\(", "write a query for each grouping"),
+    (
+        r"\b(FOLLOWING)\b",
+        "frames end with the current row, as what follows has not come: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+    ),
+    (r"\b(QUALIFY)\b", "filter the result in an outer SELECT ... WHERE"),
+    (r"\b(FOR\s+SYSTEM_TIME)\b", "a table is looked up as it was read: JOIN Rates ON ..."),
     (r"\b(ILIKE)\b", "write lower(x) LIKE 'abc%'"),
     (
-        r"(?:^|;)\s*(UPDATE|DELETE|DROP|ALTER|TRUNCATE|CREATE\s+(?:TABLE|VIEW|INDEX))\b",
+        r"(?:^|;)\s*(UPDATE|DELETE|DROP|ALTER|TRUNCATE|CREATE\s+(?:VIEW|INDEX))\b",
         "streams are made by CREATE STREAM and added to by INSERT INTO a SELECT ...; what was said is not changed",
     ),
 )

@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
+from detectors.cql.current import CurrentJoin
+from detectors.cql.operator import QueryOperator
 from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
 from detectors.cql.relation import key_code
-from detectors.cql.windows import Measure
 from detectors.language.types import REALS
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Key, Value
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.operator import Operation, Origin, Snapshot
 
 LEAST_PURGE = 1024
 """The least number of changes between two purges."""
@@ -32,19 +33,14 @@ PURGE_SHARE = 0.5
 """The same as a share of the tuples held, so that purging costs O(1) per change."""
 
 
-class JoinOperator(Operator):
+class JoinOperator(QueryOperator[Joined]):
     """The operator of a ``Joined`` query."""
 
-    def __init__(self, plan: Joined) -> None:
-        self.plan = plan
-        self.name = plan.name
-        self.subscribes = tuple(dict.fromkeys(side.source.event_type for side in (plan.left, plan.right)))
-        self.publishes = (plan.target.event_type,)
-        self.definition = plan.definition
-
     def start(self, name: str, level: int) -> Operation:
-        is_timed = self.plan.left.window.slide.measure is Measure.TS
-        return (MomentJoin if is_timed else PairJoin)(self.plan, name, level)
+        if self.plan.is_paired:
+            return PairJoin(self.plan, name, level)
+        kind = MomentJoin if self.plan.is_aligned and not any(self.plan.keeps) else CurrentJoin
+        return kind(self.plan, name, level)
 
 
 class _Join(Operation):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
 from detectors.cql import statements as s
-from detectors.cql.catalog import Attribute
+from detectors.cql.catalog import TS, Attribute
 from detectors.cql.plan import Side
 from detectors.cql.scopes import Source, StreamScope, window_of
-from detectors.cql.windows import Measure, Shape, WindowPlan
+from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import condition
 from detectors.language.errors import QueryError, Span
@@ -17,46 +21,100 @@ _IN_JOIN = "{name} cannot stand in the condition of a join: aggregate in a sub-s
 _Keys = list[tuple[Code, Code]]
 
 
-def plan_join(
-    select: s.Select, left: Source, right: Source, frame: Frame
-) -> tuple[StreamScope, tuple[Side, Side], Code | None]:
-    """The scope of the joined tuples, both sides, and the condition on pairs besides equal keys."""
+class JoinPlan(NamedTuple):
+    """The scope of joined tuples, both sides, and conditions: on pairs besides equal keys, and on results."""
+
+    scope: StreamScope
+    sides: tuple[Side, Side]
+    condition: Code | None
+    after: Code | None
+
+
+def plan_join(select: s.Select, left: Source, right: Source, frame: Frame) -> JoinPlan:
+    """The parts of the plan of a join. Raises QueryError if it cannot be run."""
     assert select.join is not None
-    if select.group_by:
-        raise QueryError("GROUP BY over a join: write SELECT ... FROM (SELECT ... JOIN ...) [window] GROUP BY ...", select.span)
     if select.execution is not None:
         raise QueryError("joins are tuple-driven; leave EXECUTE out", select.execution.span)
     if left.alias.lower() == right.alias.lower():
         raise QueryError(f"both sides are named {left.alias!r}: give them aliases (AS ...)", select.join.other.span)
     join = select.join
     scope = StreamScope([left, right], _IN_JOIN, [each.name for each in join.using])
-    keys = _using(join.using, left, right, frame)
-    rest: list[Code] = []
-    before: tuple[list[Code], list[Code]] = ([], [])
-    for part in [*_conjuncts(join.condition), *_conjuncts(select.where)]:
-        code = condition(part, scope, frame)
-        pair = _key(part, scope, frame)
-        if pair is not None:
-            keys.append(pair)
-            continue
-        read = {scope.resolve(name)[0].variable for name in names(part)}
-        if len(read) == 1:  # checked before the tuple is joined
-            before["ef".index(read.pop())].append(code)
-        else:
-            rest.append(code)
     windows = [_window(select, reference, source, frame)
                for reference, source in ((select.source, left), (join.other, right))]  # fmt: skip
-    _check_pair(windows[0], windows[1], join.other.span)
+    _check_pair(windows[0], windows[1], any(join.keeps), join.other.span)
+    conditions = _Conditions(scope, _using(join.using, left, right, frame), frame)
+    after = None
+    if any(join.keeps):
+        conditions.add(join.condition)
+        after = condition(select.where, scope, frame) if select.where is not None else None
+    else:  # what is filtered before it enters a window must not be what moves its clock
+        pushed = [variable for variable, window in zip("ef", windows, strict=True) if window.clock is None]
+        conditions.add(join.condition, pushed)
+        conditions.add(select.where, pushed)
     sides = []
     for place, (reference, source) in enumerate(((select.source, left), (join.other, right))):
-        own = StreamScope([source], _IN_JOIN)
+        before = conditions.before[place]
         assert reference.window is not None
         if reference.window.partition:
             raise QueryError("a join has no use for PARTITIONED BY: name the attribute in ON or USING", reference.window.span)
         if reference.window.where is not None:
-            before[place].append(condition(reference.window.where, own, frame))
-        sides.append(Side(source.stream, windows[place], _all(before[place]), tuple(pair[place] for pair in keys)))
-    return scope, (sides[0], sides[1]), _all(rest)
+            before.append(condition(reference.window.where, StreamScope([source], _IN_JOIN), frame))
+        clock = windows[place].clock
+        if clock is not None and clock.nullable:
+            before.insert(0, Code(f"({'ef'[place]}{clock.value[1:]} is not None)", ValueKind(Type.BOOLEAN)))
+        keys = tuple(pair[place] for pair in conditions.keys)
+        sides.append(Side(source.stream, windows[place], _all(before), keys))
+    return JoinPlan(scope, (sides[0], sides[1]), _all(conditions.rest), after)
+
+
+class LookupPlan(NamedTuple):
+    """The scope of tuples with rows of a table, pairs of equal keys, and conditions: on pairs besides these, and on results."""
+
+    scope: StreamScope
+    keys: _Keys
+    condition: Code | None
+    after: Code | None
+
+
+def plan_lookup(select: s.Select, left: Source, table: Source, frame: Frame) -> LookupPlan:
+    """The parts of the plan of a join with a table. Raises QueryError if it has no meaning."""
+    join = select.join
+    assert join is not None
+    if join.keeps[1]:
+        raise QueryError("a table has no time at which a row has no partner: JOIN or LEFT JOIN it", join.span)
+    if select.source.window is not None or join.other.window is not None:
+        raise QueryError("a table is looked up for each tuple, which needs no window: leave [...] out", join.span)
+    if select.execution is not None:
+        raise QueryError("the execution model is a matter of windows, and there is none here", select.execution.span)
+    scope = StreamScope([left, table], _IN_JOIN, [each.name for each in join.using])
+    conditions = _Conditions(scope, _using(join.using, left, table, frame), frame)
+    conditions.add(join.condition)
+    after = condition(select.where, scope, frame) if select.where is not None else None
+    return LookupPlan(scope, conditions.keys, _all(conditions.rest), after)
+
+
+class _Conditions:
+    """The conditions of a join: pairs of equal keys, those on one side alone, and the rest."""
+
+    def __init__(self, scope: StreamScope, keys: _Keys, frame: Frame) -> None:
+        self._scope, self._frame = scope, frame
+        self.keys = keys
+        self.before: tuple[list[Code], list[Code]] = ([], [])
+        self.rest: list[Code] = []
+
+    def add(self, node: SyntaxNode | None, pushed: Sequence[str] = ()) -> None:
+        """Sort a condition's parts. Those on one side alone, if it is one of ``pushed``, are checked before it is joined."""
+        for part in _conjuncts(node):
+            code = condition(part, self._scope, self._frame)
+            pair = _key(part, self._scope, self._frame)
+            if pair is not None:
+                self.keys.append(pair)
+                continue
+            read = {self._scope.resolve(name)[0].variable for name in names(part)}
+            if len(read) == 1 and read <= set(pushed):
+                self.before["ef".index(read.pop())].append(code)
+            else:
+                self.rest.append(code)
 
 
 def _window(select: s.Select, reference: s.Reference, source: Source, frame: Frame) -> WindowPlan:
@@ -67,19 +125,29 @@ def _window(select: s.Select, reference: s.Reference, source: Source, frame: Fra
             reference.span,
         )
     plan = window_of(reference.window, source, select.execution, frame)
-    if plan.shape is not Shape.SIZE or plan.size is None or plan.size.measure is not Measure.TS:
+    if plan.shape is not Shape.SIZE or plan.size is None or plan.size.measure is Measure.COUNT:
         raise QueryError("joins work on windows over time: [SIZE 10 seconds], or [SIZE 60 ON timestamp]", reference.window.span)
+    if plan.size.measure is not plan.slide.measure and plan.slide != Extent(Measure.COUNT, 1):
+        raise QueryError("in a join, EVERY is measured as SIZE is, or it is EVERY 1 on both sides", reference.window.span)
     return plan
 
 
-def _check_pair(left: WindowPlan, right: WindowPlan, span: Span) -> None:
-    same = left.slide == right.slide and left.phase == right.phase
-    if not same or left.slide.measure is Measure.CLOCK or (left.slide.measure is Measure.COUNT and left.slide.amount != 1):
+def _check_pair(left: WindowPlan, right: WindowPlan, is_outer: bool, span: Span) -> None:
+    counted = [plan.slide.measure is Measure.COUNT for plan in (left, right)]
+    if not any(counted):
+        return
+    if not all(counted):
         raise QueryError(
-            "a join takes the current windows of both streams at the same moments: give both the same EVERY, as a time, or "
-            "EVERY 1 on both to join each tuple as it comes",
+            "a join takes each tuple as it comes (EVERY 1 on both sides), or windows: give both an EVERY in time", span
+        )
+    if left.clock is not None or right.clock is not None:
+        raise QueryError(
+            "EVERY 1 joins by the time that orders the streams: declare it (CREATE STREAM ... TIMESTAMP attribute), or give "
+            "both an EVERY ON that attribute",
             span,
         )
+    if is_outer:
+        raise QueryError("whether a tuple has no partner is known when its window ends: give both sides an EVERY in time", span)
 
 
 def _using(shared: tuple[Name, ...], left: Source, right: Source, frame: Frame) -> _Keys:
@@ -127,3 +195,46 @@ def _all(codes: list[Code]) -> Code | None:
     if not codes:
         return None
     return Code(f"({' and '.join(f'({code.holds})' for code in codes)})", ValueKind(Type.BOOLEAN))
+
+
+# queries that make more of a join than its pairs
+
+
+def all_joined(select: s.Select, scope: StreamScope) -> s.Select:
+    """The join with all attributes, and the times that the query reads."""
+    targets = [s.Target(None, span=select.span)]
+    for source in _read_times(select, scope):
+        targets.append(s.Target(Name(TS, source.name, span=select.span), f"{source.name}_ts", span=select.span))
+    return replace(
+        select, targets=tuple(targets), group_by=(), having=None, into=None, is_distinct=False, order_by=(), limit=None
+    )
+
+
+def renaming(scope: StreamScope, known: list[str]) -> Callable[[SyntaxNode], SyntaxNode | None]:
+    """From attributes of the joined streams to those of the stream of ``all_joined``, which has these."""
+    places: dict[tuple[str, str], str] = {}
+    waiting = iter(known)
+    for number, source in enumerate(scope.sources):
+        for each in source.stream.schema:
+            if each.name == TS:
+                continue
+            shared = number and each.name.lower() in scope.using
+            places[source.variable, each.field] = places["e", each.field] if shared else next(waiting)
+
+    def change(node: SyntaxNode) -> SyntaxNode | None:
+        if not isinstance(node, Name) or (node.qualifier is None and node.name.lower() == TS):
+            return None  # ts alone is the time of the result
+        source, attribute = scope.resolve(node)
+        if attribute.name == TS:
+            return Name(f"{source.name}_ts", span=node.span)
+        return Name(places[source.variable, attribute.field], span=node.span)
+
+    return change
+
+
+def _read_times(select: s.Select, scope: StreamScope) -> list[Source]:
+    """The streams whose ``ts`` the query reads."""
+    nodes = [each.expression for each in select.targets]
+    nodes += [select.having, *select.group_by, *(each.key for each in select.order_by)]
+    read = [name for node in nodes if node is not None for name in names(node) if name.qualifier and name.name.lower() == TS]
+    return list(dict.fromkeys(scope.resolve(name)[0] for name in read))

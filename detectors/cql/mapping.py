@@ -6,27 +6,23 @@ A tuple gives the same result whenever it comes, so a withdrawn tuple withdraws 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 
-from detectors.cql.changes import SourceHashes
+from detectors.cql.changes import SourceHashes, packed, unpacker
+from detectors.cql.operator import QueryOperator
 from detectors.cql.plan import Mapping
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventType
-from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.later import Later
+from middleware.model.operator import Operation, Origin, Snapshot
 
 
-class MappingOperator(Operator):
+class MappingOperator(QueryOperator[Mapping]):
     """The operator of a ``Mapping``."""
 
-    def __init__(self, plan: Mapping) -> None:
-        self.plan = plan
-        self.name = plan.name
-        self.subscribes = tuple(stream.event_type for stream in plan.sources)
-        self.publishes = (plan.target.event_type,)
-        self.definition = plan.definition
-
     def start(self, name: str, level: int) -> MappingOperation:
-        return MappingOperation(self.plan, name, level)
+        return (MappingOperation if self.plan.time is None else ArrivalOperation)(self.plan, name, level)
 
 
 class MappingOperation(Operation):
@@ -40,8 +36,9 @@ class MappingOperation(Operation):
         for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
             one = Mapping(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
             test = f" if {plan.where.holds}" if plan.where is not None else ""
-            result = one.constructor("e.ts", "known_[e.source] ^ e.id", repr(name), str(level))
-            more = {"known_": self._known}
+            ts = "e.ts" if plan.time is None else f"max(e.ts, {plan.time.value} or e.ts)"
+            result = one.constructor(ts, "known_[e.source] ^ e.id", repr(name), str(level))
+            more = {"known_": self._known, "max": max}
             self._of[stream.event_type] = plan.frame.define(
                 f"def made(events):\n    return [{result} for e in events{test}]\n", more
             )
@@ -70,3 +67,37 @@ class MappingOperation(Operation):
 
     def restore(self, state: Snapshot) -> None:
         """There is no state."""
+
+
+class ArrivalOperation(MappingOperation):
+    """Results have the time at which their tuples arrived, and wait until it has come. O(log n) each."""
+
+    def __init__(self, plan: Mapping, name: str, level: int) -> None:
+        super().__init__(plan, name, level)
+        self._unpack = unpacker(plan.target.event_type)
+        self._waiting: dict[int, Event] = {}
+        self._heap: list[tuple[int, int]] = []
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        before = [event for event in self._mapped(delta.retracts) if self._waiting.pop(event.id, None) is None]
+        for event in self._mapped(delta.inserts):
+            self._waiting[event.id] = event
+            heappush(self._heap, (event.ts, event.id))
+        after: list[Event] = []
+        while self._heap and self._heap[0][0] <= emitted:
+            ts, number = heappop(self._heap)
+            due = self._waiting.get(number)
+            if due is not None and due.ts == ts:  # else it was withdrawn, or came again with another time
+                after.append(self._waiting.pop(number))
+        return difference(before, after)
+
+    @property
+    def held(self) -> int:
+        return len(self._waiting)
+
+    def snapshot(self) -> Snapshot:
+        return Later(packed, list(self._waiting.values()))
+
+    def restore(self, state: Snapshot) -> None:
+        self._waiting = {event.id: event for event in self._unpack(state)}
+        self._heap = sorted((event.ts, event.id) for event in self._waiting.values())

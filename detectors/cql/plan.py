@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from detectors.cql.catalog import TS, Stream
-from detectors.cql.windows import WindowPlan
+from detectors.cql.pattern import Step
+from detectors.cql.statements import Skip
+from detectors.cql.windows import Measure, WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code, Frame
+from middleware.model.event import Event
 from middleware.model.operator import described, result_fields
 
 
@@ -31,7 +35,9 @@ class Query:
     @property
     def definition(self) -> str:
         """The whole plan as text: streams by name, constants by the values that code refers to."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("frame", "target")}
+        parts = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("frame", "target", "rows")
+        }
         constants = {name: value for name, value in self.frame.globals.items() if name != "__builtins__"}
         return described(type(self), self.target.name, parts, constants)
 
@@ -55,11 +61,35 @@ class Mapping(Query):
 
     ``sources``
         the streams it reads; if there are several (MERGE), ``others`` has the columns of each.
+    ``time``
+        the time of results, if it is not that of their tuples: when these arrived, which is not before they happened.
     """
 
     sources: tuple[Stream, ...]
     where: Code | None = None
     others: tuple[tuple[Code, ...], ...] = ()
+    time: Code | None = None
+
+
+class SortKey(NamedTuple):
+    """One key of ORDER BY. A NaN is greater than all other numbers."""
+
+    code: Code
+    is_descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Which results of a window count: DISTINCT, then those from ``offset`` on, ``count`` of them (None: all), by ``keys``.
+
+    Of equal ones the first in total order comes first.
+    """
+
+    is_distinct: bool
+    keys: tuple[SortKey, ...]
+    offset: int = 0
+    count: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,9 +105,14 @@ class Windowed(Query):
     ``group``
         the groups inside each window; each gives a result.
     ``aggregates``
-        the aggregates, with the code of their arguments; if there are none, each tuple of the window gives a result. Columns
-        read the first tuple of the group as ``e``, the values of the aggregates as ``a``, and the bounds of the window as
-        ``w``.
+        the aggregates, with the code of their arguments. Columns read the first tuple of the group as ``e``, the values of the
+        aggregates as ``a``, and the bounds of the window as ``w``.
+    ``is_aggregated``
+        whether each group gives one result; else each tuple of the window does.
+    ``having``
+        the condition for a group to give its result, which reads what columns read.
+    ``ranking``
+        what becomes of a window's results, if not all count.
     """
 
     source: Stream
@@ -87,6 +122,39 @@ class Windowed(Query):
     after: Code | None = None
     group: tuple[Code, ...] = ()
     aggregates: tuple[tuple[Aggregate, tuple[Code, ...]], ...] = ()
+    is_aggregated: bool = True
+    having: Code | None = None
+    ranking: Ranking | None = None
+
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The stream it reads."""
+        return (self.source,)
+
+
+@dataclass(frozen=True)
+class Matched(Query):
+    """MATCH_RECOGNIZE: each match of a pattern among the tuples of a partition gives a result. Code is that of ``recognize``.
+
+    ``steps``, ``tests``
+        the pattern, and the conditions of its variables by number (None: any tuple).
+    ``back``
+        how many tuples before a match code may look at.
+    ``within``
+        how much later (ns) than the first tuple of a match its last may be; None: any time.
+    ``skip``, ``skip_to``
+        where the next match may begin, and the number of the variable that this speaks of.
+    """
+
+    source: Stream
+    partition: tuple[Code, ...]
+    steps: tuple[Step, ...]
+    tests: tuple[Code | None, ...]
+    back: int
+    within: int | None
+    skip: Skip
+    skip_to: int = -1
+    before: Code | None = None
 
     @property
     def sources(self) -> tuple[Stream, ...]:
@@ -111,11 +179,29 @@ class Joined(Query):
 
     ``condition``
         the condition on pairs besides equal keys.
+    ``keeps``
+        whether tuples of the left side, and of the right one, give a result without a partner, too; code then reads NULLs.
+    ``after``
+        the condition on results (WHERE), if there may be such.
     """
 
     left: Side
     right: Side
     condition: Code | None = None
+    keeps: tuple[bool, bool] = (False, False)
+    after: Code | None = None
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether each pair is one result, made as its later tuple comes (EVERY 1)."""
+        return self.left.window.slide.measure is Measure.COUNT
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether both windows end at the same moments, which follow from time alone."""
+        left, right = self.left.window, self.right.window
+        same = left.slide == right.slide and left.phase == right.phase and left.start == right.start
+        return same and left.slide.measure is Measure.TS and left.model is right.model
 
     @property
     def sources(self) -> tuple[Stream, ...]:
@@ -123,4 +209,31 @@ class Joined(Query):
         return self.left.source, self.right.source
 
 
-Plan = Mapping | Windowed | Joined
+@dataclass(frozen=True)
+class Lookup(Query):
+    """A join of a stream with the rows of a table. Code reads the tuple as ``e``, the row as ``f``.
+
+    ``keys``, ``row_keys``
+        what must be equal; NULL and NaN equal nothing.
+    ``content``
+        a number that stands for the rows.
+    ``keeps``
+        whether a tuple without a row gives a result, too; code then reads NULLs. ``after`` is the condition on results.
+    """
+
+    source: Stream
+    rows: tuple[Event, ...]
+    content: int
+    keys: tuple[Code, ...]
+    row_keys: tuple[Code, ...]
+    condition: Code | None = None
+    keeps: bool = False
+    after: Code | None = None
+
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The stream it reads."""
+        return (self.source,)
+
+
+Plan = Mapping | Lookup | Windowed | Matched | Joined

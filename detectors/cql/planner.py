@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
-from detectors.cql.joins import plan_join
-from detectors.cql.plan import Joined, Mapping, Plan, Windowed
-from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, aggregates_of, window_of
-from detectors.cql.windows import Measure, Shape, WindowPlan
-from detectors.language.aggregates import Aggregate
+from detectors.cql.content import (
+    IN_WHERE,
+    Content,
+    check_grouped,
+    check_windowless,
+    is_made_of_content,
+    is_ranked_apart,
+    key_name,
+)
+from detectors.cql.joins import all_joined, plan_join, plan_lookup, renaming
+from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
+from detectors.cql.pattern import program, variables
+from detectors.cql.plan import Joined, Lookup, Matched, Plan, Windowed
+from detectors.cql.plan import Mapping as Mapped
+from detectors.cql.recognize import RowScope, check_recognize
+from detectors.cql.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
+from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, window_of
+from detectors.cql.tables import read_table
+from detectors.cql.windows import Distance, Measure, measures_arrival
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
-from detectors.language.tree import Call, Name, SyntaxNode, names
+from detectors.language.tree import Name, SyntaxNode
 from detectors.language.types import Type, ValueKind, converts
+from middleware.model.event import stable_hash
 from middleware.model.operator import result_fields
-
-BLOCKING = (
-    "{name} would block: over an endless stream it never comes to a result; "
-    "give the stream a window, such as FROM ... [SIZE 100]"
-)
-_IN_WHERE = "{name} is not known yet where WHERE is decided: filter the result of a sub-select instead"
-_IN_JOIN = "{name} cannot aggregate a join directly: write FROM (SELECT ... JOIN ...) [SIZE ...]"
 
 Columns = list[tuple[str, Code, Span]]
 
@@ -31,8 +41,10 @@ Columns = list[tuple[str, Code, Span]]
 class Planner:
     """Plans statements one after another; later ones see what earlier ones created."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, distances: Mapping[str, Distance], folder: Path) -> None:
         self.catalog = catalog
+        self._folder = folder
+        self._distances = distances
         self.plans: list[Plan] = []
         self._queries = 0
 
@@ -44,6 +56,10 @@ class Planner:
                 return []
             case s.CreateStream():
                 return self._create_stream(statement)
+            case s.CreateTable(name, schema, source):
+                table = self.catalog.add(name.name, self.catalog.resolve(schema), name.span)
+                table.source, table.rows = source, read_table(table, source, self._folder)
+                return []
             case s.Insert(target, source):
                 stream = self._writable(target)
                 return [self._derive(source, stream.name, stream)]
@@ -78,11 +94,13 @@ class Planner:
         if isinstance(source, s.Host | s.File) or source is None:
             if schema is None:
                 raise QueryError(f"{name.name} needs a schema: CREATE STREAM {name.name} (attribute Type, ...)", name.span)
-            stream = self.catalog.add(name.name, schema, name.span, statement.timestamp)
+            stream = self.catalog.add(name.name, schema, name.span, statement.timestamp, statement.system_time)
             stream.source = source
             return []
-        if statement.timestamp is not None:
-            raise QueryError("a derived stream takes its time from what it is derived from: leave TIMESTAMP out", name.span)
+        if statement.timestamp is not None or statement.system_time is not None:
+            raise QueryError(
+                "a derived stream takes its times from what it is derived from: leave TIMESTAMP and SYSTEM TIME out", name.span
+            )
         target = None if schema is None else self.catalog.add(name.name, schema, name.span)
         return [self._derive(source, name.name, target)]
 
@@ -143,7 +161,7 @@ class Planner:
         target, codes = self._target(name, target, columns, statement.span, Frame())
         others = tuple(tuple(each.code() for each in stream.schema) for stream in streams[1:])
         self._add(
-            Mapping(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target, statement.span
+            Mapped(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target, statement.span
         )
         names = {stream.timestamp.name if stream.timestamp is not None else None for stream in streams}
         if first.timestamp is not None and len(names) == 1:
@@ -163,50 +181,111 @@ class Planner:
         return written
 
     def _select(self, select: s.Select, name: str, target: Stream | None) -> Stream:
-        if select.having is not None:
-            raise QueryError(
-                "HAVING does not apply to streams: filter the result with an outer SELECT ... WHERE", select.having.span
-            )
         frame = Frame()
+        select = group_window(select)
         source = self._reference(select.source, name, "e")
         if select.join is not None:
-            return self._join(select, source, name, target, frame)
+            return self._join(select, source, name, target)
         if select.source.window is not None:
             return self._windowed(select, source, name, target, frame)
-        if select.execution is not None:
-            raise QueryError("the execution model is a matter of windows, and there is none here", select.execution.span)
+        check_windowless(select)
+        if over_calls(select):
+            return self._over(select, source, name, target, frame)
         scope = StreamScope([source], BLOCKING)
         for each in select.group_by:  # sub-streams by key: the same tuples (Vu 2015, GROUP BY)
-            scope.resolve(each)
-        _check_grouped(select)
+            scope.resolve(key_name(each))
+        check_grouped(select)
         columns = self._columns(select.targets, scope, [source], frame)
         where = _condition(select.where, [source], frame)
         target = target or (self._into(select.into) if select.into else None)
         return self._mapping(source, columns, where, frame, name, target, select.span)
 
-    def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
-        """The stream that is read; a sub-select gets its own."""
-        if isinstance(reference.base, s.Ident):
-            return Source(self.catalog.stream(reference.base), reference.alias, variable)
-        if reference.base.into is not None:
-            raise QueryError("a sub-select writes to the query around it: leave INTO out", reference.base.into.span)
+    def _part(self, select: s.Select, name: str) -> Stream:
+        """The stream of its own that a part of the query ``name`` gets."""
+        return self._select(select, self._part_name(name), None)
+
+    def _part_name(self, name: str) -> str:
         number = 1
         while not self.catalog.is_free(f"{name}Part{number}"):
             number += 1
-        stream = self._select(reference.base, f"{name}Part{number}", None)
-        return Source(stream, reference.alias, variable)
+        return f"{name}Part{number}"
+
+    def _matched(self, recognize: s.Recognize, source: Source, name: str) -> Stream:
+        """The stream of its own that the matches of a pattern get."""
+        check_recognize(recognize, source)
+        frame, inner = Frame(), StreamScope([source], NESTED)
+        known = variables(recognize.pattern)
+        scope = RowScope(source, known, frame)
+        tests: list[Code | None] = [None] * len(known)
+        for each in recognize.definitions:
+            assert each.expression is not None
+            place = [name.lower() for name in known].index((each.alias or "").lower())
+            tests[place] = condition(each.expression, scope, frame, f"the definition of {each.alias}")
+        partition = [inner.resolve(each)[1] for each in recognize.partition]
+        columns = [(each.name, each.code("r[i]"), recognize.span) for each in partition]
+        columns += self._columns(recognize.measures, scope, [source], frame)
+        if not columns:
+            raise QueryError("nothing is asked of a match: write MEASURES LAST(A.x) AS x", recognize.span)
+        target, codes = self._target(self._part_name(name), None, columns, recognize.span, frame)
+        skip_to = [name.lower() for name in known].index(recognize.skip_to.name.lower()) if recognize.skip_to else -1
+        query = Matched(
+            self._operator_name(target.name),
+            target,
+            codes,
+            frame,
+            source.stream,
+            tuple(each.code() for each in partition),
+            program(recognize.pattern, recognize.span),
+            tuple(tests),
+            scope.back,
+            recognize.within,
+            recognize.skip,
+            skip_to,
+        )
+        self._add(query, target, recognize.span)
+        return target
+
+    def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
+        """The stream that is read; a sub-select gets its own, and so do the matches of a pattern."""
+        if reference.matched is not None:
+            source = self._reference(replace(reference, matched=None, alias=None), name, variable)
+            return Source(self._matched(reference.matched, source, name), reference.alias, variable)
+        if isinstance(reference.base, s.Ident):
+            stream = self.catalog.stream(reference.base)
+            if stream.rows is not None:
+                raise QueryError(f"{stream.name} is a table: a stream may JOIN it", reference.span)
+            if stream.system_time is not None and reference.window is not None and measures_arrival(reference.window):
+                return Source(self._as_arrived(stream, name, reference.span), reference.alias or stream.name, variable)
+            return Source(stream, reference.alias, variable)
+        if reference.base.into is not None:
+            raise QueryError("a sub-select writes to the query around it: leave INTO out", reference.base.into.span)
+        return Source(self._part(reference.base, name), reference.alias, variable)
+
+    def _as_arrived(self, stream: Stream, name: str, span: Span) -> Stream:
+        """The stream with the time of arrival as ``ts``, and so in the order of arrival."""
+        assert stream.system_time is not None
+        columns = [(each.name, each.code(), span) for each in stream.schema]
+        target, codes = self._target(self._part_name(name), None, columns, span, Frame())
+        self._add(
+            Mapped(self._operator_name(target.name), target, codes, Frame(), (stream,), time=stream.system_time.code()),
+            target,
+            span,
+        )
+        return target
 
     def _mapping(
         self, read: Source, columns: Columns, where: Code | None, frame: Frame, name: str, target: Stream | None, span: Span
     ) -> Stream:
         target, codes = self._target(name, target, columns, span, frame)
         was_derived = target.is_derived
-        self._add(Mapping(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
+        self._add(Mapped(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
         own = [each for each in target.schema if each.name != TS]
         kept = None if read.stream.timestamp is None else read.stream.timestamp.code().value
         timestamp = next((each for each, code in zip(own, codes, strict=True) if code.value == kept), None)
+        arrival = None if read.stream.system_time is None else read.stream.system_time.code().value
         if not was_derived and target.timestamp is None:
             target.timestamp = timestamp
+            target.system_time = next((each for each, code in zip(own, codes, strict=True) if code.value == arrival), None)
         elif target.timestamp is not None and timestamp != target.timestamp:
             raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and what this query gives is not", span)
         return target
@@ -214,25 +293,15 @@ class Planner:
     def _windowed(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
         assert select.source.window is not None
         window = select.source.window
-        plan = window_of(window, source, select.execution, frame)
-        inner = StreamScope([source], NESTED)
-        partition = [inner.resolve(each)[1] for each in window.partition]
-        group = [inner.resolve(each)[1] for each in select.group_by]
-        before = [window.where] if window.where is not None else []
-        after = select.where
-        if after is not None and is_pushed_down(plan):
-            before, after = [*before, after], None
-        filters = StreamScope([source], _IN_WHERE)
-        entry = conjunction([condition(each, filters, frame) for each in before])
-        if plan.clock is not None and plan.clock.nullable:
-            entry = conjunction(
-                [Code(f"({plan.clock.value} is not None)", ValueKind(Type.BOOLEAN)), *([entry] if entry else [])]
-            )
-        is_bounded = plan.lower is not None or (plan.size is not None and plan.size.measure is not Measure.COUNT)
-        columns, aggregates = self._window_columns(select, source, inner, [*partition, *group], frame, is_bounded)
+        plan = window_of(window, source, select.execution, frame, self._distances)
+        if is_ranked_apart(select, plan):
+            part = self._part(without_ranking(select), name)
+            return self._select(ranking_of(select, part.name, [each.name for each in part.schema]), name, target)
+        content = Content(select, source, plan, frame)
+        columns = self._columns(select.targets, content.scope, [source], frame)
+        having, ranking = content.having(), content.ranking()
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        inside = group if partition else []
         query = Windowed(
             self._operator_name(target.name),
             target,
@@ -240,43 +309,107 @@ class Planner:
             frame,
             source.stream,
             plan,
-            entry,
-            tuple(each.code() for each in partition or group),
-            condition(after, filters, frame) if after is not None else None,
-            tuple(each.code() for each in inside),
-            aggregates,
+            content.before,
+            content.partition,
+            content.after,
+            content.group,
+            content.aggregates,
+            content.is_aggregated,
+            having,
+            ranking,
         )
         self._add(query, target, select.span)
         return target
 
-    def _window_columns(
-        self, select: s.Select, source: Source, inner: StreamScope, keys: list[Attribute], frame: Frame, is_bounded: bool
-    ) -> tuple[Columns, tuple[tuple[Aggregate, tuple[Code, ...]], ...]]:
-        expressions = [each.expression for each in select.targets if each.expression is not None]
-        if not any(aggregates_of(each) for each in expressions):
-            _check_grouped(select)
-            return self._columns(select.targets, StreamScope([source], BLOCKING), [source], frame), ()
-        for each in select.targets:
-            if each.expression is None:
-                raise QueryError("* has many values in a window that is aggregated: name attributes of GROUP BY", each.span)
-        scope = AggregateScope(inner, [(source, key) for key in keys], frame, is_bounded)
+    def _over(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
+        if select.group_by:
+            raise QueryError("OVER gives a result for each tuple, GROUP BY for each group: use two queries", select.span)
+        made = over_calls(select)
+        plan, scope = plan_over(made, source), OverScope(source, frame)
+        partition = tuple(scope.attribute(each) for each in made[0].window.partition)
         columns = self._columns(select.targets, scope, [source], frame)
-        return columns, tuple(scope.aggregates)
-
-    def _join(self, select: s.Select, left: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
-        assert select.join is not None
-        right = self._reference(select.join.other, name, "f")
-        scope, sides, rest = plan_join(select, left, right, frame)
-        columns = self._columns(select.targets, StreamScope([left, right], _IN_JOIN, tuple(scope.using)), [left, right], frame)
+        where = _condition(select.where, [source], frame)
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        self._add(Joined(self._operator_name(target.name), target, codes, frame, *sides, rest), target, select.span)
+        query = Windowed(
+            self._operator_name(target.name), target, codes, frame, source.stream, plan, where, partition,
+            aggregates=tuple(scope.aggregates),
+        )  # fmt: skip
+        self._add(query, target, select.span)
+        return target
+
+    def _join(self, select: s.Select, left: Source, name: str, target: Stream | None) -> Stream:
+        assert select.join is not None
+        base = select.join.other.base
+        if isinstance(base, s.Ident) and self.catalog.stream(base).rows is not None:
+            return self._lookup(select, left, self.catalog.stream(base), name, target)
+        right = self._reference(select.join.other, name, "f")
+        right.is_optional, left.is_optional = select.join.keeps
+        return self._joined(select, left, right, name, target)
+
+    def _lookup(self, select: s.Select, left: Source, table: Stream, name: str, target: Stream | None) -> Stream:
+        assert select.join is not None
+        assert table.rows is not None
+        if is_made_of_content(select):
+            raise QueryError(
+                "a stream with what it looks up is still endless: write FROM (SELECT ... JOIN ...) [SIZE ...] GROUP BY ...",
+                select.span,
+            )
+        frame, right = Frame(), Source(table, select.join.other.alias, "f")
+        right.is_optional = select.join.keeps[0]
+        join = plan_lookup(select, left, right, frame)
+        columns = self._columns(select.targets, join.scope, [left, right], frame)
+        target = target or (self._into(select.into) if select.into else None)
+        target, codes = self._target(name, target, columns, select.span, frame)
+        query = Lookup(
+            self._operator_name(target.name),
+            target,
+            codes,
+            frame,
+            left.stream,
+            table.rows,
+            stable_hash(repr(table.rows)),
+            tuple(pair[0] for pair in join.keys),
+            tuple(pair[1] for pair in join.keys),
+            join.condition,
+            right.is_optional,
+            join.after,
+        )
+        self._add(query, target, select.span)
+        return target
+
+    def _joined(self, select: s.Select, left: Source, right: Source, name: str, target: Stream | None) -> Stream:
+        frame = Frame()
+        join = plan_join(select, left, right, frame)
+        if is_made_of_content(select):
+            part = self._joined(all_joined(select, join.scope), left, right, self._part_name(name), None)
+            window = None if over_calls(select) else MOMENT
+            outer = over(select, part.name, window, renaming(join.scope, [each.name for each in part.schema]))
+            if window is not None and join.sides[0].window.slide.measure is Measure.COUNT:
+                raise QueryError(
+                    "pairs that come one by one (EVERY 1) have no window to aggregate: give both sides an EVERY in time, or "
+                    "write FROM (SELECT ... JOIN ...) [SIZE ...]",
+                    select.span,
+                )
+            return self._select(outer, name, target)
+        columns = self._columns(select.targets, join.scope, [left, right], frame)
+        target = target or (self._into(select.into) if select.into else None)
+        target, codes = self._target(name, target, columns, select.span, frame)
+        assert select.join is not None
+        query = Joined(
+            self._operator_name(target.name), target, codes, frame, *join.sides, join.condition, select.join.keeps, join.after
+        )  # fmt: skip
+        self._add(query, target, select.span)
         return target
 
     # the stream that a query writes
 
     def _columns(
-        self, targets: Sequence[s.Target], scope: StreamScope | AggregateScope, sources: Sequence[Source], frame: Frame
+        self,
+        targets: Sequence[s.Target],
+        scope: StreamScope | AggregateScope | RowScope,
+        sources: Sequence[Source],
+        frame: Frame,
     ) -> Columns:
         columns: Columns = []
         used: set[str] = set()
@@ -287,13 +420,15 @@ class Planner:
             code = frame.sealed(analyse(target.expression, scope, frame))
             if code.type is Type.NULL:
                 raise QueryError("NULL alone has no type: CAST(NULL AS Type)", target.span)
-            name = target.alias or _free(_name_of(target.expression, len(columns)), used)
+            name = target.alias or free_name(name_of(target.expression, len(columns)), used)
             used.add(name.lower())
             columns.append((name, code, target.span))
         return columns
 
     @staticmethod
-    def _all(target: s.Target, scope: StreamScope | AggregateScope, sources: Sequence[Source], used: set[str]) -> Columns:
+    def _all(
+        target: s.Target, scope: StreamScope | AggregateScope | RowScope, sources: Sequence[Source], used: set[str]
+    ) -> Columns:
         chosen = [each for each in sources if target.qualifier is None or each.answers(target.qualifier)]
         if not chosen:
             raise QueryError(f"unknown stream {target.qualifier!r}", target.span)
@@ -303,10 +438,14 @@ class Planner:
             for each in source.stream.schema:
                 if each.name.lower() in used and each.name.lower() in using:
                     continue
-                name = each.name if each.name.lower() not in used else _free(f"{source.alias}_{each.name}", used)
+                name = each.name if each.name.lower() not in used else free_name(f"{source.name}_{each.name}", used)
                 used.add(name.lower())
-                columns.append((name, each.code(source.variable), target.span))
-        return columns
+                own = Name(each.name, None if each.name.lower() in using else source.name)
+                columns.append((name, scope.attribute(own), target.span))
+        if isinstance(scope, RowScope):
+            raise QueryError("* has many rows in a match: MEASURES names what is asked of it", target.span)
+        bounds = scope.bounds.columns if scope.bounds is not None and target.qualifier is None else {}
+        return [*columns, *((free_name(name, used), code, target.span) for name, code in bounds.items())]
 
     def _into(self, ident: s.Ident) -> Stream | None:
         """The stream that INTO names, if it exists already."""
@@ -342,14 +481,14 @@ class Planner:
             upstream += [read for read in behind if read not in upstream]
         if target in upstream:
             raise QueryError(f"{target.name} would be derived from itself", span)
-        if target.timestamp is not None and not isinstance(plan, Mapping):
+        if target.timestamp is not None and not isinstance(plan, Mapped):
             raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and results of windows are not", span)
         target.is_derived = True
         self.plans.append(plan)
 
 
 def _condition(node: SyntaxNode | None, sources: Sequence[Source], frame: Frame) -> Code | None:
-    return None if node is None else condition(node, StreamScope(sources, _IN_WHERE), frame)
+    return None if node is None else condition(node, StreamScope(sources, IN_WHERE), frame)
 
 
 def _without_ts(columns: Columns) -> Columns:
@@ -368,51 +507,3 @@ def _fitted(own: Attribute, code: Code, span: Span, target: Stream, frame: Frame
     if code.nullable and not own.kind.nullable:
         raise QueryError(f"{target.name}.{own.name} cannot be NULL, and this may be: COALESCE(..., value) replaces NULL", span)
     return frame.sealed(converted(frame, code, own.kind.type))
-
-
-def _name_of(node: SyntaxNode, place: int) -> str:
-    if isinstance(node, Name):
-        return node.name
-    if isinstance(node, Call):
-        inner = [each.name for each in node.arguments if isinstance(each, Name)]
-        return "_".join([node.name, *inner])
-    return f"column{place + 1}"
-
-
-def _free(name: str, used: set[str]) -> str:
-    name = name.replace(".", "_")
-    number, free = 1, name
-    while free.lower() in used:
-        number += 1
-        free = f"{name}_{number}"
-    return free
-
-
-def conjunction(codes: Sequence[Code]) -> Code | None:
-    """These conditions joined by AND."""
-    if len(codes) < 2:
-        return codes[0] if codes else None
-    true = " and ".join(f"({code.holds})" for code in codes)
-    return Code(f"({true})", ValueKind(Type.BOOLEAN), constant=all(code.constant for code in codes))
-
-
-def is_pushed_down(plan: WindowPlan) -> bool:
-    """Whether WHERE may be checked before tuples enter the window, because that changes neither bounds nor reports."""
-    timed = plan.is_timed and (plan.size is None or plan.size.measure is Measure.TS)
-    return timed and plan.model is s.Model.TUPLE and plan.shape in (Shape.SIZE, Shape.FIXED)
-
-
-def _check_grouped(select: s.Select) -> None:
-    """Outside aggregates, refuse attributes that the query is not grouped by: a group has many values of them."""
-    if not select.group_by:
-        return
-    partition = select.source.window.partition if select.source.window is not None else ()
-    grouped = {each.name.lower() for each in (*select.group_by, *partition)}
-    for target in select.targets:
-        for name in names(target.expression) if target.expression is not None else ():
-            if name.name.lower() not in grouped:
-                raise QueryError(
-                    f"{name.name!r} has many values in a group: aggregate it (max({name.name})), GROUP BY {name.name} as "
-                    "well, or leave GROUP BY out",
-                    name.span,
-                )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Stream, find
-from detectors.cql.windows import WindowPlan, plan_window
+from detectors.cql.windows import DISTANCES, Distance, Measure, Shape, WindowPlan, plan_window
 from detectors.language.aggregates import NAMES, Aggregate, aggregate
 from detectors.language.code import Code, Frame, converted
 from detectors.language.compiler import Analysis, analyse
@@ -16,17 +16,52 @@ from detectors.language.types import NUMBERS, Type, ValueKind
 from middleware.model.words import listed
 
 NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
-BOUNDS = {"window_start": "w[0]", "window_end": "w[1]"}
-"""Functions that give the bounds of the window that a result is about."""
+
+
+class Bounds:
+    """How a query over windows names their bounds: ``window_start()``, ``window_end()``.
+
+    ``are_columns``: they are attributes, too, with ``window_time``, as window functions of SQL add them.
+    """
+
+    def __init__(self, window: WindowPlan, are_columns: bool) -> None:
+        open_at = "({} + 1)" if window.slide.tick == 1 and are_columns else "{}"
+        is_bounded = window.lower is not None or (window.size is not None and window.size.measure is not Measure.COUNT)
+        start = Code(open_at.format("w[0]"), ValueKind(Type.LONG, not is_bounded and window.shape is not Shape.SESSION))
+        kind = ValueKind(Type.LONG)
+        self._codes = {"window_start": start, "window_end": Code(open_at.format("w[1]"), kind)}
+        self.columns = {**self._codes, "window_time": Code("w[1]", kind)} if are_columns else {}
+
+    def call(self, call: Call) -> Code | None:
+        """The code of a call that gives a bound; None if it gives something else."""
+        if call.name not in self._codes:
+            return None
+        if call.arguments or call.is_star:
+            raise QueryError(f"{call.name}() takes no arguments", call.span)
+        return self._codes[call.name]
+
+    def column(self, name: Name) -> Code | None:
+        """The code of an attribute that gives a bound; None if it is no such attribute."""
+        return self.columns.get(name.name.lower())
 
 
 class Source:
-    """A stream under its name in a query; code calls its tuples ``variable``."""
+    """A stream under its name in a query; code calls its tuples ``variable``.
+
+    ``is_optional``: whether there may be no tuple of it (outer joins): then its attributes are NULL.
+    """
+
+    is_optional = False
 
     def __init__(self, stream: Stream, alias: str | None, variable: str = "e") -> None:
         self.stream = stream
         self.alias = alias or stream.name
         self.variable = variable
+
+    @property
+    def name(self) -> str:
+        """Its name without a namespace, which qualifies attributes."""
+        return self.alias.rpartition(".")[2]
 
     def answers(self, qualifier: str) -> bool:
         """Whether ``qualifier.attribute`` means this stream."""
@@ -36,16 +71,23 @@ class Source:
     def attribute(self, name: str) -> Attribute | None:
         """One of its attributes, or ``ts``."""
         found = find(self.stream.schema, name)
-        return Attribute(TS, ValueKind(Type.LONG), TS) if found is None and name.lower() == TS else found
+        found = Attribute(TS, ValueKind(Type.LONG), TS) if found is None and name.lower() == TS else found
+        return found if found is None or not self.is_optional else found._replace(kind=ValueKind(found.kind.type, True))
 
 
 class StreamScope:
-    """Attributes of one stream or of two joined ones. Aggregates are refused; ``refusal`` says why."""
+    """Attributes of one stream or of two joined ones. Aggregates are refused; ``refusal`` says why.
 
-    def __init__(self, sources: Sequence[Source], refusal: str, using: Sequence[str] = ()) -> None:
+    ``bounds``: those of the window, where there is one.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], refusal: str, using: Sequence[str] = (), bounds: Bounds | None = None
+    ) -> None:
         self.sources = sources
         self.refusal = refusal
         self.using = {name.lower() for name in using}
+        self.bounds = bounds
 
     def resolve(self, name: Name) -> tuple[Source, Attribute]:
         """The stream and the attribute that a name means. Raises QueryError if it is unknown or ambiguous."""
@@ -70,33 +112,42 @@ class StreamScope:
         return found[0]
 
     def attribute(self, name: Name) -> Code:
+        bound = self.bounds.column(name) if self.bounds is not None else None
+        if bound is not None:
+            return bound
         source, attribute = self.resolve(name)
-        return attribute.code(source.variable)
+        code = attribute.code(source.variable)
+        if source.is_optional and name.qualifier is None and name.name.lower() in self.using:
+            other = self.sources[1].attribute(name.name)  # what USING names is that of either side
+            assert other is not None
+            kind = ValueKind(code.type, other.kind.nullable)
+            return Code(f"({code.value} if {code.value} is not None else {other.code(self.sources[1].variable).value})", kind)
+        return code
 
     def call(self, call: Call) -> Code | None:
         if call.name in NAMES:
             raise QueryError(self.refusal.format(name=call.name), call.span)
-        if call.name in BOUNDS:
-            raise QueryError(f"{call.name}() is for queries over windows that aggregate", call.span)
+        if self.bounds is not None:
+            return self.bounds.call(call)
+        if call.name in ("window_start", "window_end"):
+            raise QueryError(f"{call.name}() is for queries over windows", call.span)
         return None
 
 
 class AggregateScope:
-    """The scope of a SELECT that aggregates: attributes by which it is grouped, aggregates, and the bounds of the window.
+    """The scope of a SELECT that aggregates: attributes by which it is grouped, aggregates, and the bounds of the window."""
 
-    ``is_bounded``: whether windows have a lower bound.
-    """
-
-    def __init__(
-        self, inner: StreamScope, grouped: Sequence[tuple[Source, Attribute]], frame: Frame, is_bounded: bool = True
-    ) -> None:
+    def __init__(self, inner: StreamScope, grouped: Sequence[tuple[Source, Attribute]], frame: Frame, bounds: Bounds) -> None:
         self.inner = inner
-        self.is_bounded = is_bounded
+        self.bounds = bounds
         self.grouped = grouped
         self.frame = frame
         self.aggregates: list[tuple[Aggregate, tuple[Code, ...]]] = []
 
     def attribute(self, name: Name) -> Code:
+        bound = self.bounds.column(name)
+        if bound is not None:
+            return bound
         source, attribute = self.inner.resolve(name)
         if all(attribute.field != own.field for _, own in self.grouped):
             raise QueryError(
@@ -106,15 +157,11 @@ class AggregateScope:
         return attribute.code(source.variable)
 
     def call(self, call: Call) -> Code | None:
-        if call.name in BOUNDS:
-            if call.arguments or call.is_star:
-                raise QueryError(f"{call.name}() takes no arguments", call.span)
-            return Code(BOUNDS[call.name], ValueKind(Type.LONG, call.name == "window_start" and not self.is_bounded))
         if call.name not in NAMES:
-            return None
+            return self.bounds.call(call)
         analysis = Analysis(self.inner, self.frame)
         arguments = tuple(self.frame.sealed(analysis.visit(each)) for each in call.arguments)
-        made = aggregate(call.name, list(arguments), call.is_star, call.span)
+        made = aggregate(call.name, list(arguments), call.is_star, call.span, call.is_distinct)
         for place, (other, given) in enumerate(self.aggregates):
             if other.name == made.name and given == arguments:
                 return Code(f"a[{place}]", other.kind)
@@ -127,14 +174,35 @@ def aggregates_of(node: SyntaxNode) -> list[Call]:
     return [call for call in calls(node) if call.name in NAMES]
 
 
-def window_of(window: s.Window, source: Source, execution: s.Execution | None, frame: Frame) -> WindowPlan:
-    """The plan of a window over a source."""
+def window_of(
+    window: s.Window,
+    source: Source,
+    execution: s.Execution | None,
+    frame: Frame,
+    distances: Mapping[str, Distance] = DISTANCES,
+) -> WindowPlan:
+    """The plan of a window over a source. Raises QueryError if it makes no sense there."""
     measured = None
+    if window.time is not None:
+        known = source.attribute(window.time.name)
+        if known is None or (known.name != TS and known != source.stream.timestamp):
+            own = source.stream.timestamp.name if source.stream.timestamp is not None else TS
+            raise QueryError(f"{source.alias} is ordered by {own}: write DESCRIPTOR({own})", window.time.span)
+    distance = DISTANCES["euclidean"]
     if isinstance(window.kind, s.Delta):
-        code = analyse(window.kind.measure, StreamScope([source], NESTED), frame)
-        if code.type not in NUMBERS:
-            raise QueryError(f"a delta window measures numbers, and this is a {code.type}: CAST it", window.kind.measure.span)
-        measured = converted(frame, frame.sealed(code), Type.DOUBLE)
+        scope = StreamScope([source], NESTED)
+        codes = [frame.sealed(analyse(each, scope, frame)) for each in window.kind.measures]
+        for code, node in zip(codes, window.kind.measures, strict=True):
+            if code.type not in NUMBERS:
+                raise QueryError(f"a delta window measures numbers, and this is a {code.type}: CAST it", node.span)
+        points = [converted(frame, code, Type.DOUBLE) for code in codes]
+        measured = Code(frame.strict(points, lambda *names: f"({', '.join(names)},)"), ValueKind(Type.ANY, True))
+        if window.kind.distance is not None:
+            named = distances.get(window.kind.distance.name.lower())
+            if named is None:
+                hint = f"{nearest(window.kind.distance.name, distances)} (known: {listed(distances)})"
+                raise QueryError(f"unknown distance {window.kind.distance.name!r}{hint}", window.kind.distance.span)
+            distance = named
         if execution is not None and execution.model is not s.Model.TUPLE:
             raise QueryError("delta windows are tuple-driven: each tuple is compared with the first", execution.span)
-    return plan_window(window, source.stream, execution, measured)
+    return plan_window(window, source.stream, execution, measured, distance)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Catalog, Stream
 from detectors.cql.joining import JoinOperator
 from detectors.cql.mapping import MappingOperator
+from detectors.cql.matching import MatchOperator
 from detectors.cql.parser import parse_statements
-from detectors.cql.plan import Joined, Plan, Windowed
+from detectors.cql.plan import Joined, Lookup, Matched, Plan, Windowed
 from detectors.cql.plan import Mapping as Mapped
 from detectors.cql.planner import Planner
+from detectors.cql.tables import LookupOperator
 from detectors.cql.windowed import WindowedOperator
+from detectors.cql.windows import DISTANCES, Distance
 from detectors.language.errors import QueryError
 from middleware.model.event import EventType
 from middleware.model.operator import Operator
@@ -43,6 +47,12 @@ class Script:
 
     ``types``
         event types of the broker that statements may read and write without creating them.
+    ``folder``
+        where the files of tables lie (default: the working directory).
+    ``distances``
+        functions of two points (tuples of numbers) that delta windows may name, besides euclidean, manhattan and maximum:
+        ``[DELTA 500 ON latitude, longitude BY metres]``. What a function does is part of no checkpoint: give another one
+        another name.
 
     >>> script = Script()
     >>> _ = script.add("CREATE STREAM Tick (symbol String, price Double); SELECT symbol FROM Tick WHERE price > 100 INTO High")
@@ -50,10 +60,16 @@ class Script:
     (['High'], ('symbol',))
     """
 
-    def __init__(self, types: Iterable[EventType] = ()) -> None:
+    def __init__(
+        self,
+        types: Iterable[EventType] = (),
+        distances: Mapping[str, Distance] = MappingProxyType({}),
+        folder: Path | None = None,
+    ) -> None:
         self.catalog = Catalog(types)
         self.operators: list[Operator] = []
-        self._planner = Planner(self.catalog)
+        own = {name.lower(): distance for name, distance in distances.items()}
+        self._planner = Planner(self.catalog, {**DISTANCES, **own}, folder or Path())
 
     @property
     def types(self) -> Streams:
@@ -68,7 +84,7 @@ class Script:
     @property
     def sources(self) -> list[Stream]:
         """The streams that are read from files and hosts."""
-        return [stream for stream in self.catalog if stream.source is not None]
+        return [stream for stream in self.catalog if stream.source is not None and stream.rows is None]
 
     def add(self, text: str) -> list[Stream]:
         """Add statements; returns the streams that they write. Raises QueryError with the place in the text."""
@@ -120,28 +136,37 @@ def operator_of(plan: Plan) -> Operator:
             return MappingOperator(plan)
         case Windowed():
             return WindowedOperator(plan)
+        case Lookup():
+            return LookupOperator(plan)
+        case Matched():
+            return MatchOperator(plan)
         case Joined():
             return JoinOperator(plan)
 
 
-def compile_cql(text: str, types: Iterable[EventType] = ()) -> Script:
+def compile_cql(
+    text: str,
+    types: Iterable[EventType] = (),
+    distances: Mapping[str, Distance] = MappingProxyType({}),
+    folder: Path | None = None,
+) -> Script:
     """The script of a text of statements, separated by semicolons. Raises QueryError.
 
-    ``types`` are existing event types: a stream with the name of one is that type.
+    ``types`` are existing event types: a stream with the name of one is that type. ``distances``, ``folder`` as for ``Script``.
     """
-    script = Script(types)
+    script = Script(types, distances, folder)
     script.add(text)
     return script
 
 
 def load_cql(file: str | Path, types: Iterable[EventType] = ()) -> Script:
-    """The script of a file of statements. Raises QueryError, naming the file."""
+    """The script of a file of statements, whose tables lie beside it. Raises QueryError, naming the file."""
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise QueryError(f"{file} cannot be read: {error}") from None
     try:
-        return compile_cql(text, types)
+        return compile_cql(text, types, folder=Path(file).parent)
     except QueryError as error:
         error.args = (f"{file}: {error}",)
         raise

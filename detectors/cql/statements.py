@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from detectors.cql.pattern import Part as Pattern
 from detectors.language.errors import NOWHERE, Span
 from detectors.language.tree import Name, SyntaxNode
 from detectors.language.types import Type
@@ -94,11 +95,15 @@ class Instant(Part):
 
 @dataclass(frozen=True, slots=True)
 class Size(Part):
-    """``SIZE size [EVERY slide] [STARTING AT first upper bound]``: sliding, tumbling (no slide, or the same) or jumping."""
+    """``SIZE size [EVERY slide] [STARTING AT first upper bound]``: sliding, tumbling (no slide, or the same) or jumping.
+
+    ``is_half_open``: [lower, upper), as the window functions of SQL have it, instead of (lower, upper].
+    """
 
     size: Spec
     slide: Spec | None = None
     start: Instant | None = None
+    is_half_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,40 +125,80 @@ class Fixed(Part):
 
 @dataclass(frozen=True, slots=True)
 class Delta(Part):
-    """``DELTA threshold ON expression``: a window ends before the first tuple farther than that from its first."""
+    """``DELTA threshold ON expressions [BY distance]``: it ends before the first tuple farther than that from its first."""
 
     threshold: float
-    measure: SyntaxNode
+    measures: tuple[SyntaxNode, ...]
+    distance: Ident | None = None
 
 
-Kind = Size | Landmark | Fixed | Delta
+@dataclass(frozen=True, slots=True)
+class Session(Part):
+    """``SESSION(..., gap)``: runs of tuples, none more than ``gap`` after the one before."""
+
+    gap: Spec
+
+
+Kind = Size | Landmark | Fixed | Delta | Session
 
 
 @dataclass(frozen=True, slots=True)
 class Window(Part):
-    """The specification in square brackets after a stream."""
+    """The specification in square brackets after a stream, or a window function of SQL around it.
+
+    ``time``: what DESCRIPTOR names in a window function; None for square brackets.
+    """
 
     kind: Kind
     partition: tuple[Name, ...] = ()
     where: SyntaxNode | None = None
+    time: Name | None = None
+
+
+class Skip(StrEnum):
+    """Where the next match may begin: behind the last row, at the row after the first, at a row of a variable."""
+
+    PAST = "past last row"
+    NEXT = "to next row"
+    FIRST = "to first"
+    LAST = "to last"
+
+
+@dataclass(frozen=True, slots=True)
+class Recognize(Part):
+    """``MATCH_RECOGNIZE (...)``; ``within`` in ns; ``measures`` and ``definitions`` have the names as aliases."""
+
+    pattern: Pattern
+    partition: tuple[Name, ...] = ()
+    order: Name | None = None
+    measures: tuple[Target, ...] = ()
+    skip: Skip = Skip.PAST
+    skip_to: Ident | None = None
+    within: int | None = None
+    definitions: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Reference(Part):
-    """A stream, or a sub-select, with its alias and its window."""
+    """A stream, or a sub-select, with its alias and its window, or the matches of a pattern in it."""
 
     base: Ident | Select
     alias: str | None = None
     window: Window | None = None
+    matched: Recognize | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Join(Part):
-    """``CROSS JOIN`` (neither), ``JOIN ... ON condition``, or ``JOIN ... USING (attributes)``."""
+    """``CROSS JOIN`` (neither), ``JOIN ... ON condition``, or ``JOIN ... USING (attributes)``.
+
+    ``keeps``: whether tuples of the left side, and of the right one, are kept without a partner (LEFT, RIGHT, FULL).
+    """
 
     other: Reference
     condition: SyntaxNode | None = None
     using: tuple[Name, ...] = ()
+    keeps: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +227,23 @@ class Execution(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Ordering(Part):
+    """One key of ORDER BY. ``nulls_first``: as written; None: NULL counts as the least value."""
+
+    key: SyntaxNode
+    is_descending: bool = False
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Part):
+    """``LIMIT count [OFFSET offset]``."""
+
+    count: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Select(Part):
     """A query."""
 
@@ -189,10 +251,13 @@ class Select(Part):
     source: Reference
     join: Join | None = None
     where: SyntaxNode | None = None
-    group_by: tuple[Name, ...] = ()
+    group_by: tuple[SyntaxNode, ...] = ()
     having: SyntaxNode | None = None
     into: Ident | None = None
     execution: Execution | None = None
+    is_distinct: bool = False
+    order_by: tuple[Ordering, ...] = ()
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +275,22 @@ Source = Derived | Host | File
 
 @dataclass(frozen=True, slots=True)
 class CreateStream(Part):
-    """``CREATE STREAM name [schema] [TIMESTAMP attribute] [AS ... | SOURCE ...]``."""
+    """``CREATE STREAM name [schema] [TIMESTAMP attribute] [SYSTEM TIME attribute] [AS ... | SOURCE ...]``."""
 
     name: Ident
     schema: Schema | None = None
     timestamp: str | None = None
     source: Source | None = None
+    system_time: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(Part):
+    """``CREATE TABLE name schema SOURCE FILE (path, delimiter)``: rows that streams look up."""
+
+    name: Ident
+    schema: Schema
+    source: File
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,4 +325,4 @@ class Explain(Part):
     statement: Statement
 
 
-Statement = CreateSchema | CreateStream | Insert | Merge | Split | Select | Explain
+Statement = CreateSchema | CreateStream | CreateTable | Insert | Merge | Split | Select | Explain

@@ -37,7 +37,7 @@ def can_run(plan: Windowed) -> bool:
         return False
     if window.size is None or {window.size.measure, window.slide.measure} != {Measure.TS} or not is_in_step(_hopping(window)):
         return False
-    if plan.group or plan.after is not None or not plan.aggregates:
+    if plan.group or plan.after is not None or not plan.aggregates or plan.ranking is not None:
         return False
     keys = all(code.type in _KEYS and _field(code) is not None for code in plan.partition)
     return keys and all(_column(*each) is not None for each in plan.aggregates)
@@ -76,7 +76,7 @@ def _shown(key: Key, known: Key) -> Row:
 def _plain(plan: Windowed, names: list[str]) -> tuple[list[int], Made] | None:
     """The layout of rows that are results already, if each column is one of the parts of rows; else None."""
     columns = [column.value for column in plan.ordered]
-    if any(column not in names for column in columns):
+    if plan.having is not None or any(column not in names for column in columns):
         return None
     results: Any = list[plan.target.event_type]  # type: ignore[name-defined]
     return [*map(names.index, columns), *range(len(names), len(names) + 4)], lambda rows: msgspec.convert(rows, results)
@@ -91,7 +91,8 @@ def _computed(plan: Windowed, names: list[str], parameters: dict[str, object]) -
         f"for r in rows for e in (Key_(*r[:{keys}]),) for w in (r[{keys}:{keys + 2}],) "
         f"for a in (r[{keys + 2}:{keys + 2 + values}],)"
     )
-    code = f"def made(rows):\n    return [{plan.constructor('r[-4]', 'r[-3]')} {parts}]\n"
+    test = f" if {plan.having.holds}" if plan.having is not None else ""
+    code = f"def made(rows):\n    return [{plan.constructor('r[-4]', 'r[-3]')} {parts}{test}]\n"
     return list(range(len(names) + 4)), plan.frame.define(code, {**parameters, "Key_": key})
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from detectors.cql.plan import Windowed
 from detectors.cql.windows import Shape, WindowPlan
-from detectors.language.aggregates import SQUARED, Aggregate, root
+from detectors.language.aggregates import PLACE, SQUARED, Aggregate, root
 from detectors.language.code import Code
 from detectors.language.types import INTEGERS, LIMITS, REALS, Type
 from detectors.language.values import within
@@ -145,9 +145,9 @@ class TreePlan:
 
 def tree_plan(plan: Windowed) -> TreePlan | None:
     """The plan for aggregating large windows of a query, or None if all are folded."""
-    if plan.group or not plan.aggregates or not _overlaps(plan.window):
+    if plan.group or not plan.aggregates or plan.ranking is not None or not _overlaps(plan.window):
         return None
-    if any(aggregate.name == "approx_count_distinct" for aggregate, _ in plan.aggregates):
+    if any(name.endswith(("distinct", PLACE)) and name != "count_distinct" for (name, *_), _ in plan.aggregates):
         return None
     return TreePlan(plan)
 

@@ -8,18 +8,19 @@ from heapq import heappop, heappush
 
 from detectors.cql import trees
 from detectors.cql.changes import unpacker
-from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, TimedCuts, TupleCuts
+from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
+from detectors.cql.operator import QueryOperator
 from detectors.cql.plan import Windowed
-from detectors.cql.relation import evaluation, key_code, single_result
+from detectors.cql.relation import evaluation, parting, single_result
 from detectors.cql.stepped import SteppedQuery, can_run
 from detectors.cql.timeline import Timeline, WindowKey, plain
-from detectors.cql.windows import Measure, Shape
+from detectors.cql.windows import Measure, Shape, WindowPlan
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
-from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.operator import Operation, Origin, Snapshot
 
 LEAST_PURGE = 256
 """The least number of changes between two purges."""
@@ -30,15 +31,8 @@ PURGE_SHARE = 0.5
 _Key = tuple[Value, ...]
 
 
-class WindowedOperator(Operator):
+class WindowedOperator(QueryOperator[Windowed]):
     """The operator of a ``Windowed`` query."""
-
-    def __init__(self, plan: Windowed) -> None:
-        self.plan = plan
-        self.name = plan.name
-        self.subscribes = (plan.source.event_type,)
-        self.publishes = (plan.target.event_type,)
-        self.definition = plan.definition
 
     def start(self, name: str, level: int) -> Operation:
         kind = SteppedQuery if can_run(self.plan) else WindowedOperation
@@ -52,12 +46,12 @@ class WindowedOperation(Operation):
         super().__init__()
         self.plan = plan
         frame, window = plan.frame, plan.window
-        self._parts = frame.define(_parting(plan))
+        self._parts = frame.define(parting(plan.before, plan.partition))
         origin = Origin(name, level)
         self._evaluate, self._result = evaluation(plan, origin), single_result(plan, origin)
         self._tree_plan = trees.tree_plan(plan)
         self._clock_of = frame.function("e", window.clock.value) if window.clock is not None else None
-        self._timed = TimedCuts(window) if window.is_timed else None
+        self._timed = _cuts_by_time(window) if window.is_timed else None
         self._made = None if window.is_timed else _cuts_by_tuples(plan)
         self._timelines: dict[_Key, Timeline] = {}
         self._due: dict[int, dict[_Key, None]] = {}  # dicts, for an order that is the same in every process
@@ -127,9 +121,8 @@ class WindowedOperation(Operation):
 
     def _is_boundary(self, timeline: Timeline, boundary: int) -> bool:
         """Whether windows end there; boundaries move with the anchor."""
-        if not self.plan.window.is_anchored:
+        if not isinstance(self._timed, TimedCuts) or not self.plan.window.is_anchored:
             return True
-        assert self._timed is not None
         return bool(timeline.events) and self._timed.end(boundary, timeline) == boundary
 
     # windows that tuples make
@@ -167,17 +160,17 @@ class WindowedOperation(Operation):
 
     def _results(self, timeline: Timeline, cut: Cut, identity: tuple[Value, ...]) -> list[Event]:
         """The results of a window: folded if it is small, else looked up."""
-        events, plan = timeline.events, self._tree_plan
+        events, plan, last = timeline.events, self._tree_plan, cut.last
         if timeline.prefix is not None:
             first, values = timeline.prefix.values(events[cut.low : cut.high])
-            return [self._result(first, values, cut.bounds, cut.ts, identity)]
+            return self._result(last or first, values, cut.bounds, cut.ts, identity)
         if plan is not None and cut.high - cut.low > plan.small:
             with suppress(trees.Refold, OverflowError):
                 if timeline.trees is None:
                     timeline.trees = trees.Trees(plan, events, timeline.orders)
                 found, values = timeline.trees.values(events, timeline.orders, cut.low, cut.high)
-                return [] if found is None else [self._result(found, values, cut.bounds, cut.ts, identity)]
-        return self._evaluate(events[cut.low : cut.high], cut.bounds, cut.ts, identity)
+                return [] if found is None else self._result(last or found, values, cut.bounds, cut.ts, identity)
+        return self._evaluate(events[cut.low : cut.high], last or cut.bounds, cut.ts, identity)
 
     # memory
 
@@ -203,7 +196,7 @@ class WindowedOperation(Operation):
         cuts = self._timed or self._made
         assert cuts is not None
         plan, window, final = self._tree_plan, self.plan.window, self._final
-        if window.shape is not Shape.LANDMARK or isinstance(cuts, DeltaCuts):
+        if window.shape is not Shape.LANDMARK or isinstance(cuts, DeltaCuts | SessionCuts):
             return cuts.needed(timeline, final)
         if plan is None or not plan.sums_up:
             return 0
@@ -253,6 +246,10 @@ class WindowedOperation(Operation):
         self._heap = sorted(self._due)
 
 
+def _cuts_by_time(window: WindowPlan) -> TimedCuts | SessionCuts:
+    return SessionCuts(window) if window.shape is Shape.SESSION else TimedCuts(window)
+
+
 def _cuts_by_tuples(plan: Windowed) -> TupleCuts | ClockCuts | DeltaCuts:
     window, frame = plan.window, plan.frame
     if window.shape is Shape.DELTA:
@@ -261,18 +258,3 @@ def _cuts_by_tuples(plan: Windowed) -> TupleCuts | ClockCuts | DeltaCuts:
     if window.slide.measure is Measure.CLOCK:
         return ClockCuts(window)
     return TupleCuts(window, frame.function("e", window.batch.value) if window.batch is not None else None)
-
-
-def _parting(plan: Windowed) -> str:
-    """Code that sorts the events that enter windows into the lists of their partitions."""
-    test = f"        if not ({plan.before.holds}):\n            continue\n" if plan.before is not None else ""
-    return (
-        "def made(events, parts, which):\n"
-        "    for e in events:\n"
-        f"{test}"
-        f"        key = {key_code(plan.partition)}\n"
-        "        part = parts.get(key)\n"
-        "        if part is None:\n"
-        "            part = parts[key] = ([], [])\n"
-        "        part[which].append(e)\n"
-    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from detectors.cql import statements as s
@@ -17,6 +19,29 @@ from middleware.model.words import listed
 
 MOST_WINDOWS = 100_000
 """The most windows that one tuple may be in."""
+
+
+Point = tuple[float, ...]
+Distance = Callable[[Point, Point], float]
+
+
+def euclidean(one: Point, other: Point) -> float:
+    """The length of the straight line between two points; of numbers, their difference."""
+    return abs(one[0] - other[0]) if len(one) == 1 else math.dist(one, other)
+
+
+def manhattan(one: Point, other: Point) -> float:
+    """The sum of the differences in all directions."""
+    return math.fsum(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+def maximum(one: Point, other: Point) -> float:
+    """The largest of the differences in all directions."""
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+DISTANCES: Mapping[str, Distance] = {"euclidean": euclidean, "manhattan": manhattan, "maximum": maximum}
+"""The distances that delta windows know, by name."""
 
 
 class Measure(StrEnum):
@@ -43,6 +68,7 @@ class Shape(StrEnum):
     LANDMARK = "landmark"
     FIXED = "fixed"
     DELTA = "delta"
+    SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +88,20 @@ class WindowPlan:
         None: not bounded by a size (landmark, fixed, delta).
     ``lower``, ``upper``
         of landmark and fixed windows, on the measure of the slide (of a fixed one: ``slide``'s measure).
+    ``slide``
+        of a session: its gap.
     ``start``
-        the upper bound of the first window, if given; else ``slide`` - tick, so that the first window starts at 0.
+        the upper bound of the first window, if given; else ``slide`` - tick, so that the first window starts at 0. (A tick of
+        1 ns makes windows of ts half-open: [start, end) is (start - 1, end - 1].)
     ``clock``
         the attribute behind Measure.CLOCK, as code over the event ``e``.
     ``batch``
         the attribute that separates batches of the same time (batch-driven only).
     ``measured``
-        the value that a delta window measures, as code over ``e``; ``threshold`` is its largest distance from the first.
+        the values that a delta window measures, as code over ``e``; ``threshold`` is their largest ``distance`` from the first.
+    ``is_over``
+        whether a window's result is one of the tuple that it ends with (OVER); with ``has_peers`` the window then holds the
+        tuples of the same time stamp that follow, too (RANGE).
     """
 
     shape: Shape
@@ -83,6 +115,9 @@ class WindowPlan:
     batch: Code | None = None
     measured: Code | None = None
     threshold: float = 0.0
+    distance: Distance = euclidean
+    is_over: bool = False
+    has_peers: bool = False
 
     @property
     def is_timed(self) -> bool:
@@ -107,9 +142,28 @@ class WindowPlan:
         return self.model is not s.Model.TUPLE
 
 
-def plan_window(window: s.Window, stream: Stream, execution: s.Execution | None, measured: Code | None) -> WindowPlan:
+def measures_arrival(window: s.Window) -> bool:
+    """Whether a window goes by system time, or by the order of arrival, rather than by application time alone."""
+    match window.kind:
+        case s.Size(size, slide):
+            return (
+                any(spec is not None and spec.axis is not s.Axis.APPLICATION for spec in (size, slide)) and window.time is None
+            )
+        case s.Landmark(_, slide):
+            return slide.axis is not s.Axis.APPLICATION
+        case s.Fixed(attribute=attribute):
+            return attribute is None
+        case s.Session():
+            return False
+        case s.Delta():
+            return True
+
+
+def plan_window(
+    window: s.Window, stream: Stream, execution: s.Execution | None, measured: Code | None, distance: Distance
+) -> WindowPlan:
     """The plan of a window over a stream. Raises QueryError if it makes no sense."""
-    return _Planner(stream, execution).plan(window, measured)
+    return _Planner(stream, execution).plan(window, measured, distance)
 
 
 class _Planner:
@@ -123,7 +177,7 @@ class _Planner:
                 raise QueryError("only batches are told apart BY an attribute: EXECUTE BATCH DRIVEN BY ...", execution.span)
             self.batch = self._attribute(execution.by, execution.span).code()
 
-    def plan(self, window: s.Window, measured: Code | None) -> WindowPlan:
+    def plan(self, window: s.Window, measured: Code | None, distance: Distance) -> WindowPlan:
         kind = window.kind
         match kind:
             case s.Size():
@@ -144,11 +198,19 @@ class _Planner:
                 model = self._model(kind.span)
                 return WindowPlan(Shape.FIXED, model, extent, lower=bounds[0], upper=bounds[1], clock=self.clock)
             case s.Delta(threshold):
-                return WindowPlan(Shape.DELTA, s.Model.TUPLE, Extent(Measure.COUNT, 1), measured=measured, threshold=threshold)
+                each = Extent(Measure.COUNT, 1)
+                return WindowPlan(Shape.DELTA, s.Model.TUPLE, each, measured=measured, threshold=threshold, distance=distance)
+
+            case s.Session(gap):
+                if self.model is not s.Model.TUPLE:
+                    raise QueryError("sessions end by time alone: leave EXECUTE out", kind.span)
+                return WindowPlan(Shape.SESSION, s.Model.TUPLE, self._extent(gap))
 
     def _size(self, kind: s.Size) -> WindowPlan:
         size = self._extent(kind.size)
         slide = self._extent(kind.slide) if kind.slide is not None else size
+        if kind.is_half_open:
+            size, slide = (replace(each, tick=1) for each in (size, slide))
         if size.measure is slide.measure and size.measure is not Measure.COUNT and size.amount > MOST_WINDOWS * slide.amount:
             raise QueryError(
                 f"each tuple would be in {size.amount // slide.amount:,} windows, over {MOST_WINDOWS:,}: give a larger EVERY",

@@ -58,6 +58,9 @@ def _mean(values: Sequence[float]) -> float:
         return MEAN.fold(values)  # type: ignore[no-any-return]
 
 
+PLACE = "place"
+"""The last word in the names of aggregates that depend on places in a window, which trees do not give."""
+
 SQUARED = 2.0**400
 """Beyond this, squares are not summed in a tree (``detectors.window.monoids``)."""
 
@@ -221,13 +224,39 @@ SYNONYMS = {
     "arg_min": "argmin",
     "arg_max": "argmax",
 }
+_INDIFFERENT = frozenset({"min", "max", "range", "first", "last", "count_distinct", "approx_count_distinct"})
+"""Aggregates to which it makes no difference how often a value comes."""
+
 NAMES = frozenset({"sum", "range", *_COUNTS, *_REAL, *_CHOICE, *_PAIRS, *SYNONYMS})
 """All names of aggregates, in lower case."""
 
 
-def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span) -> Aggregate:
-    """The aggregate of that name for arguments of these types. Raises QueryError if they do not fit."""
+def aggregate(name: str, arguments: list[Code], is_star: bool, span: Span, is_distinct: bool = False) -> Aggregate:
+    """The aggregate of that name for arguments of these types; ``is_distinct``: of their different values.
+
+    Raises QueryError if they do not fit.
+    """
     known = SYNONYMS.get(name, name)
+    if not is_distinct or known in _INDIFFERENT:
+        return _aggregate(known, name, arguments, is_star, span)
+    if known in _PAIRS or known == "max_count":
+        raise QueryError(f"{name}(DISTINCT ...) means nothing: leave DISTINCT out", span)
+    if known == "count":
+        return _aggregate("count_distinct", name, arguments, is_star, span)
+    made = _aggregate(known, name, arguments, is_star, span)
+    unique = _unique_reals if arguments[0].type in REALS else _unique
+    return made._replace(name=f"{known} distinct", fold=lambda values: made.fold(unique(values)))
+
+
+def _unique(values: Sequence[Value]) -> list[Value]:
+    return list(dict.fromkeys(values))
+
+
+def _unique_reals(values: Sequence[float]) -> list[float]:
+    return list(dict.fromkeys(_one_nan(values)))
+
+
+def _aggregate(known: str, name: str, arguments: list[Code], is_star: bool, span: Span) -> Aggregate:
     wanted = 2 if known in _PAIRS else 0 if is_star else 1
     if is_star and known != "count":
         raise QueryError(f"{name}(*) means nothing: name what is to be aggregated", span)

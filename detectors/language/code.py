@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from detectors.language.types import LIMITS, Type, ValueKind
+from detectors.language.values import single
 from middleware.model.event import Value
 
 Made = Callable[..., Any]
@@ -132,8 +133,9 @@ def converted(frame: Frame, code: Code, target: Type) -> Code:
         value = frame.strict([code], lambda name: f"number_of({name})")
         code = Code(value, ValueKind(Type.INT, True), constant=code.constant)
     if target in (Type.DOUBLE, Type.FLOAT) and code.type not in (Type.DOUBLE, Type.FLOAT):
-        frame.globals["float"] = float
-        value = frame.strict([code], lambda name: f"float({name})")
+        make = "float" if target is Type.DOUBLE else "single"
+        frame.globals.update(float=float, single=single)
+        value = frame.strict([code], lambda name: f"{make}({name})")
     return Code(value, ValueKind(target, code.nullable), constant=code.constant)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from detectors.language import values
@@ -26,7 +25,7 @@ def caster(source: Type, target: Type) -> Callable[[Value], Value] | None:
         return lambda value: None if (made := convert(value)) is None else values.within(made, limit)
     if target is Type.FLOAT:
         wide = caster(source, Type.DOUBLE) if source is not Type.DOUBLE else float
-        return None if wide is None else lambda value: None if (made := wide(value)) is None else _single(made)
+        return None if wide is None else lambda value: None if (made := wide(value)) is None else values.single(made)
     table: dict[tuple[Type | None, Type], Callable[[Value], Value]] = {
         (Type.STRING, Type.DOUBLE): values.text_number,
         (Type.STRING, Type.BOOLEAN): values.text_boolean,
@@ -45,11 +44,3 @@ def caster(source: Type, target: Type) -> Callable[[Value], Value] | None:
         **{(Type.NULL, kind): str for kind in Type},
     }
     return table.get((source, target))
-
-
-def _single(value: float) -> float | None:
-    """The nearest 32-bit float, or NULL out of their range."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return None

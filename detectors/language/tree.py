@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from math import copysign
+from typing import Any
 
 from detectors.language.errors import NOWHERE, Span
 from detectors.language.types import LIMITS, Type
@@ -131,14 +133,16 @@ class IsNull(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Call(SyntaxNode):
-    """A function of its arguments; ``is_star``: ``count(*)``."""
+    """A function of its arguments; ``is_star``: ``count(*)``; ``is_distinct``: of different values, ``count(DISTINCT x)``."""
 
     name: str
     arguments: tuple[SyntaxNode, ...] = ()
     is_star: bool = False
+    is_distinct: bool = field(default=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"{self.name}({'*' if self.is_star else ', '.join(map(str, self.arguments))})"
+        distinct = "DISTINCT " if self.is_distinct else ""
+        return f"{self.name}({'*' if self.is_star else distinct + ', '.join(map(str, self.arguments))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +212,21 @@ def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
             flat = tuple(each for branch in branches for each in branch)
             return flat if otherwise is None else (*flat, otherwise)
     return ()
+
+
+def rewritten(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode | None]) -> SyntaxNode:
+    """The expression with every node that ``change`` gives another one for (None: it stays) replaced, outer before inner."""
+    found = change(node)
+    if found is not None:
+        return found
+
+    def inside(part: object) -> object:
+        if isinstance(part, SyntaxNode):
+            return rewritten(part, change)
+        return tuple(map(inside, part)) if isinstance(part, tuple) and not isinstance(part, Span) else part
+
+    parts: dict[str, Any] = {each.name: inside(getattr(node, each.name)) for each in fields(node)}
+    return replace(node, **parts)
 
 
 def calls(node: SyntaxNode) -> list[Call]:

@@ -6,10 +6,12 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from struct import Struct
 
 from middleware.model.event import Value
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SINGLE = Struct("<f")  # in its own byte order Python lets what is too large become infinite
 _FORMAT = "%Y-%m-%d %H:%M:%S"
 FIRST_SECOND = int((datetime(1000, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
 LAST_SECOND = int((datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH).total_seconds())
@@ -59,6 +61,20 @@ def rest(one: float, other: float) -> float | None:
 def finite(value: float) -> float | None:
     """The number; NULL for NaN and infinities, which could not be compared or sent."""
     return value if value - value == 0 else None
+
+
+def single(value: float) -> float | None:
+    """The nearest 32-bit float; NULL out of their range."""
+    try:
+        return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+    except OverflowError:
+        return None
+
+
+def single_number(text: str) -> float | None:
+    """The 32-bit float that a text spells, or NULL."""
+    number = text_number(text)
+    return None if number is None else single(number)
 
 
 def whole(value: float) -> int | None:

@@ -160,3 +160,145 @@ def test_section_3_3_mixed_windows():
 def test_section_4_2_3_without_a_window_an_aggregate_is_refused():
     with pytest.raises(Exception, match=r"avg would block.*\[SIZE 100\]"):
         compile_cql(INSTREAM + "SELECT avg(value) FROM Instream")
+
+
+# the statements of chapters 2 and 4, each with numbers worked out by hand
+
+TICKS = """CREATE SCHEMA StockTickSchema (symbol String, sourceTimestamp Long, price Double, quantity Int, exchange String);
+           CREATE STREAM StockTick StockTickSchema TIMESTAMP sourceTimestamp;"""
+ROWS = [
+    (1430468303, "IBM", 81.37, 30_000, "NYSE"),  # the sample tuple of section 2.1
+    (1430468304, "IBM", 101.5, 100_000, "NYSE"),
+    (1430468305, "GE", 27.0, 5, "AMEX"),
+    (1430468306, "MSFT", 120.0, 20_000, "NASDAQ"),
+    (1430468307, "GE", 28.0, 150_000, "AMEX"),
+    (1430468308, "IBM", 99.0, 0, "NYSE"),
+]
+
+
+def finals(text, seed=None, stream="StockTick"):
+    """The final results of all statements over the ticks, by stream."""
+    script = compile_cql(TICKS + text)
+    make = script.types[stream]
+    events = [
+        make(symbol, at, price, quantity, exchange, ts=at * SECOND, id=number, source=exchange)
+        for number, (at, symbol, price, quantity, exchange) in enumerate(ROWS)
+    ]
+    if seed is not None:
+        Random(seed).shuffle(events)
+    return run(events, script.operators, policies=POLICIES, batch=1).finals
+
+
+@orders
+def test_section_2_1_a_derived_stream(seed):
+    found = finals("CREATE STREAM HighStockTick AS SELECT * FROM StockTick WHERE price > 100", seed)["HighStockTick"]
+    assert [(e.symbol, e.sourceTimestamp, e.price) for e in found] == [("IBM", 1430468304, 101.5), ("MSFT", 1430468306, 120.0)]
+
+
+@orders
+def test_section_4_1_a_declarative_query(seed):
+    found = finals('SELECT * from StockTick where Exchange = "NYSE" INTO Found', seed)["Found"]
+    assert [e.price for e in found] == [81.37, 101.5, 99.0]
+
+
+@orders
+def test_section_4_2_2_schemas_and_streams(seed):
+    text = """CREATE SCHEMA StockTickSchema2 StockTickSchema;
+              CREATE SCHEMA StockTickSchema3 (id Int) EXTENDS StockTickSchema;
+              CREATE STREAM Copy StockTickSchema2; INSERT INTO Copy AS StockTick;
+              CREATE STREAM StockPrice (symbol String, price Double) AS SELECT symbol, price FROM StockTick"""
+    found = finals(text, seed)
+    assert [e.quantity for e in found["Copy"]] == [30_000, 100_000, 5, 20_000, 150_000, 0]
+    assert [(e.symbol, e.price) for e in found["StockPrice"]][:2] == [("IBM", 81.37), ("IBM", 101.5)]
+    schemas = compile_cql(TICKS + text).catalog.schemas
+    assert [each.name for each in schemas["StockTickSchema3"]] == [each.name for each in schemas["StockTickSchema"]] + ["id"]
+
+
+def test_section_4_2_2_a_base_stream_from_a_host():
+    script = compile_cql(TICKS + 'CREATE STREAM Live StockTickSchema SOURCE HOST ("98.138.253.109", 2000)')
+    (live,) = script.sources
+    assert (live.name, live.source.host, live.source.port) == ("Live", "98.138.253.109", 2000)
+
+
+@orders
+def test_section_4_2_3_merge(seed):
+    """Three exchanges' streams as one."""
+    text = """CREATE STREAM stockTickFromNYSE AS SELECT * FROM StockTick WHERE exchange = 'NYSE';
+              CREATE STREAM stockTickFromAMEX AS SELECT * FROM StockTick WHERE exchange = 'AMEX';
+              CREATE STREAM stockTickFromNASDAQ AS SELECT * FROM StockTick WHERE exchange = 'NASDAQ';
+              MERGE stockTickFromNYSE, stockTickFromAMEX, stockTickFromNASDAQ INTO All"""
+    assert [e.price for e in finals(text, seed)["All"]] == [row[2] for row in ROWS]
+
+
+@orders
+def test_section_4_2_3_split(seed):
+    text = """on StockTick
+        insert into LargeTicks select symbol, price where quantity >= 100000
+        insert into MediumTicks select symbol, price where quantity between 20000 and 100000
+        insert into SmallTicks select symbol, price where quantity > 0"""
+    found = finals(text, seed)
+    split = {name: [e.price for e in found[name]] for name in ("LargeTicks", "MediumTicks", "SmallTicks")}
+    assert split == {
+        "LargeTicks": [101.5, 28.0],
+        "MediumTicks": [81.37, 101.5, 120.0],
+        "SmallTicks": [81.37, 101.5, 27.0, 120.0, 28.0],
+    }
+
+
+@orders
+def test_section_4_2_3_averages_of_counted_windows(seed):
+    """[SIZE 100] and GROUP BY symbol, exchange over [SIZE 2], in small."""
+    found = finals("SELECT avg(quantity) AS mean FROM StockTick [SIZE 3] INTO Mean", seed)["Mean"]
+    assert [e.mean for e in found] == [130_005 / 3, 170_000 / 3]
+    text = "SELECT ave(quantity) AS mean FROM StockTick [SIZE 2] GROUP BY symbol, exchange INTO Mean"
+    assert [e.mean for e in finals(text, seed)["Mean"]] == [65_000.0, 75_002.5]
+
+
+@orders
+def test_section_3_2_and_3_3_windows_of_flink(seed):
+    """window(Time.of(30)).every(Time.of(10)).sum(Quantity); window(Count.of(100)).every(Time.of(1)).sum(Quantity); in small."""
+    text = "SELECT sum(quantity) AS total, window_end() AS at FROM StockTick [{}] INTO Total"
+    by_time = finals(text.format("SIZE 3 seconds EVERY 1 seconds"), seed)["Total"]
+    assert [e.total for e in by_time] == [30_000, 130_000, 130_005, 120_005, 170_005, 170_000, 150_000, 0]
+    by_count = finals(text.format("SIZE 2 EVERY 2 seconds"), seed)["Total"]
+    assert [(e.total, e.at // SECOND % 100) for e in by_count] == [(130_000, 4), (20_005, 6), (150_000, 8)]
+
+
+@orders
+def test_section_4_2_3_windows_by_exchange(seed):
+    """[SIZE 3 hours EVERY 1 hours PARTITIONED BY Exchange], in small: seconds for hours."""
+    text = "SELECT exchange, count(*) AS n FROM StockTick [SIZE 3 seconds EVERY 1 seconds PARTITIONED BY Exchange] INTO N"
+    at = {}
+    for event in finals(text, seed)["N"]:
+        at.setdefault(event.ts // SECOND % 100, {})[event.exchange] = event.n
+    assert at[5] == {"NYSE": 2, "AMEX": 1}
+    assert at[8] == {"NYSE": 1, "AMEX": 1, "NASDAQ": 1}
+
+
+@orders
+def test_section_4_2_3_joins_of_current_windows(seed):
+    """Join and cross join on the pairs of current windows, and figure 4.1's grouping behind them."""
+    text = """SELECT symbol, price FROM StockTick INTO Price; SELECT symbol, quantity FROM StockTick INTO Quantity;
+              SELECT p.symbol AS symbol, price, quantity FROM Price p [SIZE 4 seconds] JOIN Quantity q [SIZE 4 seconds]
+              ON p.symbol = q.symbol INTO Joined;
+              SELECT p.price AS price FROM Price p [SIZE 4 seconds] CROSS JOIN Quantity q [SIZE 4 seconds] INTO Crossed;
+              SELECT symbol, sum(price * quantity) AS volume FROM Price p [SIZE 4 seconds] JOIN Quantity q [SIZE 4 seconds]
+              USING symbol GROUP BY symbol INTO Volume"""
+    found = finals(text, seed)
+    first = [(e.symbol, e.price, e.quantity) for e in found["Joined"] if e.ts == 1430468304 * SECOND]
+    ibm = [("IBM", price, quantity) for price in (81.37, 101.5) for quantity in (30_000, 100_000)]
+    assert sorted(first) == sorted(ibm)
+    assert len(found["Crossed"]) == 2 * 2 + 4 * 4  # windows end at multiples of 4: ...304 and ...308
+    volume = {(e.ts // SECOND % 100, e.symbol): e.volume for e in found["Volume"]}
+    assert volume[4, "IBM"] == pytest.approx((81.37 + 101.5) * 130_000)
+    assert volume[8, "GE"] == pytest.approx((27.0 + 28.0) * 150_005)
+
+
+@orders
+def test_section_2_2_2_delta_windows_by_euclidean_distance(seed):
+    """A window holds the tuples within a distance of its first: here of two attributes."""
+    points = [(1, 0, 0), (2, 3, 4), (3, 6, 8), (4, 6, 9), (5, 20, 20)]
+    stream = "CREATE STREAM Instream (time Long, x Int, y Int) TIMESTAMP time;"
+    text = "SELECT count(*) AS n, last(x) AS x, last(y) AS y FROM Instream [DELTA 10 ON x, y]"
+    found = results(text, points, stream, seed=seed)
+    assert [(e.n, e.x, e.y) for e in found] == [(3, 6, 8), (1, 6, 9)]  # (6, 8) is 10 away, (6, 9) more

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
-from detectors.cql.shell.lines import LineReader
+from detectors.cql.lines import LineReader
 from detectors.feeding import batch_of, fresh
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.change import Batch

@@ -48,7 +48,7 @@ class Session:
         if self.scenario is not None:
             for _, event_type in self.scenario.types.items():
                 self._known.add(event_type)
-        self.script = Script([event_type for _, event_type in self._known.items()])
+        self.script = Script([event_type for _, event_type in self._known.items()], folder=folder)
         self._address = address
         self._folder = folder or Path()
         self.late = 0

@@ -61,16 +61,32 @@ def naive_windows(events: Iterable[Event], spec: Spec) -> list[Window]:
     return _counted(ordered, spec) if spec.slide.measure == "count" else _clocked(ordered, spec)
 
 
-def naive_delta(events: Iterable[Event], measure: Callable[[Event], float], threshold: float) -> list[Window]:
+def _apart(one: float, other: float) -> float:
+    return abs(one - other)
+
+
+def naive_delta(
+    events: Iterable[Event], measure: Callable[[Event], Any], threshold: float, distance: Callable[[Any, Any], float] = _apart
+) -> list[Window]:
     """Delta windows: one is closed, and reported, by the first event farther than the threshold from its first."""
     windows = []
     window: list[Event] = []
     for event in sorted(events, key=ORDER):
-        if window and abs(measure(event) - measure(window[0])) > threshold:
+        if window and distance(measure(window[0]), measure(event)) > threshold:
             windows.append(Window(event.ts, window))
             window = []
         window = [*window, event]
     return windows
+
+
+def naive_sessions(events: Iterable[Event], gap: int) -> list[tuple[int, int, list[Event]]]:
+    """(start, end, content) of runs of events, none more than ``gap`` after the one before; they end a gap after their last."""
+    runs: list[list[Event]] = []
+    for event in sorted(events, key=ORDER):
+        if not runs or event.ts - runs[-1][-1].ts > gap:
+            runs.append([])
+        runs[-1].append(event)
+    return [(run[0].ts, run[-1].ts + gap, run) for run in runs]
 
 
 def _clocks(ordered: list[Event], spec: Spec) -> list[int]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, joining
+from detectors.cql import compile_cql
 from middleware.model.event import Event
 from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
@@ -49,11 +49,7 @@ def pairs(kept, condition, sizes, slide):
     return sorted(found)
 
 
-@pytest.fixture(autouse=True, params=[0, 1024], ids=["purge always", "purge seldom"])
-def purging(request, monkeypatch):
-    """Purging at every call, or only at the end."""
-    monkeypatch.setattr(joining, "LEAST_PURGE", request.param)
-    monkeypatch.setattr(joining, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+pytestmark = pytest.mark.usefixtures("purging")
 
 
 CONDITIONS = {

@@ -1,12 +1,13 @@
 """All kinds of windows over any history come to what the definitions say (by_definition)."""
 
+import math
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, trees, windowed
+from detectors.cql import compile_cql, trees
 from detectors.cql.stepped import can_run
 from detectors.cql.windowed import WindowedOperation
 from middleware import native
@@ -107,11 +108,7 @@ HISTORY = {
 }
 
 
-@pytest.fixture(autouse=True, params=[0, 256], ids=["purge always", "purge seldom"])
-def purging(request, monkeypatch):
-    """Purging at every call, or only at the end."""
-    monkeypatch.setattr(windowed, "LEAST_PURGE", request.param)
-    monkeypatch.setattr(windowed, "PURGE_SHARE", 0 if request.param == 0 else 0.5)
+pytestmark = pytest.mark.usefixtures("purging")
 
 
 def run_history(operator, drawn, others, seed, restarts):
@@ -144,6 +141,31 @@ def test_delta_windows_come_to_their_definition(threshold, grouped, drawn, other
     results, events = run_history(script.operators[0], drawn, others, seed, restarts)
     by_definition = lambda part: naive_delta(part, lambda e: e.quantity, threshold)  # noqa: E731
     assert found(results, grouped) == expected(events, by_definition, None, grouped)
+
+
+def uphill(one, other):
+    """A distance of a user's own, which is defined upwards alone."""
+    return (other[0] - one[0]) ** 0.5 + 0 * (other[1] - one[1])
+
+
+DISTANCES = {
+    "": math.dist,
+    "BY Manhattan": lambda one, other: abs(one[0] - other[0]) + abs(one[1] - other[1]),
+    "BY maximum": lambda one, other: max(abs(one[0] - other[0]), abs(one[1] - other[1])),
+    "BY uphill": lambda one, other: other[0] - one[0] if other[0] >= one[0] else math.inf,
+}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(list(DISTANCES)), st.integers(0, 6), *HISTORY.values())
+def test_delta_windows_of_points_come_to_their_definition(distance, threshold, drawn, others, seed, restarts):
+    """Of two attributes, by several distances; where one cannot be compared with a number, a window ends."""
+    limit = threshold**0.5 if "uphill" in distance else threshold
+    text = f"{SELECT.format(key='')} [DELTA {limit!r} ON quantity, at {distance}] INTO Bar"
+    script = compile_cql(text, [Tick], {"Uphill": uphill})
+    results, events = run_history(script.operators[0], drawn, others, seed, restarts)
+    by_definition = lambda part: naive_delta(part, lambda e: (e.quantity, e.at), threshold, DISTANCES[distance])  # noqa: E731
+    assert found(results, False) == expected(events, by_definition, None, False)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.shell.lines import LineReader
+from detectors.cql.lines import LineReader
+from middleware.model.change import Delta
 from middleware.model.errors import TraceError
 from middleware.model.time import SECOND
 
@@ -51,3 +52,27 @@ def test_any_text_is_taken_or_counted():
     rows = ["9" * 5000 + ",1", "1," + "9" * 30, '"', "\x00,1", "1,9223372036854775807", "é,1", "1,-5"]
     assert len(lines.read(rows)) + sum(lines.bad.values()) == len(rows)
     assert lines.read(["1,2"])[0].ts == 2 * SECOND
+
+
+def test_a_float_has_32_bits():
+    """What does not fit is no Float; what fits is rounded, in lines and in conversions, so that equal ones are equal."""
+    lines = reader("(x Float, n Long)")
+    assert [event.x for event in lines.read(["0.1,1", "1e300,2", "16777217,3"])] == [0.10000000149011612, 16777216.0]
+    assert lines.bad == {"x is no Float": 1}
+    script = compile_cql("CREATE STREAM F (n Long); CREATE STREAM G (x Float); INSERT INTO G SELECT n FROM F")
+    made = script.types["F"](16777217, ts=1, id=1, source="s")
+    (found,) = script.operators[0].start("G", 1).apply(Delta([made]), 9, 9).inserts
+    assert found.x == 16777216.0
+
+
+def test_system_time_is_given_where_a_line_arrives_and_kept_where_it_is_recorded():
+    clock = itertools.count(1_000).__next__
+    made = compile_cql(
+        "CREATE STREAM S (at Long, x Int, came Long NOT NULL) TIMESTAMP at SYSTEM TIME came SOURCE FILE ('x', ',')"
+    )
+    live = LineReader(made.sources[0], "x", ",", clock).read(["7,1", "3,2"])
+    assert [(event.ts, event.came) for event in live] == [(7 * SECOND, 1_000), (3 * SECOND, 1_001)]
+    recorded = LineReader(made.sources[0], "x", ",", clock).read(["at,x,came", *(f"{e.at},{e.x},{e.came}" for e in live)])
+    assert recorded == [
+        event.__class__(event.at, event.x, event.came, ts=event.ts, id=event.id + 1, source="x") for event in live
+    ]

@@ -18,7 +18,7 @@ _READ: dict[Type, Callable[[str], Value]] = {
     Type.CHAR: lambda text: text if len(text) == 1 else None,
     Type.BOOLEAN: values.text_boolean,
     Type.DATETIME: values.to_datetime,
-    Type.FLOAT: values.text_number,
+    Type.FLOAT: values.single_number,
     Type.DOUBLE: values.text_number,
 }
 
@@ -28,7 +28,8 @@ class LineReader:
 
     The first line may be a header that names attributes; else fields are in the order of the schema. An empty field is
     NULL. ``ts`` of a tuple is its attribute ``ts`` (nanoseconds), or its TIMESTAMP (seconds), or else the system's time when it
-    arrives: ``now``. A tuple's identity is the source and the line number.
+    arrives: ``now``. So is its SYSTEM TIME, unless the line has it already, as a recording does. A tuple's identity is the
+    source and the line number.
 
     ``bad``
         how many lines were not taken, by reason; ``examples`` holds the first few.
@@ -71,13 +72,16 @@ class LineReader:
     def _is_header(self, cells: list[str]) -> bool:
         found = [find(self.stream.schema, cell.strip()) or (_TS if cell.strip().lower() == TS else None) for cell in cells]
         named = [each for each in found if each is not None]
-        missing = [each.name for each in self._fields if each not in named and not each.kind.nullable]
+        filled = (*named, self.stream.system_time)
+        missing = [each.name for each in self._fields if each not in filled and not each.kind.nullable]
         if named and len(named) == len(set(named)) and len(named) * 2 > len(cells):
             if missing:
                 raise TraceError(f"{self._source}: the header has no {', '.join(missing)}, which {self.stream.name} needs")
             self._columns = [each if each is not None else _SKIPPED for each in found]
             return True
-        self._columns = list(self.stream.schema)
+        arrival = self.stream.system_time
+        is_left_out = arrival is not None and len(cells) == len(self.stream.schema) - 1
+        self._columns = [each for each in self.stream.schema if not (is_left_out and each == arrival)]
         return False
 
     def _event(self, cells: list[str], text: str) -> Event | None:
@@ -90,10 +94,12 @@ class LineReader:
             if column is _SKIPPED:
                 continue
             value = parsed(cell.strip(), column.kind.type) if cell.strip() else None
-            if value is None and (cell.strip() or not column.kind.nullable):
+            if value is None and (cell.strip() or not (column.kind.nullable or column == self.stream.system_time)):
                 self._refuse(f"{column.name} is no {column.kind}" if cell.strip() else f"{column.name} is empty", text)
                 return None
             row[column.name] = value
+        if (arrival := self.stream.system_time) is not None and row.get(arrival.name) is None:
+            row[arrival.name] = self._arrival()
         ts = self._time(row)
         if ts is None or not -MAX_TS < ts < MAX_TS:
             self._refuse("no time", text)
@@ -107,7 +113,11 @@ class LineReader:
         if self.stream.timestamp is not None:
             seconds: int | None = row.get(self.stream.timestamp.name)
             return None if seconds is None else seconds * SECOND
-        self._latest = max(self._latest + 1, self._now())  # tuples have strictly increasing system times (Vu 2015, 2)
+        return self._arrival()
+
+    def _arrival(self) -> int:
+        """The system's time, later for each tuple than for the one before (Vu 2015, 2)."""
+        self._latest = max(self._latest + 1, self._now())
         return self._latest
 
     def _refuse(self, reason: str, text: str) -> None:

@@ -1,0 +1,165 @@
+"""``aggregate OVER (PARTITION BY ... ORDER BY ts ...)``: each tuple gives a result, with aggregates of it and those before it.
+
+It is a window that ends with each tuple. ROWS counts tuples in total order; RANGE measures time, and takes in the tuples of the
+same time stamp that follow in total order, as SQL has it. Without a frame it is RANGE UNBOUNDED PRECEDING.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from detectors.cql import statements as s
+from detectors.cql.catalog import TS
+from detectors.cql.scopes import NESTED, Source, StreamScope
+from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
+from detectors.language.aggregates import NAMES, PLACE, Aggregate, Fold, aggregate
+from detectors.language.code import Code, Frame
+from detectors.language.compiler import Analysis
+from detectors.language.errors import QueryError, nearest
+from detectors.language.tree import Call, Literal, Name, SyntaxNode, calls
+from detectors.language.types import Type, ValueKind
+
+BLOCKING = (
+    "{name} would block: over an endless stream it never comes to a result; "
+    "give the stream a window, such as FROM ... [SIZE 100], or write {name}(...) OVER (ORDER BY ts)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preceding:
+    """A frame from so many tuples (``is_rows``) or nanoseconds before the current tuple to it; None: from the first one."""
+
+    is_rows: bool
+    amount: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverWindow(SyntaxNode):
+    """What stands in the brackets after OVER."""
+
+    partition: tuple[Name, ...] = ()
+    order: Name | None = None
+    frame: Preceding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Over(Call):
+    """A call with its OVER."""
+
+    window: OverWindow = field(default=OverWindow(), kw_only=True)
+
+    def __str__(self) -> str:
+        return f"{Call.__str__(self)} OVER (...)"
+
+
+def over_calls(select: s.Select) -> list[Over]:
+    """The calls with OVER in a SELECT. Raises QueryError if one stands elsewhere."""
+    for node in (select.where, select.having):
+        found = [call for call in calls(node) if isinstance(call, Over)] if node is not None else []
+        if found:
+            raise QueryError("OVER is known after WHERE is decided: filter the result in an outer SELECT", found[0].span)
+    nodes = [each.expression for each in select.targets if each.expression is not None]
+    return [call for node in nodes for call in calls(node) if isinstance(call, Over)]
+
+
+def plan_over(made: list[Over], source: Source) -> WindowPlan:
+    """The window of a SELECT with these calls. Raises QueryError if they do not have one window."""
+    first = made[0].window
+    for call in made:
+        if call.window.partition != first.partition:
+            raise QueryError("all OVER of a query must have the same PARTITION BY: use two queries and join them", call.span)
+        if call.window.order is None:
+            raise QueryError("OVER needs an order: write OVER (ORDER BY ts)", call.span)
+        own = source.attribute(call.window.order.name)
+        if own is None or (own.name != TS and own != source.stream.timestamp):
+            best = "ORDER BY x DESC LIMIT n over a window gives the first" if call.name == "row_number" else "write ORDER BY ts"
+            raise QueryError(
+                f"OVER goes by time, and {call.window.order.name} is not that of {source.alias}: {best}", call.span
+            )
+    frame = _common_frame(made)
+    slide = Extent(Measure.COUNT, 1)
+    if frame.amount is None:
+        return WindowPlan(Shape.LANDMARK, s.Model.TUPLE, slide, is_over=True, has_peers=not frame.is_rows)
+    size = Extent(Measure.COUNT if frame.is_rows else Measure.TS, frame.amount + 1)
+    return WindowPlan(Shape.SIZE, s.Model.TUPLE, slide, size, is_over=True, has_peers=not frame.is_rows)
+
+
+def _common_frame(made: list[Over]) -> Preceding:
+    """The one frame of all calls; that of LAG and ROW_NUMBER follows from what they are."""
+    frames: dict[Preceding, Over] = {}
+    least = 0
+    for call in made:
+        if call.name == "lag":
+            least = max(least, _distance(call))
+        if call.name in ("lag", "row_number") and call.window.frame is not None:
+            raise QueryError(f"{call.name} takes no frame: leave it out", call.span)
+        if call.name == "row_number":
+            frames[Preceding(True, None)] = call
+        elif call.name != "lag":
+            frames[call.window.frame or Preceding(False, None)] = call
+    if not frames:
+        return Preceding(True, least)
+    frame = next(iter(frames))
+    if len(frames) > 1 or (least and frame.amount is not None and not (frame.is_rows and frame.amount >= least)):
+        last = list(frames.values())[-1]
+        raise QueryError("all OVER of a query must have the same frame: use two queries and join them", last.span)
+    return frame
+
+
+def _distance(call: Over) -> int:
+    """How many tuples back LAG looks."""
+    match call.arguments:
+        case (_,):
+            return 1
+        case (_, Literal(int() as count, Type.INT)) if count > 0:
+            return count
+    raise QueryError("write lag(x), or lag(x, 2) with a whole number", call.span)
+
+
+class OverScope(StreamScope):
+    """The scope of a SELECT with OVER: attributes of the current tuple, and aggregates."""
+
+    def __init__(self, source: Source, frame: Frame) -> None:
+        super().__init__([source], BLOCKING)
+        self._source, self._frame = source, frame
+        self.aggregates: list[tuple[Aggregate, tuple[Code, ...]]] = []
+
+    def call(self, call: Call) -> Code | None:
+        if not isinstance(call, Over):
+            return super().call(call)
+        analysis = Analysis(StreamScope([self._source], NESTED), self._frame)
+        arguments = [self._frame.sealed(analysis.visit(each)) for each in call.arguments]
+        made = self._aggregate(call, arguments)
+        self.aggregates.append(made)
+        return Code(f"a[{len(self.aggregates) - 1}]", made[0].kind)
+
+    def _aggregate(self, call: Over, arguments: list[Code]) -> tuple[Aggregate, tuple[Code, ...]]:
+        if call.name == "row_number":
+            if arguments or call.is_star:
+                raise QueryError("row_number() takes no arguments", call.span)
+            return aggregate("count", [], True, call.span), ()
+        if call.name in _PLACES or call.name == "lag":
+            name, fold = call.name, _PLACES.get(call.name)
+            if fold is None:
+                distance = _distance(call)
+                name, fold = f"lag {distance}", _lag(distance)
+            kind = ValueKind(arguments[0].type, True) if arguments else ValueKind(Type.NULL)
+            if not arguments or (call.name in _PLACES and len(arguments) > 1):
+                raise QueryError(f"{call.name} takes one argument", call.span)
+            kept = Code(f"({arguments[0].value},)", ValueKind(Type.ANY))  # a tuple, so that NULLs count
+            return Aggregate(f"{name} {PLACE}", fold, kind), (kept,)
+        if call.name not in NAMES:
+            known = [*NAMES, *_PLACES, "lag", "row_number"]
+            raise QueryError(f"{call.name} is no aggregate{nearest(call.name, known)}: OVER is for aggregates", call.span)
+        made = aggregate(call.name, arguments, call.is_star, call.span, call.is_distinct)
+        return made, tuple(arguments)
+
+
+def _lag(distance: int) -> Fold:
+    return lambda values: values[-1 - distance][0] if len(values) > distance else None
+
+
+_PLACES: dict[str, Fold] = {
+    "first_value": lambda values: values[0][0],
+    "last_value": lambda values: values[-1][0],
+}

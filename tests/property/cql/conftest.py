@@ -1,0 +1,13 @@
+"""What the tests of operators over windows share."""
+
+import pytest
+
+from detectors.cql import current, joining, matching, windowed
+
+
+@pytest.fixture(params=[True, False], ids=["purge always", "purge seldom"])
+def purging(request, monkeypatch):
+    """Purging at every call, or only at the end."""
+    for module in (current, joining, matching, windowed):
+        monkeypatch.setattr(module, "LEAST_PURGE", 0 if request.param else 1024)
+        monkeypatch.setattr(module, "PURGE_SHARE", 0 if request.param else 0.5)
