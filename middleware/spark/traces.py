@@ -7,24 +7,21 @@ event type, in the type's order. ``trace.json`` is written last: a folder withou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from middleware.connect.files.recording import check_type_name
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BASE_COLUMNS = ("arrival", "ts", "id", "source")
 DESCRIPTION = "trace.json"
 UNITS = {"arrival": "ns", "ts": "ns", "distance": "m", "speed": "m/s", "acceleration": "m/s2"}
-
-_TYPE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -103,13 +100,6 @@ class Trace(msgspec.Struct):
             for source, count in one.sources.items():
                 totals[source] = totals.get(source, 0) + count
         return totals
-
-
-def check_type_name(name: str) -> str:
-    """Returns the name itself; TraceError if it cannot be an event type's name (and so a folder's)."""
-    if not _TYPE_NAME.fullmatch(name):
-        raise TraceError(f"{name!r} is no event type name: write Name or namespace.Name")
-    return name
 
 
 def type_folder(path: Path, name: str) -> Path:

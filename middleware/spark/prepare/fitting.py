@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.connect.files.mapping import load_mapping
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes, type_name
 from middleware.model.words import listed, meant
-from middleware.spark.readers.mapping import load_mapping
 from middleware.spark.traces import check_fields, columns, load_trace, values, wire_columns
 
 if TYPE_CHECKING:

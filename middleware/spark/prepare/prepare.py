@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.connect.files.recording import BASE_COLUMNS, Recording
 from middleware.model.errors import TraceError
 from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
 from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
 from middleware.spark.prepare.describe import describe
 from middleware.spark.prepare.staging import Staged, stage
-from middleware.spark.readers.recording import Recording
 from middleware.spark.session import FailedRunError, interruptible, literal_path, reason, spark_session
-from middleware.spark.traces import BASE_COLUMNS, DESCRIPTION, Trace, TypeTrace, type_folder
+from middleware.spark.traces import DESCRIPTION, Trace, TypeTrace, type_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,7 +138,7 @@ class _Preparation:
     def _numbered(self, name: str) -> DataFrame:
         """One type's events as staged, with their ids."""
         frame = self.spark.read.parquet(literal_path(type_folder(self.work / "staged", name)))
-        return self.recording.number(frame) if self.recording.number else frame
+        return self.recording.number.frame(frame) if self.recording.number else frame
 
     def _arrived(self, frame: DataFrame, drawn: bool, offset: int) -> DataFrame:
         """One type's events with their arrival times."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from middleware.connect.files.recording import BASE_COLUMNS, Chunk, Part, Recording
 from middleware.model.errors import TraceError
-from middleware.spark.readers.recording import Chunk, Part, Recording
-from middleware.spark.traces import BASE_COLUMNS, BadLine, BadLines, type_folder
+from middleware.spark.traces import BadLine, BadLines, type_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from detectors.soccer.events import Position
+from middleware.connect.files.recording import Recording
 from middleware.model.errors import TraceError
 from middleware.runtime.scenario import load_scenario
 from middleware.spark.prepare import prepared
 from middleware.spark.prepare.delays import Delays, parse_delays
 from middleware.spark.prepare.prepared import prepared_trace, trace_version
-from middleware.spark.readers.recording import Recording
 from middleware.spark.traces import DESCRIPTION
 from tests.unit.spark.test_traces import finish, write
 

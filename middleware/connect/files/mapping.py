@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from middleware.connect.files.header import columns_in
+from middleware.connect.files.moments import doubts
+from middleware.connect.files.recording import BASE_COLUMNS, Chunk, InOrder, Part, Recording, check_type_name
+from middleware.connect.files.text import TextReader, existing, finite, nanoseconds, parse_csv, splits
 from middleware.model.errors import TraceError
-from middleware.spark.readers.header import columns_in
-from middleware.spark.readers.moments import doubts
-from middleware.spark.readers.recording import Chunk, Part, Recording, number_in_order
-from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits
-from middleware.spark.traces import BASE_COLUMNS, check_type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,7 +127,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping_file: str | Path) -> R
         read=read,
         file_of=file_of,
         measured=mapping.arrival is not None,
-        number=None if mapping.id else number_in_order,
+        number=None if mapping.id else InOrder(),
         align=mapping.align,
         header_lines=0 if kinds == {True} else 1,
         doubts=doubts(files, times, mapping.delimiter, Path(mapping_file).name),

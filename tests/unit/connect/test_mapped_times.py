@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.spark.readers.mapping import Field, Mapping, Source, Time, mapped_recording, normalised
+from middleware.connect.files.mapping import Field, Mapping, Source, Time, mapped_recording, normalised
 from tests.unit.spark.test_readers import rows_of
 
 SCALE = {"s": 9, "ms": 6, "us": 3, "ns": 0}

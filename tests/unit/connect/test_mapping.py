@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from middleware.connect.files.mapping import load_mapping, mapped_recording
 from middleware.model.errors import TraceError
-from middleware.spark.readers.mapping import load_mapping, mapped_recording
 from tests.unit.spark.test_readers import rows_of
 
 MAPPING = """

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
+from middleware.connect.files.text import open_text
 from middleware.model.errors import TraceError
 from middleware.model.quantities import UNIX_TIMES
 from middleware.model.time import SECOND
-from middleware.spark.readers.text import open_text
 
 ROWS = 100
 """The number of rows to look at."""
