@@ -57,9 +57,14 @@ def run(
     view: Annotated[
         bool, typer.Option("--view", help="Show it live on a page, at an address that is printed; it stays until Ctrl-C.")
     ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Prepare and feed with Spark, as is done for large recordings.")
+    ] = False,
     json: JsonFile = None,
 ) -> None:
-    """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
+    """Prepare the recording, start the nodes, feed them, and hold the final results against the in-order oracle.
+
+    A recording of more than half a gigabyte is prepared and fed with Spark; others do without it, and so without Java.
 
     Ends with 0 if the finals equal the oracle's, with 1 if they do not, if a detector failed at an event, or if events were
     left out that the recording has in time, and with 2 if the scenario cannot be run.
@@ -87,6 +92,7 @@ def run(
     from middleware.cli.view import opened_page, stays
     from middleware.runtime.scenario import load_scenario
     from middleware.spark.prepare.fitting import check_fit, read_types
+    from middleware.spark.prepare.local import is_small
     from middleware.spark.prepare.prepared import opened
     from middleware.spark.session import spark_session
 
@@ -103,17 +109,20 @@ def run(
     if results is not None:
         check_output(results)
     screen.print(f"[bold]{plan.plan.name}[/]{f': {plan.plan.about}' if plan.plan.about else ''}")
-    for doubt in opened(plan).doubts:  # what is wrong with the recording is known before Spark starts, too
+    recording = opened(plan)
+    for doubt in recording.doubts:  # what is wrong with the recording is known before anything starts
         screen.print(doubt, style="yellow", markup=False, soft_wrap=True)
+    spark = spark or not is_small(recording)
     with ExitStack() as stack:
-        with step(screen, "Spark starts"):
-            stack.enter_context(spark_session(2))
-        trace = prepared(plan, out, screen)
+        if spark:
+            with step(screen, "Spark starts"):
+                stack.enter_context(spark_session(2))
+        trace = prepared(plan, out, screen, spark)
         ended = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
         if ended:
             screen.print(f"[yellow]the recording holds nothing of {', '.join(ended)}, which detectors read[/]")
         page = opened_page(screen) if view else None
-        outcomes = {each: _run(plan, trace, ended, each, factor, screen, page) for each in modes}
+        outcomes = {each: _run(plan, trace, ended, each, factor, screen, page, spark) for each in modes}
     with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
     show(result, screen, units)
@@ -130,8 +139,8 @@ def run(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
-    """The scenario's trace, prepared if need be, and what there is to know of it told."""
+def prepared(plan: Scenario, out: Path, screen: Console, spark: bool = False) -> Path:
+    """The scenario's trace, prepared if need be (``spark``: by Spark), and what there is to know of it told."""
     from middleware.cli.live import steps
     from middleware.cli.trace import show_broken_lines
     from middleware.model.quantities import spoken_duration
@@ -139,7 +148,7 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     from middleware.spark.traces import load_trace
 
     with steps(screen) as begin:
-        folder = prepared_trace(plan, out, lambda step: begin(f"Spark prepares the trace: {step}"))
+        folder = prepared_trace(plan, out, lambda step: begin(f"the trace is prepared: {step}"), spark)
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())
@@ -152,7 +161,14 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
 
 
 def _run(
-    plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float | None, screen: Console, page: Page | None = None
+    plan: Scenario,
+    trace: Path,
+    ended: list[str],
+    mode: str,
+    speed: float | None,
+    screen: Console,
+    page: Page | None = None,
+    spark: bool = False,
 ) -> Outcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
     from middleware.cli.left_out import kept_ledgers
@@ -177,6 +193,7 @@ def _run(
                     speed=speed,
                     ended=ended,
                     progress=lambda events, arrival: setattr(progress, "fed", events),
+                    in_process=not spark,
                 )
                 if not collector.join(_PATIENCE):
                     raise not_final(mode, cluster, collector)

@@ -44,7 +44,11 @@ def stage(spark: SparkSession, recording: Recording, folder: Path) -> Staged:
     """Read a recording into Parquet files under ``folder``, one for each chunk and type. Raises TraceError if it is empty."""
     chunks = list(enumerate(recording.chunks))
     reader = StageChunk(recording.read, str(folder))
-    reports = spark.sparkContext.parallelize(chunks, max(1, len(chunks))).map(reader).collect()
+    return staged(spark.sparkContext.parallelize(chunks, max(1, len(chunks))).map(reader).collect(), recording)
+
+
+def staged(reports: Sequence[ChunkReport], recording: Recording) -> Staged:
+    """What the reports on all chunks amount to. Raises TraceError if the recording is empty."""
     fields: dict[str, dict[str, str]] = {}
     rows: dict[str, int] = {}
     for report in reports:
@@ -90,6 +94,34 @@ class StageChunk:
             raise TraceError(f"{self._folder} cannot be written: {error}") from None
 
 
+class ChunkTally:
+    """Counts what is read of one chunk."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, dict[str, str]] = {}
+        self._rows: dict[str, int] = {}
+        self._lines = 0
+        self._bad_count = 0
+        self._bad: list[tuple[int, str]] = []
+
+    def add(self, part: Part) -> None:
+        """Count a part's rows and lines."""
+        for name, table in part.tables.items():
+            if table.num_rows:
+                fields = {n: str(k) for n, k in zip(table.schema.names, table.schema.types, strict=True)}
+                own = {n: k for n, k in fields.items() if n not in BASE_COLUMNS and not n.startswith("_")}
+                self._fields.setdefault(name, own)
+                self._rows[name] = self._rows.get(name, 0) + table.num_rows
+        room = FIRST_BAD_LINES - len(self._bad)
+        self._bad += [(self._lines + line, why) for line, why in part.bad[:room]]
+        self._bad_count += len(part.bad)
+        self._lines += part.lines
+
+    def report(self) -> ChunkReport:
+        """What was counted."""
+        return ChunkReport(self._fields, self._rows, self._lines, self._bad_count, self._bad)
+
+
 class ChunkWriter:
     """The files of one chunk while they are being written."""
 
@@ -98,22 +130,14 @@ class ChunkWriter:
         self._number = number
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._files: dict[str, Path] = {}
-        self._fields: dict[str, dict[str, str]] = {}
-        self._rows: dict[str, int] = {}
-        self._lines = 0
-        self._bad_count = 0
-        self._bad: list[tuple[int, str]] = []
+        self._tally = ChunkTally()
 
     def write(self, part: Part) -> None:
         """Write a part's tables; count its lines."""
         for name, table in part.tables.items():
             if table.num_rows:
                 self._writer(name, table.schema).write_table(table)
-                self._rows[name] = self._rows.get(name, 0) + table.num_rows
-        room = FIRST_BAD_LINES - len(self._bad)
-        self._bad += [(self._lines + line, why) for line, why in part.bad[:room]]
-        self._bad_count += len(part.bad)
-        self._lines += part.lines
+        self._tally.add(part)
 
     def close(self) -> ChunkReport:
         """Give the files their final names; returns the report."""
@@ -121,7 +145,7 @@ class ChunkWriter:
             writer.close()
             part = self._files[name]
             part.rename(part.with_name(f"chunk-{self._number:06d}.parquet"))
-        return ChunkReport(self._fields, self._rows, self._lines, self._bad_count, self._bad)
+        return self._tally.report()
 
     def _writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
         import pyarrow.parquet as pq
@@ -131,6 +155,4 @@ class ChunkWriter:
             folder.mkdir(parents=True, exist_ok=True)
             self._files[name] = folder / f".chunk-{self._number:06d}.{os.getpid()}"
             self._writers[name] = pq.ParquetWriter(self._files[name], schema, compression="snappy")
-            fields = {n: str(k) for n, k in zip(schema.names, schema.types, strict=True)}
-            self._fields[name] = {n: k for n, k in fields.items() if n not in BASE_COLUMNS and not n.startswith("_")}
         return self._writers[name]

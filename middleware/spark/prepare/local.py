@@ -1,0 +1,120 @@
+"""Prepares a small recording in this process: the same trace as Spark's, without a Java to start. Everything is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from middleware.connect.files.recording import BASE_COLUMNS, Recording, source_codes
+from middleware.model.errors import TraceError
+from middleware.spark.prepare.arrivals import DrawArrivals
+from middleware.spark.prepare.delays import Delays, Samples
+from middleware.spark.prepare.staging import ChunkTally, Staged, staged
+from middleware.spark.traces import type_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST = 512 << 20
+"""The bytes that a recording may have in its files, and read in memory, to be prepared in this process."""
+
+
+class TooLargeError(TraceError):
+    """A recording that is too large to be prepared in this process."""
+
+
+def is_small(recording: Recording) -> bool:
+    """Whether the recording's files are small enough to try. What they hold may still be too much: see TooLargeError."""
+    return sum(path.stat().st_size for path in {Path(file) for file in recording.file_of} if path.is_file()) <= LARGEST
+
+
+@dataclass(frozen=True)
+class LocalPreparation:
+    """The preparation of one trace in this process. ``write``: writes a sorted table of a type as files of the trace."""
+
+    recording: Recording
+    delays: Delays | None
+    samples: Samples
+    progress: Callable[[str], None]
+    write: Callable[[pa.Table, Path], None]
+
+    def run(self, folder: Path) -> tuple[Staged, int]:
+        """Write the types under ``folder``; returns what was read, and the clock offset (ns). Raises TraceError."""
+        self.progress("reading")
+        found, read = self._read()
+        tables = {name: self._arrived(table) for name, table in read.items()}
+        offset = 0
+        if self.recording.align and self.delays is None:
+            offset = max(map(_offset, tables.values()))
+        by_position = self.recording.measured and self.delays is None
+        for name, table in tables.items():
+            self.progress(f"sorting {name}")
+            table = _shifted(table, offset) if offset else table
+            order = ("arrival", "_position") if by_position else ("arrival", "ts", "source", "id")
+            ordered = table.sort_by([(column, "ascending") for column in order])
+            self.write(ordered.select([*BASE_COLUMNS, *found.fields[name]]), type_folder(folder, name))
+        return found, offset
+
+    def _read(self) -> tuple[Staged, dict[str, pa.Table]]:
+        """All chunks, one after the other. Raises TooLargeError when they are too much."""
+        import pyarrow as pa
+
+        tables: dict[str, list[pa.Table]] = {}
+        reports, size = [], 0
+        for chunk in enumerate(self.recording.chunks):
+            tally = ChunkTally()
+            for part in self.recording.read(chunk[1]):
+                size += sum(table.nbytes for table in part.tables.values())
+                if size > LARGEST:
+                    raise TooLargeError(f"the recording has more than {LARGEST >> 20} MiB in memory")
+                tally.add(part)
+                for name, table in part.tables.items():
+                    if table.num_rows:
+                        tables.setdefault(name, []).append(table)
+            reports.append(tally.report())
+        found = staged(reports, self.recording)
+        return found, {name: pa.concat_tables(some).combine_chunks() for name, some in tables.items()}
+
+    def _arrived(self, table: pa.Table) -> pa.Table:
+        """One type's events with ids and arrival times."""
+        import pyarrow as pa
+
+        table = self.recording.number.table(table) if self.recording.number else table
+        if self.delays is None:
+            return table if self.recording.measured else table.append_column("arrival", table["ts"])
+        bare = table.drop_columns("arrival") if "arrival" in table.column_names else table
+        drawn = pa.Table.from_batches(DrawArrivals(self.delays, self.samples)(bare.combine_chunks().to_batches()))
+        return _queued(drawn) if any(model.fifo for model in self.delays.models) else drawn
+
+
+def _offset(table: pa.Table) -> int:
+    """The offset (ns) to add to measured arrivals so that the shortest delay is 0."""
+    import pyarrow.compute as pc
+
+    return -int(pc.min(pc.subtract(table["arrival"], table["ts"])).as_py())
+
+
+def _shifted(table: pa.Table, offset: int) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return table.set_column(table.column_names.index("arrival"), "arrival", pc.add(table["arrival"], offset))
+
+
+def _queued(table: pa.Table) -> pa.Table:
+    """The table with each event of a queueing source arriving no earlier than the one before it."""
+    import numpy as np
+
+    codes, arrival = source_codes(table), table["arrival"].to_numpy()
+    copy, fifo = (table[name].to_numpy() for name in ("_copy", "_fifo"))
+    order = np.lexsort((copy, table["id"].to_numpy(), table["ts"].to_numpy(), codes))
+    waited = np.where(copy, np.iinfo(np.int64).min, arrival)[order]
+    bounds = [*np.flatnonzero(np.diff(codes[order], prepend=-1)).tolist(), len(order)]
+    for start, end in pairwise(bounds):
+        np.maximum.accumulate(waited[start:end], out=waited[start:end])
+    queued = np.empty_like(arrival)
+    queued[order] = waited
+    found = np.where(fifo, np.maximum(queued, arrival), arrival)
+    return table.set_column(table.column_names.index("arrival"), "arrival", [found])
