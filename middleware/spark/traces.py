@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from middleware.connect.files.recording import check_type_name
+from middleware.connect.files.tally import BadLines
+from middleware.connect.tables.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes
 
@@ -22,21 +24,6 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "trace.json"
 UNITS = {"arrival": "ns", "ts": "ns", "distance": "m", "speed": "m/s", "acceleration": "m/s2"}
-
-
-class BadLine(msgspec.Struct, frozen=True):
-    """A line of a recording that was left out, and why."""
-
-    file: str
-    line: int
-    reason: str
-
-
-class BadLines(msgspec.Struct):
-    """The number of lines left out, and the first few of them."""
-
-    count: int = 0
-    first: list[BadLine] = []
 
 
 class TypeTrace(msgspec.Struct):
@@ -156,18 +143,6 @@ def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: in
 def wire_columns(trace: Trace, name: str) -> list[str]:
     """The columns of an event on the wire, in that order: fields, ts, id, source."""
     return [*trace.types[name].fields, "ts", "id", "source"]
-
-
-def values(column: pa.Array) -> list[object]:
-    """A column as Python values, at C speed."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        column = column.to_numpy(zero_copy_only=False)
-        return list(column.tolist())
-    return list(column.to_pylist())
 
 
 def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:

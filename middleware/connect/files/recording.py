@@ -93,12 +93,17 @@ def check_type_name(name: str) -> str:
 
 
 class InOrder:
-    """Ids by order of occurrence within each source, from 0; equal times in the order of the recording."""
+    """Ids by order of occurrence within each source, from 0; equal times in the order of the recording.
+
+    Events of a type that has ids keep them.
+    """
 
     def table(self, table: pa.Table) -> pa.Table:
         """See Numbering."""
         import numpy as np
 
+        if "id" in table.column_names:
+            return table
         codes, ts = source_codes(table), table["ts"].to_numpy()
         order = np.lexsort((table["_position"].to_numpy(), ts, codes))
         sorted_codes = codes[order]
@@ -113,6 +118,8 @@ class InOrder:
         from pyspark.sql import Window
         from pyspark.sql import functions as sql
 
+        if "id" in frame.columns:
+            return frame
         order = Window.partitionBy("source").orderBy("ts", "_position")
         return frame.withColumn("id", sql.row_number().over(order).cast("bigint") - 1)
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from middleware.connect.files.reading import arrived, read, sorted_by_arrival
 from middleware.connect.files.recording import BASE_COLUMNS, Recording, source_codes
-from middleware.model.errors import TraceError
+from middleware.connect.files.tally import Staged
 from middleware.spark.prepare.arrivals import DrawArrivals
 from middleware.spark.prepare.delays import Delays, Samples
-from middleware.spark.prepare.staging import ChunkTally, Staged, staged
 from middleware.spark.traces import type_folder
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 LARGEST = 512 << 20
 """The bytes that a recording may have in its files, and read in memory, to be prepared in this process."""
-
-
-class TooLargeError(TraceError):
-    """A recording that is too large to be prepared in this process."""
 
 
 def is_small(recording: Recording) -> bool:
@@ -44,63 +40,28 @@ class LocalPreparation:
     def run(self, folder: Path) -> tuple[Staged, int]:
         """Write the types under ``folder``; returns what was read, and the clock offset (ns). Raises TraceError."""
         self.progress("reading")
-        found, read = self._read()
-        tables = {name: self._arrived(table) for name, table in read.items()}
+        found, tables = read(self.recording, LARGEST)
         offset = 0
-        if self.recording.align and self.delays is None:
-            offset = max(map(_offset, tables.values()))
+        if self.delays is None:
+            tables, offset = arrived(self.recording, tables)
+        else:
+            tables = {name: self._drawn(table) for name, table in tables.items()}
         by_position = self.recording.measured and self.delays is None
         for name, table in tables.items():
             self.progress(f"sorting {name}")
-            table = _shifted(table, offset) if offset else table
-            order = ("arrival", "_position") if by_position else ("arrival", "ts", "source", "id")
-            ordered = table.sort_by([(column, "ascending") for column in order])
+            ordered = sorted_by_arrival(table, by_position)
             self.write(ordered.select([*BASE_COLUMNS, *found.fields[name]]), type_folder(folder, name))
         return found, offset
 
-    def _read(self) -> tuple[Staged, dict[str, pa.Table]]:
-        """All chunks, one after the other. Raises TooLargeError when they are too much."""
+    def _drawn(self, table: pa.Table) -> pa.Table:
+        """One type's events with ids and drawn arrival times."""
         import pyarrow as pa
 
-        tables: dict[str, list[pa.Table]] = {}
-        reports, size = [], 0
-        for chunk in enumerate(self.recording.chunks):
-            tally = ChunkTally()
-            for part in self.recording.read(chunk[1]):
-                size += sum(table.nbytes for table in part.tables.values())
-                if size > LARGEST:
-                    raise TooLargeError(f"the recording has more than {LARGEST >> 20} MiB in memory")
-                tally.add(part)
-                for name, table in part.tables.items():
-                    if table.num_rows:
-                        tables.setdefault(name, []).append(table)
-            reports.append(tally.report())
-        found = staged(reports, self.recording)
-        return found, {name: pa.concat_tables(some).combine_chunks() for name, some in tables.items()}
-
-    def _arrived(self, table: pa.Table) -> pa.Table:
-        """One type's events with ids and arrival times."""
-        import pyarrow as pa
-
+        assert self.delays is not None
         table = self.recording.number.table(table) if self.recording.number else table
-        if self.delays is None:
-            return table if self.recording.measured else table.append_column("arrival", table["ts"])
         bare = table.drop_columns("arrival") if "arrival" in table.column_names else table
         drawn = pa.Table.from_batches(DrawArrivals(self.delays, self.samples)(bare.combine_chunks().to_batches()))
         return _queued(drawn) if any(model.fifo for model in self.delays.models) else drawn
-
-
-def _offset(table: pa.Table) -> int:
-    """The offset (ns) to add to measured arrivals so that the shortest delay is 0."""
-    import pyarrow.compute as pc
-
-    return -int(pc.min(pc.subtract(table["arrival"], table["ts"])).as_py())
-
-
-def _shifted(table: pa.Table, offset: int) -> pa.Table:
-    import pyarrow.compute as pc
-
-    return table.set_column(table.column_names.index("arrival"), "arrival", pc.add(table["arrival"], offset))
 
 
 def _queued(table: pa.Table) -> pa.Table:

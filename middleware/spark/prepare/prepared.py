@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from middleware.connect.files.reading import TooLargeError
 from middleware.model.errors import ScenarioError, TraceError
 from middleware.model.event import stable_hash
 from middleware.runtime.scenario import load_scenario
 from middleware.spark.prepare.delays import Delays, Empirical, parse_delays
 from middleware.spark.prepare.fitting import check_mapping
-from middleware.spark.prepare.local import TooLargeError, is_small
+from middleware.spark.prepare.local import is_small
 from middleware.spark.prepare.prepare import prepare
 from middleware.spark.readers import Recording, open_recording
 from middleware.spark.traces import DESCRIPTION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from middleware.connect.files.mapping import mapped_recording
+from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.files.recording import Recording
 from middleware.model.errors import TraceError
 from middleware.spark.readers.debs2013 import debs2013_recording
