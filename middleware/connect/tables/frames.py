@@ -11,6 +11,7 @@ from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.normal import normalised, plain_table, salvage_rows
 from middleware.connect.files.recording import InOrder, Part, Recording
 from middleware.model.errors import TraceError
+from middleware.model.words import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,21 +26,31 @@ def is_frame(value: object) -> bool:
 
 
 def table_of(frame: Any) -> pa.Table:
-    """A frame as a table of Arrow. The index of a pandas frame is a column, if it counts no rows; one of times is ``ts``."""
+    """A frame as a table of Arrow. The index of a pandas frame is a column, if it counts no rows; one of times is ``ts``.
+
+    Raises TraceError if two columns have the same name.
+    """
     import pyarrow as pa
 
     if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    if isinstance(frame, pa.Table):
-        return plain_table(frame)
-    if type(frame).__module__.partition(".")[0] == "pandas":
-        table = pa.Table.from_pandas(frame)
-        if _INDEX in table.column_names:
-            timed = pa.types.is_timestamp(table[_INDEX].type) and "ts" not in table.column_names
-            names = ["ts" if timed else "index" if name == _INDEX else name for name in table.column_names]
-            table = table.rename_columns(names)
-        return plain_table(table.replace_schema_metadata(None))
-    return plain_table(pa.table(frame))
+        table = pa.Table.from_batches([frame])
+    elif type(frame).__module__.partition(".")[0] == "pandas":
+        table = _of_pandas(frame)
+    else:
+        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    if len(set(table.column_names)) < table.num_columns:
+        raise TraceError(f"the table has two columns of the same name: {listed(table.column_names)}")
+    return plain_table(table)
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(frame).replace_schema_metadata(None)
+    if _INDEX not in table.column_names:
+        return table
+    is_time = pa.types.is_timestamp(table[_INDEX].type) and "ts" not in table.column_names
+    return table.rename_columns([("ts" if is_time else "index") if name == _INDEX else name for name in table.column_names])
 
 
 def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:

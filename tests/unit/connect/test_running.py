@@ -56,7 +56,7 @@ class Drafts(Detector):
 
 FRAME = pd.DataFrame(
     {
-        "time": pd.to_datetime(["2023-11-14T22:13:20.105", "2023-11-14T22:13:22", "2023-11-14T22:13:21.5"]),
+        "time": pd.to_datetime(["2023-11-14T22:13:20.105", "2023-11-14T22:13:22.000", "2023-11-14T22:13:21.500"]),
         "station": [7, 8, 7],
         "Celsius": [10.0, 20.5, 30.0],
         "note": ["dry", "wet, cold", "dry"],
