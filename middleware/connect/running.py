@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
+from middleware.connect.schemas.types import kinds_of_fields
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
-from middleware.model.errors import EventError, TraceError
+from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.identity import named
 from middleware.model.words import listed
@@ -19,7 +20,7 @@ from middleware.runtime import engine
 from middleware.runtime.engine import Run
 
 if TYPE_CHECKING:
-    from middleware.connect.files.mapping import Kind, Mapping
+    from middleware.connect.files.mapping import Mapping
     from middleware.connect.files.recording import Recording
     from middleware.connect.files.tally import BadLines
 
@@ -189,18 +190,6 @@ def _check_fits(mapping: Mapping, types: EventTypes) -> None:
     declared = kinds_of_fields(types[mapping.type])
     if missing := [name for name in declared if name not in mapping.fields]:
         raise TraceError(f"the mapping of {mapping.type} lacks the field {listed(missing)}")
-
-
-def kinds_of_fields(kind: EventType) -> dict[str, Kind]:
-    """The fields of a class and their types, by name. Raises EventError for a field that no column can hold."""
-    hints = get_type_hints(kind, include_extras=True)
-    found = {}
-    for name in kind.__struct_fields__[: -len(Event.__struct_fields__)]:
-        hint = get_args(hints[name])[0] if get_origin(hints[name]) is Annotated else hints[name]
-        if hint not in (int, float, str, bool):
-            raise EventError(f"{type_name(kind)}.{name} is of {hint}: columns give int, float, str and bool")
-        found[name] = hint.__name__
-    return found
 
 
 def _broken(bad: BadLines, good: int) -> TraceError:

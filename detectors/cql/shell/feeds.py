@@ -14,6 +14,7 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.shell.lines import LineReader
 from detectors.feeding import batch_of, fresh
+from detectors.inputs import Files
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.change import Batch
 from middleware.model.errors import NetworkError, TraceError
@@ -209,6 +210,25 @@ class Recorded:
         if empty := sorted(self.types - self._held):
             notes.append(f"the recording holds nothing of {', '.join(empty)}")
         return notes
+
+
+class FileFeed:
+    """Files of any format in order of arrival, or (``follow``) what is appended to them, without an end."""
+
+    def __init__(self, files: Files, follow: bool = False, batch: int = 256) -> None:
+        self._files, self._follow, self._size = files, follow, batch
+
+    @property
+    def types(self) -> frozenset[str]:
+        return frozenset(self._files.types)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for events, _ in fresh(self._files.follow() if self._follow else [self._files.events()], self._size):
+            yield batch_of(events)
+        yield Batch({}, dict.fromkeys(self.types, END))
+
+    def notes(self) -> list[str]:
+        return self._files.notes()
 
 
 class Mesh:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from middleware.connect.files.mapping import Mapping, load_mappings
 from middleware.connect.files.moments import doubts
 from middleware.connect.files.normal import normalised, salvage_rows
 from middleware.connect.files.recording import Chunk, InOrder, Part, Recording
-from middleware.connect.files.text import Split, TextReader, existing, header_line, parse_csv, splits
+from middleware.connect.files.text import Parse, Split, TextReader, existing, header_line, parse_csv, splits
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 
@@ -36,8 +36,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
     tables: list[_Table] = []
     found: dict[str, None] = {}
     for file, one in _assigned(files, mappings):
-        expressions = computed(one.expressions(), head(file, one.delimiter)) if one.expressions() else {}
-        tables.append(table := _Table(one, file, expressions))
+        tables.append(table := _table(one, file))
         chunks += [(len(tables) - 1, piece) for piece in table.pieces(len(chunks))]
         times = [(time.column, time.unit) for time in (one.ts, one.arrival if not one.align else None) if time]
         found |= dict.fromkeys(doubts([file], times, one.delimiter, told))
@@ -80,6 +79,18 @@ def _check_alike(mappings: Sequence[Mapping]) -> None:
             raise TraceError(f"{one.type} is mapped twice, with other fields or ids: give it the same ones")
 
 
+def parser_of(file: Path, mapping: Mapping) -> tuple[Parse, bool]:
+    """What parses whole lines of a text file, and whether it has a header. Raises TraceError if columns are missing."""
+    table = _table(mapping, file)
+    table.pieces(0)
+    return table.parser(), format_of(file) == "csv"
+
+
+def _table(mapping: Mapping, file: Path) -> _Table:
+    expressions = mapping.expressions()
+    return _Table(mapping, file, computed(expressions, head(file, mapping.delimiter)) if expressions else {})
+
+
 @dataclass(frozen=True)
 class _Table:
     """A file and its mapping."""
@@ -103,7 +114,7 @@ class _Table:
             return
         if format_of(self.file) == "csv" and piece.start <= len(header_line(self.file)):
             yield Part({}, 1, [])
-        yield from TextReader(self.mapping.type, self._parser())(piece)
+        yield from TextReader(self.mapping.type, self.parser())(piece)
 
     def _check(self) -> None:
         """Raise TraceError if columns are missing."""
@@ -122,7 +133,8 @@ class _Table:
     def _normalised(self, raw: pa.Table) -> pa.Table:
         return normalised(raw, self.mapping, str(self.file), self.expressions)
 
-    def _parser(self) -> Callable[[bytes], pa.Table]:
+    def parser(self) -> Parse:
+        """Parses whole lines of the file."""
         import pyarrow as pa
 
         wanted, delimiter = self._wanted(), self.mapping.delimiter
