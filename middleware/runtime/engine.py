@@ -88,7 +88,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         """Final results in total order as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
 
         ``of``: an event type, its name or the last part of it ("Pass" for soccer.Pass), or the name of a detector. Raises
-        EventError if it is none of these, SlacklineError without pyarrow (extra ``spark``).
+        EventError if it is none of these, SlacklineError without pyarrow (extra ``tables``).
         """
         return table(self.finals, of)
 

@@ -57,7 +57,7 @@ def test_packages_too_old_or_absent_are_named(monkeypatch: pytest.MonkeyPatch) -
         return real(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    core, spark, *_ = doctor.packages()
+    core, _, spark, *_ = doctor.packages()
     assert core.state == "missing"
     assert "msgspec 0.1" in core.detail
     assert "pyzmq" in core.detail
@@ -116,7 +116,14 @@ def test_this_environment_is_examined_in_full(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("package", "extra"),
-    [("pyarrow", "spark"), ("opentelemetry", "otlp"), ("opentelemetry.exporter", "otlp"), ("open", None), ("no_such", None)],
+    [
+        ("pyarrow", "tables"),
+        ("pyspark", "spark"),
+        ("opentelemetry", "otlp"),
+        ("opentelemetry.exporter", "otlp"),
+        ("open", None),
+        ("no_such", None),
+    ],
 )
 def test_a_package_that_is_missing_is_found_in_its_extra(package: str, extra: str | None) -> None:
     assert installation.extra_with(package) == extra
