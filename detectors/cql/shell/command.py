@@ -170,8 +170,9 @@ class Runner:
                 for batch in session.run(stream, feed):
                     delta, finals = view.take(batch)
                     self._lines(view, delta, finals, out)
-                    for event in finals if stored is not None else ():
-                        stored.add(event)
+                    if stored is not None:
+                        for event in finals:
+                            stored.add(event)
         finally:
             if stored is not None:
                 stored.close()

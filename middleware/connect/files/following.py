@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from middleware.connect.files.formats import is_text
 from middleware.connect.files.mapped import parser_of
@@ -16,6 +17,9 @@ from middleware.connect.files.text import BLOCK_BYTES, header_line, salvage
 from middleware.connect.tables.columns import events_of
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PAUSE = 0.1
 """Seconds between two looks at files that have not grown."""
@@ -64,9 +68,9 @@ class Follower:
         self._at = len(header_line(self._file)) if self._has_header else 0
         self._line = int(self._has_header)
 
-    def _numbered(self, table: object) -> list[Event]:
+    def _numbered(self, table: pa.Table) -> list[Event]:
         if self._mapping.id is None:
-            table = table.append_column("id", [[self._next(source) for source in table["source"].to_pylist()]])  # type: ignore[attr-defined]
+            table = table.append_column("id", [[self._next(source) for source in table["source"].to_pylist()]])
         return events_of(table, self._type)
 
     def _next(self, source: str) -> int:

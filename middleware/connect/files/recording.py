@@ -128,4 +128,5 @@ def source_codes(table: pa.Table) -> npt.NDArray[np.int64]:
     """A number for the source of each row; equal for equal sources."""
     import numpy as np
 
-    return table["source"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    codes: npt.NDArray[np.int64] = table["source"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def asyncapi(plan: Scenario) -> dict[str, Any]:
-    """The AsyncAPI 3.0 document of a scenario, to be written as JSON. Raises EventError for fields that JSON Schema has not.
+    """The AsyncAPI 3.0 document of a scenario, to be written as JSON.
 
     Channels are event types, messages events as ``slackline sub`` prints them, operations detectors.
     """

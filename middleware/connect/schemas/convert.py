@@ -45,7 +45,7 @@ def event_type_from(schema: Any, name: str = "") -> EventType:
     elif hasattr(schema, "model_fields"):
         fields, own = {field: each.annotation for field, each in schema.model_fields.items()}, schema.__name__
     elif hasattr(schema, "names") and hasattr(schema, "types"):
-        fields, own = {field.name: _of_arrow(field) for field in schema if field.name not in STAMP}, ""
+        fields, own = {field.name: _arrow_kind(field.name, field.type) for field in schema if field.name not in STAMP}, ""
     else:
         raise EventError(f"{schema!r} is no schema: give one of Arrow, Avro, JSON Schema or pydantic, or a file")
     if not (name or own):
@@ -86,15 +86,17 @@ def avro_schema(kind: EventType) -> dict[str, Any]:
 
 
 def json_schema(kind: EventType) -> dict[str, Any]:
-    """The JSON Schema of an event as ``slackline sub`` prints it and ``slackline pub`` reads it. Raises EventError."""
+    """The JSON Schema of an event as ``slackline sub`` prints it, and ``pub`` reads it. Fields of other types: any JSON."""
 
     def schema(hint: Any) -> dict[str, Any]:
-        return {"type": "array", "items": schema(_item(hint))} if _item(hint) is not None else {"type": _TO_JSON[hint]}
+        if _item(hint) is not None:
+            return {"type": "array", "items": schema(_item(hint))}
+        return {"type": _TO_JSON[hint]} if hint in _TO_JSON else {"description": f"a value of {hint}"}
 
     properties: dict[str, Any] = {"type": {"const": type_name(kind)}}
     hints = fields_of(kind)
     for field, hint in hints.items():
-        found = _mapped(kind, field, hint, schema)
+        found = schema(_plain(hint))
         properties[field] = {"anyOf": [found, {"type": "null"}]} if _is_optional(hint) else found
     stamp = {"ts": "nanoseconds", "id": "with source, the event's identity", "source": "who says so"}
     for name, told in stamp.items():
@@ -128,11 +130,6 @@ def _of_file(file: Path, name: str) -> EventType:
     except (OSError, ValueError, StopIteration) as error:
         raise TraceError(f"the schema of {file} cannot be read: {error}") from None
     raise TraceError(f"{file} has no schema: give a .parquet, .arrow, .avsc or .json file")
-
-
-def _of_arrow(field: pa.Field) -> Any:
-    kind = _arrow_kind(field.name, field.type)
-    return kind | None if field.nullable and field.metadata and field.metadata.get(b"optional") else kind
 
 
 def _arrow_kind(name: str, kind: pa.DataType) -> Any:

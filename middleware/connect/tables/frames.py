@@ -55,7 +55,7 @@ def _of_pandas(frame: Any) -> pa.Table:
 
 def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:
     """Tables in memory, each with its mapping, as a recording. Raises TraceError if a column is missing."""
-    chunks = []
+    chunks: list[_Rows] = []
     for table, mapping in tables:
         if missing := [name for name in mapping.columns() if name not in table.column_names]:
             raise TraceError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.column_names)}")
