@@ -14,7 +14,7 @@ from middleware.model.event import END, Event, EventTypes
 from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
-    from middleware.connect.running import run
+    from middleware.connect.tables.running import run
     from middleware.ordering.kslack import Lateness
     from middleware.ordering.unit import Policies
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
@@ -33,7 +33,7 @@ _LATER = {
     "Receipt": "middleware.runtime.clients",
     "Run": "middleware.runtime.engine",
     "Subscriber": "middleware.runtime.clients",
-    "run": "middleware.connect.running",
+    "run": "middleware.connect.tables.running",
 }
 """Where the names are that are imported when they are first used."""
 
