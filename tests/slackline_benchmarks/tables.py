@@ -13,14 +13,14 @@ ROWS = 200_000
 _STATIONS = 20
 
 
-class Reading(Event):
+class Reading(Event, frozen=True):
     """A made-up measurement."""
 
     station: int
     celsius: float
 
 
-class Warm(Event):
+class Warm(Event, frozen=True):
     """A station that became warmer than 20 degrees."""
 
     station: int

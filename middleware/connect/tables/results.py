@@ -55,7 +55,7 @@ def write_duckdb(events: Sequence[Event], file: Path) -> None:
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise SlacklineError(f"this needs duckdb; {install('tables')}") from None
+        raise SlacklineError(f"this needs duckdb; {install('duckdb')}") from None
     part = file.with_name(f".{file.name}.{os.getpid()}")
     by_type: dict[str, list[Event]] = {}
     for event in events:
