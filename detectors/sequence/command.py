@@ -87,7 +87,7 @@ def query(
 
       [bold]slackline query @theft.sase bookstore --why-not reader-3:117[/]
     """
-    screen = console(json_file)
+    screen = console(STANDARD_OUTPUT if results_file == STANDARD_OUTPUT else json_file)
     written = _text(text)
     if results_file is not None:
         check_output(results_file)

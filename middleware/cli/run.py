@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
-from middleware.cli.results import write_results
+from middleware.cli.results import KINDS, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
@@ -49,7 +49,7 @@ def run(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write the final results to FILE as lines of JSON; [bold]-[/] is standard output.",
+            help=f"Write the final results to FILE: {KINDS}; [bold]-[/] is standard output.",
             callback=kept_for_results,
         ),
     ] = None,
@@ -69,8 +69,8 @@ def run(
     Ends with 0 if the finals equal the oracle's, with 1 if they do not, if a detector failed at an event, or if events were
     left out that the recording has in time, and with 2 if the scenario cannot be run.
 
-    A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --to
-    writes, and slackline pub reads. Lines are in total order; all derived types are there.
+    A line or row of --results holds the event's type, its fields, and ts (ns), id, source and level; as lines of JSON it is
+    what slackline sub --to writes, and slackline pub reads. Lines are in total order; all derived types are there.
 
     Examples:
 

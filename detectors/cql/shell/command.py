@@ -130,7 +130,7 @@ class Runner:
         self, session: Session, final: bool, json_file: str | None, results: str | None = None, is_endless: bool = False
     ) -> None:
         self.session = session
-        self.screen = console(json_file)
+        self.screen = console(STANDARD_OUTPUT if results == STANDARD_OUTPUT else json_file)
         self.has_run = self.has_failed = False
         self._final = final
         self._json = json_file

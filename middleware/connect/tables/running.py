@@ -96,6 +96,8 @@ def events_in(source: Any, detectors: AnyMapping[str, Detector], mapping: Mapped
             raise TraceError("a mapping is for tables and files; these are events already")
         events: Iterable[Event] = source
         return events
+    if is_frame(source) and hasattr(source, "__len__") and len(source) == 0:
+        return []  # whatever its columns are: those of an empty table often have no types
     types = _read_types(detectors)
     if by_type:
         types = EventTypes(dict.fromkeys([*(each for _, each in types.items()), *source]))

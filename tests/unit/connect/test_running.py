@@ -181,6 +181,11 @@ def test_what_does_not_fit_is_told(source, complaint: str) -> None:
         run(source, [Heat()])
 
 
+def test_an_empty_frame_has_no_events() -> None:
+    assert run(FRAME[:0], [Heat()]).events == 0
+    assert run(pd.DataFrame(), [Heat()]).finals == {"Heat": []}
+
+
 def test_a_mapping_is_not_for_events_nor_for_another_type() -> None:
     with pytest.raises(SlacklineError, match="these are events already"):
         run([Reading(1, 2.0, "", ts=1)], [Heat()], mapping={})
