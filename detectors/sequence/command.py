@@ -129,7 +129,7 @@ def _hierarchy(plan: SequenceQuery, place: Source, lateness: int, follow: bool) 
     """The units that run the query and derive its input. No recorded event is late, since the lateness is known."""
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.ordering.kslack import Lateness
-    from middleware.ordering.unit import Policies
+    from middleware.ordering.policies import Policies
 
     bound = Lateness(floor=lateness) if follow or place.address else Lateness(1.0, place.lateness() + 1)
     return Hierarchy(
