@@ -15,7 +15,7 @@ from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.identity import named
 from middleware.model.words import listed
 from middleware.ordering.costs import Timer
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime import engine
 from middleware.runtime.engine import Run
 
