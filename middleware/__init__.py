@@ -14,10 +14,11 @@ from middleware.model.event import END, Event, EventTypes
 from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
+    from middleware.connect.tables.running import run
     from middleware.ordering.kslack import Lateness
     from middleware.ordering.policies import Policies
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
-    from middleware.runtime.engine import Run, run
+    from middleware.runtime.engine import Run
     from middleware.runtime.node import Node
     from middleware.runtime.transport.keys import Keys
 
@@ -32,7 +33,7 @@ _LATER = {
     "Receipt": "middleware.runtime.clients",
     "Run": "middleware.runtime.engine",
     "Subscriber": "middleware.runtime.clients",
-    "run": "middleware.runtime.engine",
+    "run": "middleware.connect.tables.running",
 }
 """Where the names are that are imported when they are first used."""
 

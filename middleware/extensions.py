@@ -6,6 +6,9 @@ Groups, each with what its entry points name:
     sub-commands of ``slackline``: a ``middleware.cli.command.Entry``.
 ``slackline.benchmarks``
     benchmarks of ``slackline bench``: a function from a number of rounds to a list of measurements.
+``slackline.expressions``
+    ``columns``: the language of expressions in mappings: a function from a text and the types of columns to what it reads and
+    the function that computes it.
 ``slackline.applications``
     what ``slackline simulate`` deploys: a function from a ``random.Random`` to an application.
 """

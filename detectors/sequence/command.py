@@ -1,25 +1,27 @@
-"""``slackline query``: a sequence query from the command line, over a trace, a scenario, or the events of a node."""
+"""``slackline query``: a sequence query from the command line, over files, a trace, a scenario, or the events of a node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from detectors.feeding import batch_of, fresh, needed, only
 from detectors.sequence.algorithm import Algorithm
+from detectors.inputs import Source, source_of
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
-from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, results
-from middleware.cli.pubsub import described, event_types
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, check_output, console, kept_for_results, results
+from middleware.cli.pubsub import described
+from middleware.cli.results import KINDS, FinalsFile
 from middleware.model.change import Batch, Change, Insert, Revise
-from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
-from middleware.model.event import END, IDENTITY, Event, EventTypes, type_name
+from middleware.model.event import END, IDENTITY, Event, type_name
 from middleware.model.quantities import parse_duration
 
 if TYPE_CHECKING:
@@ -27,32 +29,22 @@ if TYPE_CHECKING:
 
     from middleware.delivery.barrier import Barrier
     from middleware.ordering.hierarchy import Hierarchy
-    from middleware.runtime.scenario import Scenario
+
+LARGEST_STEP = 4_096
+"""At most so many events of a file that grows are taken to arrive at once."""
 
 _SOURCES_TOLD = 8
 """How many sources a message names."""
-
-_ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
-
-
-class Source(msgspec.Struct):
-    """Where events come from: the types that a query may name, detectors that derive some of them, and the trace.
-
-    ``scenario``
-        the trace's scenario; the trace may still have to be prepared.
-    """
-
-    types: EventTypes
-    detectors: dict[str, Detector]
-    trace: Path | None = None
-    address: str = ""
-    scenario: Scenario | None = None
 
 
 def query(
     text: Annotated[str, typer.Argument(metavar="QUERY", help="The query, or @FILE that holds it.")],
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A trace's folder, a scenario, or a node such as tcp://127.0.0.1:5701.")
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="Files (CSV, JSON lines, Parquet, Arrow); a trace's folder, a scenario, or a node such as tcp://127.0.0.1:5701.",
+        ),
     ],
     types_from: Annotated[
         list[str] | None, typer.Option("--types-from", metavar="MODULE", help="Module with event classes (needed for a node).")
@@ -72,13 +64,27 @@ def query(
     lateness: Annotated[str, typer.Option(help="For how long results over a node's events may change, at least.")] = "1s",
     batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
+    mapping: Annotated[
+        Path | None, typer.Option(help="TOML file that maps the columns of files; without one, their names and values tell.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is appended to the files, until Ctrl-C.")] = False,
+    results_file: Annotated[
+        str | None,
+        typer.Option("--results", metavar="FILE", help=f"Write the final results: {KINDS}.", callback=kept_for_results),
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Run a sequence query over events in their order of arrival: results early, corrected, and final.
 
     Of a scenario, what its detectors derive can be asked for too. With --json one line of JSON for each change.
 
+    A file's events are called as the file is, unless a mapping names them; several files are several types.
+
     Examples:
+
+      [bold]slackline query "EVENT SEQ(readings a, readings b) WHERE b.celsius > a.celsius + 5 WITHIN 10 s" readings.csv[/]
+
+      [bold]slackline query @theft.sase shelves.parquet exits.jsonl --mapping shop.toml --results thefts.parquet[/]
 
       [bold]slackline query "EVENT SEQ(Shelf s, !(Checkout c), Exit e) WHERE \\[tag] WITHIN 1 hour" bookstore[/]
 
@@ -88,10 +94,16 @@ def query(
 
       [bold]slackline query @theft.sase bookstore --why-not reader-3:117[/]
     """
-    screen = console(json_file)
+    screen = console(STANDARD_OUTPUT if results_file == STANDARD_OUTPUT else json_file)
     written = _text(text)
-    place = _source(source, types_from or [])
-    plan = SequenceQuery(written, place.types, "Query", algorithm)  # before Spark starts, so that errors show at once
+    if results_file is not None:
+        check_output(results_file)
+    place = source_of(source, types_from or [], mapping)
+    for line in place.files.told() if place.files is not None else ():
+        screen.print(line, style="dim", markup=False, soft_wrap=True)
+    if follow and place.files is None:
+        raise SlacklineError("--follow is for files; a node's events come as they are published anyway")
+    plan = SequenceQuery(written, place.types, "Query", algorithm)  # before anything starts, so that errors show at once
     if explained:
         screen.print("\n".join(explain(plan.plan)), markup=False)
         return
@@ -102,31 +114,33 @@ def query(
     if event is not None:
         _explain_event(plan, place, event, screen)
         return
-    lines, hierarchy = _Lines(json_file, screen, changes, count), _hierarchy(plan, place, parse_duration(lateness))
+    lines = _Lines(json_file, screen, changes, count, results_file, follow or bool(place.address))
+    hierarchy = _hierarchy(plan, place, parse_duration(lateness), follow)
+    run = _followed if follow else _live if place.address else partial(_recorded, batch=batch)
     try:
         with screen.status("...") as status:
 
             def tell(events: int) -> None:
                 status.update(f"{events:,} events ...")
 
-            for change in (
-                _live(plan, place, hierarchy, tell) if place.address else _recorded(plan, place, hierarchy, batch, tell)
-            ):
+            for change in run(plan, place, hierarchy, tell):
                 if not lines.show(*change):
                     break
     finally:
         lines.close(sum(each.late for each in hierarchy.statistics()))
         if algorithm is not None:
             screen.print(f"algorithm {algorithm}: {plan.work}")
+        for note in place.files.notes() if place.files is not None else ():
+            screen.print(note, style="yellow", markup=False, soft_wrap=True)
 
 
-def _hierarchy(plan: SequenceQuery, place: Source, lateness: int) -> Hierarchy:
-    """The units that run the query and derive its input. No event of a trace is late, since the lateness is known."""
+def _hierarchy(plan: SequenceQuery, place: Source, lateness: int, follow: bool) -> Hierarchy:
+    """The units that run the query and derive its input. No recorded event is late, since the lateness is known."""
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.ordering.kslack import Lateness
     from middleware.ordering.policies import Policies
 
-    bound = Lateness(floor=lateness) if place.trace is None else Lateness(1.0, _lateness(place.trace) + 1)
+    bound = Lateness(floor=lateness) if follow or place.address else Lateness(1.0, place.lateness() + 1)
     return Hierarchy(
         {**needed(plan.subscribes, place.detectors), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound)
     )
@@ -141,68 +155,34 @@ def _text(text: str) -> str:
         raise SlacklineError(f"cannot read the query in {text[1:]}: {error.strerror}") from None
 
 
-def _source(source: str, modules: list[str]) -> Source:
-    from middleware.spark.traces import DESCRIPTION
-
-    if "://" in source:
-        if not modules:
-            raise SlacklineError(f"what {source} publishes is typed: name the module with its event classes (--types-from)")
-        return Source(event_types(modules), {}, address=source)
-    folder = Path(source)
-    if (folder / DESCRIPTION).exists():
-        return Source(event_types(modules) if modules else _described_types(folder), {}, folder)
-    from middleware.runtime.scenario import load_scenario
-
-    scenario = load_scenario(source)
-    return Source(scenario.types, scenario.detectors, scenario=scenario)
-
-
-def _described_types(folder: Path) -> EventTypes:
-    """Event types made from a trace's own description."""
-    from middleware.spark.traces import load_trace
-
-    types = EventTypes()
-    for name, trace in load_trace(folder).types.items():
-        namespace, _, own = name.rpartition(".")
-        fields: list[Any] = [(field, _ARROW.get(kind, Any)) for field, kind in trace.fields.items()]
-        types.add(msgspec.defstruct(own, fields, bases=(Event,), namespace={"namespace": namespace}, frozen=True))  # type: ignore[arg-type]
-    return types
-
-
-def _events(place: Source) -> Iterator[list[Event]]:
-    from middleware.spark.traces import load_trace, read_trace
-
-    assert place.trace is not None
-    names = load_trace(place.trace).types
-    return read_trace(place.trace, EventTypes(place.types[name] for name in names if name in place.types))
-
-
 def _recorded(
-    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, batch: int, tell: Callable[[int], None]
+    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None], batch: int
 ) -> Iterator[tuple[Change | None, Event | None]]:
-    """Changes, and finals, of a query over a trace."""
+    """Changes, and finals, of a query over a recording."""
     from middleware.delivery.barrier import Barrier
 
     name = type_name(plan.result)
     barrier, count = Barrier([name]), 0
-    for events, repeated in fresh(_events(place), batch):
+    for events, repeated in fresh(place.arrivals(), batch):
         count += len(events) + repeated
         tell(count)
         yield from _delivered(hierarchy.process(batch_of(events)), name, barrier)
     yield from _delivered(hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))), name, barrier)
 
 
-def _lateness(folder: Path) -> int:
-    """The largest delay (ns) of an event of a trace behind those that came before it: results may change for that long."""
-    import numpy as np
+def _followed(
+    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None]
+) -> Iterator[tuple[Change | None, Event | None]]:
+    """Changes, and finals, of a query over files that grow; without an end."""
+    from middleware.delivery.barrier import Barrier
 
-    from middleware.spark.traces import columns, load_trace, values
-
-    trace = load_trace(folder)
-    parts = [batch for name in trace.types for batch in columns(folder, trace, name, ["arrival", "ts"])]
-    arrival, ts = (np.concatenate([np.asarray(values(part.column(at)), np.int64) for part in parts]) for at in (0, 1))
-    in_order = ts[np.argsort(arrival, kind="stable")]
-    return int((np.maximum.accumulate(in_order) - in_order).max(initial=0))
+    assert place.files is not None
+    name = type_name(plan.result)
+    barrier, count = Barrier([name]), 0
+    for events, _ in fresh((some for some in place.files.follow() if some), LARGEST_STEP):
+        count += len(events)
+        tell(count)
+        yield from _delivered(hierarchy.process(batch_of(events)), name, barrier)
 
 
 def _live(
@@ -244,11 +224,20 @@ def _delivered(batches: list[Batch], name: str, barrier: Barrier) -> Iterator[tu
 class _Lines:
     """Shows changes, or finals, line by line, and sums up."""
 
-    def __init__(self, json_file: str | None, screen: Console, changes: bool, count: int | None) -> None:
+    def __init__(
+        self,
+        json_file: str | None,
+        screen: Console,
+        changes: bool,
+        count: int | None,
+        results_file: str | None = None,
+        is_endless: bool = False,
+    ) -> None:
         self._screen = screen
         self._changes = changes
         self._left = count
         self._totals = {"final": 0, "early": 0, "revised": 0, "withdrawn": 0}
+        self._results = FinalsFile(results_file, is_endless) if results_file is not None else None
         self._json = None
         if json_file is not None:
             self._json = results() if json_file == STANDARD_OUTPUT else open(json_file, "w", encoding="utf-8")  # noqa: SIM115
@@ -264,6 +253,8 @@ class _Lines:
             self._write(change, f"{sign} {getattr(change, 'event', None)!r}")
         elif final is not None:
             self._totals["final"] += 1
+            if self._results is not None:
+                self._results.add(final)
             if self._changes:
                 return True
             self._write(Insert(final), repr(final))
@@ -280,6 +271,8 @@ class _Lines:
 
     def close(self, late: int) -> None:
         """Sum up; ``late`` events were left out."""
+        if self._results is not None:
+            self._results.close()
         totals = self._totals
         self._screen.print(
             f"{totals['final']:,} final; {totals['early']:,} came early, of which {totals['revised']:,} were revised "
@@ -306,15 +299,15 @@ def _named(events: Iterable[Event]) -> str:
 
 def _explain_event(plan: SequenceQuery, place: Source, named: str, screen: Console) -> None:
     """Why an event of a trace is in no match."""
-    if place.trace is None:
-        raise SlacklineError("--why-not looks back: it needs a trace or a scenario, not a node")
+    if place.address:
+        raise SlacklineError("--why-not looks back: it needs files, a trace or a scenario, not a node")
     source, colon, number = named.rpartition(":")
     if not colon or not number.lstrip("-").isdigit():
-        of = _named(event for part in _events(place) for event in part if event.__class__ in plan.subscribes)
+        of = _named(event for part in place.arrivals() for event in part if event.__class__ in plan.subscribes)
         raise SlacklineError(f"{named!r} names no event: write SOURCE:ID; the query reads {of}")
     from middleware.runtime.engine import run
 
-    recorded = [event for part in _events(place) for event in part]
+    recorded = [event for part in place.arrivals() for event in part]
     deriving = needed(plan.subscribes, place.detectors)
     derived = run(recorded, deriving).finals if deriving else {}
     there = {

@@ -39,6 +39,7 @@ COMMANDS = {
         "middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."
     ),
     "bench": CommandEntry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
+    "schema": CommandEntry("middleware.cli.schema:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."),
     "doctor": CommandEntry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }
 

@@ -1,25 +1,102 @@
-"""Final results as lines of JSON, one for each event: for ``jq``, ``slackline pub``, or a table of one's own."""
+"""Final results as files: lines of JSON, CSV, Parquet, Arrow, SQLite or DuckDB, by the end of the file's name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
-from middleware.cli.output import STANDARD_OUTPUT, results, write_file
-from middleware.model.event import Event
+from middleware.cli.output import STANDARD_OUTPUT, check_output, results, write_file
+from middleware.connect.tables.results import arrow_file, parquet_file, write_duckdb
+from middleware.model.errors import SinkError
+from middleware.model.event import ORDER, Event
 from middleware.runtime.records import as_record
+from middleware.runtime.sinks.sink import open_sink
+
+KINDS = "lines of JSON, or .csv, .parquet, .arrow, .sqlite, .duckdb"
+"""The kinds of files that results can be written to, in words."""
+
+_ENDLESS = (".jsonl", ".sqlite", ".db")
+"""The kinds that can be added to, event by event."""
 
 
 def write_results(finals: Iterable[Event], file: str) -> None:
-    """Write events in their order to ``file`` (``-``: standard output), in the records of ``as_record``.
+    """Write events in their order to ``file`` (``-``: standard output), in the form that the end of its name says.
 
+    The file is replaced, whole or not at all. Of several types, a table has the columns of all, and the type of each row.
     Raises SlacklineError if it cannot be written. O(events).
     """
-    lines = b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in finals)
+    events = list(finals)
+    suffix = Path(file).suffix.lower()
     if file == STANDARD_OUTPUT:
         out = results()
-        out.write(lines.decode())
+        out.write(_lines(events).decode())
         out.flush()
+    elif suffix in (".sqlite", ".db"):
+        _replaced(file, events)
+    elif suffix == ".duckdb":
+        check_output(file)
+        write_duckdb(events, Path(file))
     else:
-        write_file(file, lines)
+        write_file(file, _WRITERS.get(suffix, _lines)(events))
+
+
+class FinalsFile:
+    """A file that gets final results as they come. ``is_endless``: nothing says that these were all, so each is stored at once.
+
+    Raises SinkError for an endless run and a kind that is written whole.
+    """
+
+    def __init__(self, file: str, is_endless: bool) -> None:
+        self._file, self._events = file, list[Event]()
+        self._sink = None
+        if is_endless:
+            if Path(file).suffix not in _ENDLESS:
+                raise SinkError(f"{file} is written whole, at the end, and there is none: give one of {', '.join(_ENDLESS)}")
+            self._sink = open_sink(file)
+
+    def add(self, event: Event) -> None:
+        """Take a final result. Raises SinkError."""
+        if self._sink is None:
+            self._events.append(event)
+        elif self._sink.mark is None or ORDER(event) > self._sink.mark:
+            self._sink.take([event])
+
+    def close(self) -> None:
+        """Write what is to be written whole. Raises SlacklineError."""
+        if self._sink is not None:
+            self._sink.close()
+        else:
+            write_results(self._events, self._file)
+
+
+def _lines(events: Sequence[Event]) -> bytes:
+    return b"".join(msgspec.json.encode(as_record(event)) + b"\n" for event in events)
+
+
+def _csv(events: Sequence[Event]) -> bytes:
+    records = [as_record(event) for event in events]
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for record in records for name in record)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue().encode()
+
+
+def _replaced(file: str, events: Sequence[Event]) -> None:
+    """A database in place of the one that is there."""
+    check_output(file)
+    for path in (Path(file), Path(f"{file}-wal"), Path(f"{file}-shm")):
+        path.unlink(missing_ok=True)
+    sink = open_sink(file)
+    try:
+        if events:
+            sink.take(events)
+    finally:
+        sink.close()
+
+
+_WRITERS = {".csv": _csv, ".parquet": parquet_file, ".arrow": arrow_file, ".feather": arrow_file}

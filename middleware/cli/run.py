@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
-from middleware.cli.results import write_results
+from middleware.cli.results import KINDS, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
@@ -49,7 +49,7 @@ def run(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write the final results to FILE as lines of JSON; [bold]-[/] is standard output.",
+            help=f"Write the final results to FILE: {KINDS}; [bold]-[/] is standard output.",
             callback=kept_for_results,
         ),
     ] = None,
@@ -57,15 +57,20 @@ def run(
     view: Annotated[
         bool, typer.Option("--view", help="Show it live on a page, at an address that is printed; it stays until Ctrl-C.")
     ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Prepare and feed with Spark, as is done for large recordings.")
+    ] = False,
     json: JsonFile = None,
 ) -> None:
-    """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
+    """Prepare the recording, start the nodes, feed them, and hold the final results against the in-order oracle.
+
+    A recording of more than half a gigabyte is prepared and fed with Spark; others do without it, and so without Java.
 
     Ends with 0 if the finals equal the oracle's, with 1 if they do not, if a detector failed at an event, or if events were
     left out that the recording has in time, and with 2 if the scenario cannot be run.
 
-    A line of --results holds the event's type, its fields, and ts (ns), id, source and level: what slackline sub --to
-    writes, and slackline pub reads. Lines are in total order; all derived types are there.
+    A line or row of --results holds the event's type, its fields, and ts (ns), id, source and level; as lines of JSON it is
+    what slackline sub --to writes, and slackline pub reads. Lines are in total order; all derived types are there.
 
     Examples:
 
@@ -100,14 +105,15 @@ def run(
     screen = console(results if results == STANDARD_OUTPUT else json)
     if results is not None:
         check_output(results)
-    _introduce(plan, screen)
+    spark = not _introduce(plan, screen) or spark
     with ExitStack() as stack:
-        with step(screen, "Spark starts"):
-            stack.enter_context(spark_session(2))
-        trace = prepared(plan, out, screen)
+        if spark:
+            with step(screen, "Spark starts"):
+                stack.enter_context(spark_session(2))
+        trace = prepared(plan, out, screen, spark)
         ended = _missing(plan, trace, screen)
         page = opened_page(screen) if view else None
-        outcomes = {each: _run(plan, trace, ended, each, factor, screen, page) for each in modes}
+        outcomes = {each: _run(plan, trace, ended, each, factor, screen, page, spark) for each in modes}
     with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
     show(result, screen, units)
@@ -122,13 +128,16 @@ def run(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _introduce(plan: Scenario, screen: Console) -> None:
-    """Say what is run, and what is wrong with the recording: that is known before Spark starts, too."""
+def _introduce(plan: Scenario, screen: Console) -> bool:
+    """Say what is run, and what is wrong with the recording, before anything starts; returns whether it needs no Spark."""
+    from middleware.spark.prepare.local import is_small
     from middleware.spark.prepare.prepared import opened
 
     screen.print(f"[bold]{plan.plan.name}[/]{f': {plan.plan.about}' if plan.plan.about else ''}")
-    for doubt in opened(plan).doubts:
+    recording = opened(plan)
+    for doubt in recording.doubts:
         screen.print(doubt, style="yellow", markup=False, soft_wrap=True)
+    return is_small(recording)
 
 
 def _missing(plan: Scenario, trace: Path, screen: Console) -> list[str]:
@@ -149,8 +158,8 @@ def _tell_how_to_ask(result: Summary, scenario: str, trace: Path, screen: Consol
         screen.print(told, markup=False, soft_wrap=True)
 
 
-def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
-    """The scenario's trace, prepared if need be, and what there is to know of it told."""
+def prepared(plan: Scenario, out: Path, screen: Console, spark: bool = False) -> Path:
+    """The scenario's trace, prepared if need be (``spark``: by Spark), and what there is to know of it told."""
     from middleware.cli.live import steps
     from middleware.cli.trace import show_broken_lines
     from middleware.model.quantities import spoken_duration
@@ -158,7 +167,7 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     from middleware.spark.traces import load_trace
 
     with steps(screen) as begin:
-        folder = prepared_trace(plan, out, lambda step: begin(f"Spark prepares the trace: {step}"))
+        folder = prepared_trace(plan, out, lambda step: begin(f"the trace is prepared: {step}"), spark)
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())
@@ -171,7 +180,14 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
 
 
 def _run(
-    plan: Scenario, trace: Path, ended: list[str], mode: str, speed: float | None, screen: Console, page: Page | None = None
+    plan: Scenario,
+    trace: Path,
+    ended: list[str],
+    mode: str,
+    speed: float | None,
+    screen: Console,
+    page: Page | None = None,
+    spark: bool = False,
 ) -> Outcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
     from middleware.cli.left_out import kept_ledgers
@@ -196,6 +212,7 @@ def _run(
                     speed=speed,
                     ended=ended,
                     progress=lambda events, arrival: setattr(progress, "fed", events),
+                    in_process=not spark,
                 )
                 if not collector.join(_PATIENCE):
                     raise not_final(mode, cluster, collector)

@@ -14,11 +14,11 @@ import msgspec
 from middleware.cli.found import Found, Latency, found_by_type, latest, lines, pictured
 from middleware.cli.left_out import LeftOut, lateness, left_out, lost
 from middleware.cli.output import table
+from middleware.connect.files.tally import BadLines
 from middleware.model.event import IDENTITY, ORDER, Event, type_name
 from middleware.model.quantities import exact_time, spoken_duration
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
-from middleware.spark.traces import BadLines
 from middleware.testing.oracle import Excused, first_arrivals
 
 if TYPE_CHECKING:

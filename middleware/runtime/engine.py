@@ -89,7 +89,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         """Final results in total order as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
 
         ``of``: an event type, its name or the last part of it ("Pass" for soccer.Pass), or the name of a detector. Raises
-        EventError if it is none of these, SlacklineError without pyarrow (extra ``spark``).
+        EventError if it is none of these, SlacklineError without pyarrow (extra ``tables``).
         """
         return table(self.finals, of)
 
@@ -127,33 +127,7 @@ def run(
     timer: Timer | None = None,
     failing: Literal["raise", "skip"] = "raise",
 ) -> Run:
-    """Run detectors over events in their order of arrival, to the end of the stream.
-
-    Events of a source that gives no ids are numbered in order of arrival. If a detector fails at an event for good (errors
-    raised only while late events were missing do not count), DetectorFailedError is raised; with ``failing="skip"`` the
-    detector is run without that event, which is listed in ``failures``.
-
-    ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish.
-    Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. With ``timer`` (ns,
-    such as ``time.perf_counter_ns``), auto retraction and snapshot spacing follow measured cost; without one they follow
-    counts, and the same input always gives the same changes, on any machine.
-
-    >>> from middleware import Detector, Event
-    >>> class Tick(Event):
-    ...     price: float
-    >>> class Rise(Event):
-    ...     by: float
-    >>> class Rises(Detector):
-    ...     subscribes, publishes = (Tick,), (Rise,)
-    ...     def __init__(self):
-    ...         self.last = None
-    ...     def on_event(self, tick):
-    ...         last, self.last = self.last, tick.price
-    ...         return Rise(tick.price - last, ts=tick.ts) if last is not None and tick.price > last else None
-    >>> late = [Tick(1.0, ts=1, id=1, source="x"), Tick(3.0, ts=3, id=3, source="x"), Tick(2.0, ts=2, id=2, source="x")]
-    >>> [rise.by for rise in run(late, [Rises()], batch=1).finals["Rises"]]
-    [1.0, 1.0]
-    """
+    """``middleware.run`` for events: see there. Raises EventError, DetectorError, DetectorFailedError."""
     events = taken(events)
     by_name = named(detectors)
     result = _run(events, by_name, policies, batch, watch, timer, failing, lambda arrived, told: None)

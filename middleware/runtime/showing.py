@@ -56,7 +56,7 @@ def table(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> pyarr
     ``of``: an event type, its name, the last part of its name, or the name of a detector. Raises EventError if it is none of
     them, SlacklineError without pyarrow.
     """
-    pyarrow = _needed("pyarrow", "spark")
+    pyarrow = _needed("pyarrow", "tables")
     events = _of(finals, of)
     kind = type(events[0]) if events else of if isinstance(of, type) else Event
     fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]

@@ -7,39 +7,23 @@ event type, in the type's order. ``trace.json`` is written last: a folder withou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from middleware.connect.files.recording import check_type_name
+from middleware.connect.files.tally import BadLines
+from middleware.connect.tables.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BASE_COLUMNS = ("arrival", "ts", "id", "source")
 DESCRIPTION = "trace.json"
 UNITS = {"arrival": "ns", "ts": "ns", "distance": "m", "speed": "m/s", "acceleration": "m/s2"}
-
-_TYPE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-
-
-class BadLine(msgspec.Struct, frozen=True):
-    """A line of a recording that was left out, and why."""
-
-    file: str
-    line: int
-    reason: str
-
-
-class BadLines(msgspec.Struct):
-    """The number of lines left out, and the first few of them."""
-
-    count: int = 0
-    first: list[BadLine] = []
 
 
 class TypeTrace(msgspec.Struct):
@@ -105,13 +89,6 @@ class Trace(msgspec.Struct):
         return totals
 
 
-def check_type_name(name: str) -> str:
-    """Returns the name itself; TraceError if it cannot be an event type's name (and so a folder's)."""
-    if not _TYPE_NAME.fullmatch(name):
-        raise TraceError(f"{name!r} is no event type name: write Name or namespace.Name")
-    return name
-
-
 def type_folder(path: Path, name: str) -> Path:
     """The folder where a trace keeps the events of one type."""
     return path / f"type={name}"
@@ -166,18 +143,6 @@ def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: in
 def wire_columns(trace: Trace, name: str) -> list[str]:
     """The columns of an event on the wire, in that order: fields, ts, id, source."""
     return [*trace.types[name].fields, "ts", "id", "source"]
-
-
-def values(column: pa.Array) -> list[object]:
-    """A column as Python values, at C speed."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        column = column.to_numpy(zero_copy_only=False)
-        return list(column.tolist())
-    return list(column.to_pylist())
 
 
 def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:

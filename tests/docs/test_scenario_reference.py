@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from middleware.connect.files import mapping
 from middleware.runtime import scenario
-from middleware.spark.readers import mapping
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 SECTIONS = {

@@ -129,7 +129,7 @@ def test_broken_lines_missing_types_and_failures_are_told_and_the_results_are_ri
     assert "the recording holds nothing of Whistle, which detectors read" in done.stderr
     assert "Stops on node gate failed at 9 events, and went on without:" in done.stderr
     assert re.search(r"9 x ValueError: unlucky 13 \(\S+\.py:\d+\)\n  first at Position\(", done.stderr)
-    assert "Spark prepares the trace: reading" in done.stderr, "progress, where there is no terminal"
+    assert "the trace is prepared: reading" in done.stderr, "progress, where there is no terminal"
     result = json.loads((yard / "result.json").read_text())
     assert result["broken"]["count"] == BROKEN
     for mode in ("speculative", "buffering"):
@@ -170,7 +170,7 @@ def test_sql_queries_the_recording_too(yard: Path) -> None:
             assert "left out 2 broken lines" in done.stderr
         else:
             assert [json.loads(line)["truck"] for line in done.stdout.splitlines()] == [truck for _, truck in stops()]
-            assert "Spark prepares" not in done.stderr, "it is there already"
+            assert "the trace is prepared" not in done.stderr, "it is there already"
             assert "the recording holds nothing of Whistle" in done.stderr
 
 

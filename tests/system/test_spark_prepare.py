@@ -111,6 +111,50 @@ def test_first_in_first_out_per_source(tmp_path: Path) -> None:
     assert trace.types["Beat"].late > 0
 
 
+def _tsch(folder: Path) -> Path:
+    """Packets whose numbers wrap, one of them twice."""
+    lines = []
+    for number in [*range(65_530, 65_540), 65_539, *range(65_540, 65_560)]:
+        packet = [0] * 38
+        packet[1:6], packet[6:11] = (list((n).to_bytes(5, "little")) for n in (number + 3, number))
+        packet[11:13], packet[14] = list((number & 0xFFFF).to_bytes(2, "little")), 5 + number % 2
+        lines.append(f"{packet}\t0:00:{number - 65_530:02d}.5\n")
+    file = folder / "packets.log"
+    file.write_text("".join(lines))
+    return file
+
+
+def _mapped(folder: Path, header: str) -> Path:
+    mapping = folder / "weather.toml"
+    mapping.write_text(
+        f'type = "Reading"\n{header}\nts = {{ column = "t", unit = "ms" }}\nsource = {{ column = "who" }}\n'
+        '[fields]\nt = { column = "value", type = "float" }\n'
+    )
+    chance = np.random.default_rng(4)
+    rows = [f"{chance.integers(300)},{chance.integers(200, 900)},{'ab'[n % 2]},{n}.5" for n in range(700)]
+    rows[5], rows[600] = "x,1,a,2", "4,5,b,none"
+    (folder / "weather.csv").write_text("t,got,who,value\n" + "\n".join(rows) + "\n")
+    return mapping
+
+
+def test_a_small_recording_gives_the_same_trace_without_spark(tmp_path: Path) -> None:
+    beating = open_recording([], generate=f"{__name__}:beats", seconds=2)
+    delays = parse_delays("uniform(1ms, 90ms)", {"left": "uniform(0ms, 50ms, fifo=true)"}, duplicates=0.2, seed=7)
+    mapping = _mapped(tmp_path, 'arrival = { column = "got", unit = "ms" }\nalign = true')
+    measured = open_recording([tmp_path / "weather.csv"], mapping=mapping)
+    packets = READERS["tsch"]([_tsch(tmp_path)])
+    cases = [(beating, delays), (beating, None), (measured, None), (measured, delays), (packets, None)]
+    for number, (recording, drawn) in enumerate(cases):
+        theirs, ours = tmp_path / f"spark-{number}", tmp_path / f"here-{number}"
+        trace = prepare(recording, theirs, drawn)
+        assert prepare(recording, ours, drawn, in_process=True) == trace == load_trace(ours)
+        name = next(iter(trace.types))
+        found = table(ours, trace, name)
+        assert found.to_pydict() == table(theirs, trace, name).to_pydict()
+        assert found.num_rows > 20
+    assert max(found["id"].to_pylist()) > 65_535  # of the packets: the numbers were unwrapped
+
+
 def test_broken_lines_cost_only_themselves(tmp_path: Path) -> None:
     good = "40,{},33700,-25145,-250,2404630,1343967,-7067,7068,-300,-7802,-2209,-5852\n"
     lines = [good.format(13_240_232_395_153_129 + n * 5_000_000_000) for n in range(1_000)]

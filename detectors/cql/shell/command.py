@@ -14,11 +14,14 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.explain import explained
 from detectors.cql.parser import parse_statements
+from detectors.cql.shell.feeds import FileFeed
 from detectors.cql.shell.prompt import prompt_session, statements
 from detectors.cql.shell.session import Session
 from detectors.cql.shell.view import View
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, print_error
+from detectors.inputs import Files
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, print_error
 from middleware.cli.pubsub import described, event_types
+from middleware.cli.results import KINDS, FinalsFile
 from middleware.model.change import Delta, Insert
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import Event, EventTypes
@@ -33,15 +36,27 @@ def sql(
     execute: Annotated[list[str] | None, typer.Option("--execute", "-e", help="Statements, after those of FILE.")] = None,
     scenario: Annotated[str | None, typer.Option("--scenario", help="Query a scenario's streams, over its recording.")] = None,
     connect: Annotated[str | None, typer.Option("--connect", help="Query what a node of a running mesh has.")] = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="TABLE", help="Query a CSV, JSON lines, Parquet or Arrow file; may be given again."),
+    ] = None,
+    mapping: Annotated[Path | None, typer.Option(help="TOML file that maps the columns of those files.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is appended to those files, until Ctrl-C.")] = False,
     types_from: Annotated[list[str] | None, typer.Option(metavar="MODULE", help="Module with event classes.")] = None,
     *,
     final: Annotated[bool, typer.Option("--final", help="Show each result once, when nothing can change it any more.")] = False,
     lateness: Annotated[str | None, typer.Option("--lateness", help="How late tuples may be at least, such as 5s.")] = None,
+    results: Annotated[
+        str | None,
+        typer.Option("--results", metavar="FILE", help=f"Write the final results: {KINDS}.", callback=kept_for_results),
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Continuous queries in FlinkCQL over files, hosts, scenarios or a running mesh. Results come early, and are revised.
 
     Examples:
+
+      [bold]slackline sql --from trades.csv -e "SELECT symbol, max(price) FROM trades \\[SIZE 10 seconds] GROUP BY symbol"[/]
 
       [bold]slackline sql --scenario ticks[/]                          a prompt over the stock ticks
 
@@ -52,14 +67,24 @@ def sql(
       [bold]slackline sql --connect tcp://127.0.0.1:5701 --types-from my.events -e "SELECT * FROM Hit WHERE peak > 50"[/]
     """
     types = event_types(types_from) if types_from else EventTypes()
+    if not tables and (mapping is not None or follow):
+        raise SlacklineError("--mapping and --follow are for files: name them with --from")
+    if results is not None:
+        check_output(results)
+    files = Files(tables, mapping, types if types_from else None) if tables else None
+    if files is not None:
+        types = EventTypes(dict.fromkeys(kind for some in (types, files.types) for _, kind in some.items()))
     session = Session(
         [event_type for _, event_type in types.items()],
         scenario,
         connect,
         file.parent if file is not None else Path(),
         parse_duration(lateness) if lateness is not None else None,
+        FileFeed(files, follow) if files is not None else None,
     )
-    runner = Runner(session, final, json_file)
+    runner = Runner(session, final, json_file, results, follow or connect is not None)
+    for line in files.told() if files is not None else ():
+        runner.screen.print(line, style="dim", markup=False, soft_wrap=True)
     texts = [_read(file)] if file is not None else []
     texts += execute or []
     if not texts and not sys.stdin.isatty():
@@ -101,12 +126,16 @@ def _interactive(runner: Runner) -> None:
 class Runner:
     """Runs statements and shows their results."""
 
-    def __init__(self, session: Session, final: bool, json_file: str | None) -> None:
+    def __init__(
+        self, session: Session, final: bool, json_file: str | None, results: str | None = None, is_endless: bool = False
+    ) -> None:
         self.session = session
-        self.screen = console(json_file)
+        self.screen = console(STANDARD_OUTPUT if results == STANDARD_OUTPUT else json_file)
         self.has_run = self.has_failed = False
         self._final = final
         self._json = json_file
+        self._results = results
+        self._is_endless = is_endless
 
     def statement(self, statement: s.Statement, text: str) -> list[Stream]:
         """Take one statement: define, explain, or run it. Raises QueryError."""
@@ -133,13 +162,20 @@ class Runner:
         session, view = self.session, View(stream)
         feed = session.feed(session.upstream(stream), stream)
         out = _opened(self._json) if self._json is not None else None
+        stored = FinalsFile(self._results, self._is_endless) if self._results is not None else None
         try:
-            if out is None and self.screen.is_terminal and not self._final:
+            if out is None and stored is None and self.screen.is_terminal and not self._final:
                 self._live(session.run(stream, feed), view)
             else:
                 for batch in session.run(stream, feed):
-                    self._lines(view, *view.take(batch), out)
+                    delta, finals = view.take(batch)
+                    self._lines(view, delta, finals, out)
+                    if stored is not None:
+                        for event in finals:
+                            stored.add(event)
         finally:
+            if stored is not None:
+                stored.close()
             if out is not None:
                 out.close()
             self.screen.print(f"{stream.name}: {view.summary()}", markup=False)

@@ -8,16 +8,17 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.lines import LineReader
 from detectors.feeding import batch_of, fresh
+from detectors.inputs import Files
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.change import Batch
 from middleware.model.errors import NetworkError, TraceError
-from middleware.model.event import END, Event, EventTypes, Value, type_name
+from middleware.model.event import END, EventTypes, type_name
 from middleware.runtime.scenario import Scenario
 
 _LINES = 1024
@@ -123,29 +124,17 @@ def _host(source: s.Host, stack: ExitStack) -> Iterator[list[str]]:
 class Recorded:
     """The recording of a scenario, in the order of arrival, as fast as it can be taken.
 
-    A generated recording is made on the spot; one that is read from files comes from the scenario's trace, which Spark prepares
-    unless it exists already (``slackline run`` and ``slackline query`` use the same one). Raw types without events in the
-    recording have ended. Raises SlacklineError if there is no recording, or it cannot be read.
+    It is read from the scenario's trace, which is prepared unless it exists already (``slackline run`` and ``slackline query``
+    use the same one). Raw types without events in the recording have ended. Raises SlacklineError if there is no recording, or
+    it cannot be read.
     """
 
     def __init__(self, scenario: Scenario, types: EventTypes, batch: int = 256) -> None:
-        plan = scenario.plan.recording
-        self._is_drawn = plan.generate is not None and plan.delay_like is None
         self._scenario = scenario
         self._types = types
         self._size = batch
         self._repeated = 0
-        self._tables: dict[str, Any] = {}
         self._folder: Path | None = None
-
-    def _load(self) -> dict[str, Any]:
-        from middleware.runtime.scenario import load_object
-
-        if not self._tables:
-            plan = self._scenario.plan.recording
-            make = load_object(plan.generate or "", self._scenario.folder)
-            self._tables = make(plan.seed, plan.seconds)
-        return self._tables
 
     def _trace(self) -> Path:
         from middleware.cli.run import prepared
@@ -157,8 +146,6 @@ class Recorded:
     @property
     def _held(self) -> frozenset[str]:
         """The names of the types that the recording holds."""
-        if self._is_drawn:
-            return frozenset(self._load())
         from middleware.spark.traces import load_trace
 
         return frozenset(load_trace(self._trace()).types)
@@ -168,47 +155,38 @@ class Recorded:
         return self._held | (frozenset(self._scenario.types) - frozenset(self._scenario.derived))
 
     def __iter__(self) -> Iterator[Batch]:
+        from middleware.spark.traces import read_trace
+
         self._repeated = 0
-        for events, repeated in fresh(self._arrived(), self._size):
+        for events, repeated in fresh(read_trace(self._trace(), self._types), self._size):
             self._repeated += repeated
             yield batch_of(events)
         yield Batch({}, dict.fromkeys(self.types, END))
-
-    def _arrived(self) -> Iterator[list[Event]]:
-        """All events in the order of arrival, in lists of any length."""
-        if self._is_drawn:
-            yield [event for _, event in sorted(self._arrivals(), key=lambda pair: pair[0])]
-            return
-        from middleware.spark.traces import read_trace
-
-        yield from read_trace(self._trace(), self._types)
-
-    def _arrivals(self) -> Iterator[tuple[int, Event]]:
-        import numpy as np
-
-        from middleware.spark.prepare.delays import parse_delays
-
-        plan = self._scenario.plan.recording
-        model = parse_delays(plan.delay or "0ms", plan.delay_for, plan.duplicates, plan.seed)
-        for name, table in self._load().items():
-            event_type = self._types[name]
-            own = event_type.__struct_fields__[:-4]
-            by_source: dict[str, list[dict[str, Value]]] = {}
-            for row in table.to_pylist():
-                by_source.setdefault(row["source"], []).append(row)
-            for source, rows in by_source.items():
-                events = [event_type(*[row[field] for field in own], ts=row["ts"], id=row["id"], source=source) for row in rows]
-                ts, ids = (np.array([row[column] for row in rows], np.int64) for column in ("ts", "id"))
-                yield from zip(model.arrivals(source, ts, ids, {}).tolist(), events, strict=True)
-                twice = model.duplicated(source, ids)
-                copies = model.arrivals(source, ts, ids, {}, copy=True).tolist()
-                yield from (pair for pair, is_twice in zip(zip(copies, events, strict=True), twice, strict=True) if is_twice)
 
     def notes(self) -> list[str]:
         notes = [f"{self._repeated} events came twice, and were taken once"] if self._repeated else []
         if empty := sorted(self.types - self._held):
             notes.append(f"the recording holds nothing of {', '.join(empty)}")
         return notes
+
+
+class FileFeed:
+    """Files of any format in order of arrival, or (``follow``) what is appended to them, without an end."""
+
+    def __init__(self, files: Files, follow: bool = False, batch: int = 256) -> None:
+        self._files, self._follow, self._size = files, follow, batch
+
+    @property
+    def types(self) -> frozenset[str]:
+        return frozenset(self._files.types)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for events, _ in fresh(self._files.follow() if self._follow else [self._files.events()], self._size):
+            yield batch_of(events)
+        yield Batch({}, dict.fromkeys(self.types, END))
+
+    def notes(self) -> list[str]:
+        return self._files.notes()
 
 
 class Mesh:

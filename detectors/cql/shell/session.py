@@ -8,7 +8,7 @@ from pathlib import Path
 
 from detectors.cql.catalog import Stream
 from detectors.cql.script import Script
-from detectors.cql.shell.feeds import Feed, Mesh, RawSources, Recorded
+from detectors.cql.shell.feeds import Feed, FileFeed, Mesh, RawSources, Recorded
 from detectors.feeding import needed, only
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
@@ -27,6 +27,8 @@ class Session:
         the name of a scenario whose streams can be queried, fed by its recording.
     ``address``
         a node of a live mesh to feed from; ``types`` are the event types that it may send.
+    ``files``
+        tables to feed from; their types are among ``types``.
     ``folder``
         where the paths of SOURCE FILE start.
     ``late``
@@ -42,9 +44,11 @@ class Session:
         address: str | None = None,
         folder: Path | None = None,
         lateness: int | None = None,
+        files: FileFeed | None = None,
     ) -> None:
         self.scenario: Scenario | None = load_scenario(scenario) if scenario is not None else None
         self._known = EventTypes(types)
+        self._files = files
         if self.scenario is not None:
             for _, event_type in self.scenario.types.items():
                 self._known.add(event_type)
@@ -85,6 +89,8 @@ class Session:
         sources = [each for each in self.script.sources if each.event_type in raw]
         if sources and {each.event_type for each in sources} == raw:
             return RawSources(sources, self._folder)
+        if self._files is not None and names <= self._files.types:
+            return self._files
         if self.scenario is not None:
             feed = Recorded(self.scenario, self.scenario.types)
             if names <= feed.types:
@@ -93,7 +99,7 @@ class Session:
         missing = ", ".join(sorted(names - {type_name(each.event_type) for each in sources}))
         raise SlacklineError(
             f"nothing feeds {missing}: give the stream a source (SOURCE FILE, SOURCE HOST), "
-            "or start with --scenario or --connect"
+            "or start with --from, --scenario or --connect"
         )
 
     def run(self, stream: Stream, feed: Feed | None = None) -> Iterator[Batch]:

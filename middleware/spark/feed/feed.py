@@ -24,7 +24,7 @@ from middleware.spark.feed.coordinator import Coordinator
 from middleware.spark.feed.encoding import FeedPartition, PartitionReport
 from middleware.spark.feed.groups import slices
 from middleware.spark.feed.pacing import Pace, window_of
-from middleware.spark.feed.rows import Frame
+from middleware.spark.feed.rows import Frame, TypeRows, frames
 from middleware.spark.session import FailedRunError, reason, spark_session
 from middleware.spark.traces import load_trace
 
@@ -101,6 +101,7 @@ def feed(
     ended: Collection[str] = (),
     progress: Progress = lambda events, arrival: None,
     connect: Callable[[str], AbstractContextManager[EventPublisher]] | None = None,
+    in_process: bool = False,
 ) -> FeedReport:
     """Publish the trace at ``path`` to the node at ``address``; then announce the end of its types.
 
@@ -116,6 +117,8 @@ def feed(
         further types, of which the trace has no event: their end is announced, too.
     ``connect``
         opens a publisher of a given name (default: ``middleware.runtime.clients.Publisher`` to ``address``).
+    ``in_process``
+        read and encode in this process, without Spark; the node gets the same.
 
     Events go out in the order in which they arrived in the recording, at any speed. Raises TraceError if a partition fails;
     the end is then not announced.
@@ -133,6 +136,12 @@ def feed(
     )
     task_of = partial(FeedPartition, str(folder), partitions=partitions, cuts=cuts, window=window_of(speed))
     connect = connect or partial(_publisher, address, timetable.types, keys, node)
+    if in_process:
+        with connect("feed") as publisher:
+            sender = _Sender(timetable, publisher, progress, Path(announce) if announce is not None else None)
+            sender.send(frames([TypeRows(folder, trace, name) for name in trace.types], window_of(speed)))
+            sender.end(ended)
+        return sender.report(1, [])
     with spark_session(cores=partitions) as spark, connect("feed") as publisher:
         sender = _Sender(timetable, publisher, progress, Path(announce) if announce is not None else None)
         with ThreadPoolExecutor(1, "spark-job") as pool, Coordinator(partitions, len(cuts) - 1) as coordinator:

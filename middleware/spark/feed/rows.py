@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from middleware.connect.tables.columns import values
 from middleware.link.codec import LARGEST_BLOCK, MOST_PLACES, BlockHead, Run
 from middleware.model.event import END, NEVER
 from middleware.spark.feed.groups import RowGroup, read_group, row_groups
-from middleware.spark.traces import Trace, values, wire_columns
+from middleware.spark.traces import Trace, wire_columns
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from middleware.connect.files.recording import Chunk, Part
 from middleware.spark.prepare.delays import Delays, Samples
-from middleware.spark.readers.recording import Chunk, Part
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.connect.files.mapping import load_mappings
+from middleware.connect.tables.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes, type_name
 from middleware.model.words import listed, meant
-from middleware.spark.readers.mapping import load_mapping
-from middleware.spark.traces import check_fields, columns, load_trace, values, wire_columns
+from middleware.spark.traces import check_fields, columns, load_trace, wire_columns
 
 if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
@@ -42,11 +43,12 @@ def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[st
 
 
 def check_mapping(file: Path, plan: Scenario) -> None:
-    """Raise TraceError unless detectors read the type that a mapping makes; needs no look at the recording."""
-    mapping, read = load_mapping(file), read_types(plan)
-    if mapping.type not in read:
-        raise TraceError(f"the mapping {file}: type: no detector reads {mapping.type}; {_read(mapping.type, read)}")
-    check_fields(f"the mapping {file}", mapping.type, mapping.fields, plan.types[mapping.type])
+    """Raise TraceError unless detectors read the types that a mapping makes; needs no look at the recording."""
+    read = read_types(plan)
+    for mapping in load_mappings(file):
+        if mapping.type not in read:
+            raise TraceError(f"the mapping {file}: type: no detector reads {mapping.type}; {_read(mapping.type, read)}")
+        check_fields(f"the mapping {file}", mapping.type, mapping.fields, plan.types[mapping.type])
 
 
 def read_types(plan: Scenario) -> set[str]:

@@ -1,7 +1,8 @@
 """Prepares a trace: Spark reads a recording, gives each event its id and arrival time, sorts by arrival, writes Parquet.
 
-Three passes: executors read and normalise (``staging``); Spark numbers, delays and sorts; executors write the sorted
-partitions. All this happens in a folder beside the trace's own; it gets the trace's name only when the trace is complete.
+A small recording can be prepared in this process (``local``). Spark makes three passes: executors read and normalise
+(``staging``); Spark numbers, delays and sorts; executors write the sorted partitions. All this happens in a folder beside the
+trace's own; it gets the trace's name only when the trace is complete.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.connect.files.recording import BASE_COLUMNS, Recording
+from middleware.connect.files.tally import Staged
 from middleware.model.errors import TraceError
 from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
 from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
 from middleware.spark.prepare.describe import describe
-from middleware.spark.prepare.staging import Staged, stage
-from middleware.spark.readers.recording import Recording
+from middleware.spark.prepare.local import LocalPreparation
+from middleware.spark.prepare.staging import stage
 from middleware.spark.session import FailedRunError, interruptible, literal_path, reason, spark_session
-from middleware.spark.traces import BASE_COLUMNS, DESCRIPTION, Trace, TypeTrace, type_folder
+from middleware.spark.traces import DESCRIPTION, Trace, type_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +51,7 @@ def prepare(
     cores: int = 2,
     progress: Progress = lambda step: None,
     rows_per_file: int = ROWS_PER_FILE,
+    in_process: bool = False,
 ) -> Trace:
     """Write ``recording`` as a trace to ``folder`` and return its description.
 
@@ -56,6 +61,8 @@ def prepare(
         replace an existing trace.
     ``progress``
         called with the name of each step as it begins.
+    ``in_process``
+        prepare it in this process, without Spark: the same trace. Raises TooLargeError if it is too large for that.
 
     Raises TraceError, and then leaves ``folder`` as it was. O(n log n), on disk where memory is short.
     """
@@ -69,9 +76,16 @@ def prepare(
     )
     work = _work_folder(target)
     try:
-        progress("starting Spark")
-        with spark_session(cores, work=work) as spark:
-            trace = interruptible(_Preparation(spark, recording, work, delays, samples, progress, rows_per_file).run)
+        if in_process:
+            local = LocalPreparation(recording, delays, samples, progress, partial(_written, rows_per_file))
+            staged, offset = local.run(work / "trace")
+        else:
+            progress("starting Spark")
+            with spark_session(cores, work=work) as spark:
+                staged, offset = interruptible(
+                    _Preparation(spark, recording, work, delays, samples, progress, rows_per_file).run
+                )
+        trace = _described(recording, delays, staged, work / "trace", offset, progress)
         (work / "trace" / DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(trace), indent=2) + b"\n")
         _replace(target, work)
     except TraceError:
@@ -114,8 +128,8 @@ class _Preparation:
     progress: Progress
     rows_per_file: int
 
-    def run(self) -> Trace:
-        """Read, sort, write and describe."""
+    def run(self) -> tuple[Staged, int]:
+        """Read, sort and write; returns what was read, and the clock offset (ns)."""
         self.progress("reading")
         # If ids are known already, arrival times are drawn while reading, which saves a pass through Java.
         early = self.delays is not None and self.recording.number is None
@@ -127,18 +141,15 @@ class _Preparation:
         offset = 0
         if self.recording.align and self.delays is None:
             offset = max(map(_offset, frames.values()))
-        types = {}
         for name, fields in staged.fields.items():
             self.progress(f"sorting {name}")
             self._write(self._arrived(frames[name], early, offset), name, fields, staged.rows[name])
-            self.progress(f"describing {name}")
-            types[name] = describe(self.work / "trace", name, fields)
-        return self._description(staged, types, offset)
+        return staged, offset
 
     def _numbered(self, name: str) -> DataFrame:
         """One type's events as staged, with their ids."""
         frame = self.spark.read.parquet(literal_path(type_folder(self.work / "staged", name)))
-        return self.recording.number(frame) if self.recording.number else frame
+        return self.recording.number.frame(frame) if self.recording.number else frame
 
     def _arrived(self, frame: DataFrame, drawn: bool, offset: int) -> DataFrame:
         """One type's events with their arrival times."""
@@ -158,16 +169,34 @@ class _Preparation:
         folder.mkdir(parents=True)
         wanted.mapInArrow(WritePart(str(folder)), "file string, rows bigint").collect()
 
-    def _description(self, staged: Staged, types: dict[str, TypeTrace], offset: int) -> Trace:
-        return Trace(
-            reader=self.recording.reader,
-            origin=list(self.recording.origin),
-            types=types,
-            delays=self.delays.describe() if self.delays else None if self.recording.measured else "constant(delay=0ns)",
-            seed=self.delays.seed if self.delays else None,
-            clock_offset=offset,
-            bad_lines=staged.bad,
-        )
+
+def _described(
+    recording: Recording, delays: Delays | None, staged: Staged, folder: Path, offset: int, progress: Progress
+) -> Trace:
+    """The description of a trace that is written."""
+    types = {}
+    for name, fields in staged.fields.items():
+        progress(f"describing {name}")
+        types[name] = describe(folder, name, fields)
+    return Trace(
+        reader=recording.reader,
+        origin=list(recording.origin),
+        types=types,
+        delays=delays.describe() if delays else None if recording.measured else "constant(delay=0ns)",
+        seed=delays.seed if delays else None,
+        clock_offset=offset,
+        bad_lines=staged.bad,
+    )
+
+
+def _written(rows_per_file: int, table: pa.Table, folder: Path) -> None:
+    """Write the sorted events of a type, in as many files as their number needs."""
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    for number, start in enumerate(range(0, table.num_rows, rows_per_file)):
+        file = folder / f"part-{number:05d}.parquet"
+        pq.write_table(table.slice(start, rows_per_file), file, compression="zstd", row_group_size=ROWS_PER_GROUP)
 
 
 def _offset(frame: DataFrame) -> int:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from middleware.connect.files.reading import TooLargeError
 from middleware.model.errors import ScenarioError, TraceError
 from middleware.model.event import stable_hash
 from middleware.runtime.scenario import load_scenario
 from middleware.spark.prepare.delays import Delays, Empirical, parse_delays
 from middleware.spark.prepare.fitting import check_mapping
+from middleware.spark.prepare.local import is_small
 from middleware.spark.prepare.prepare import prepare
 from middleware.spark.readers import Recording, open_recording
 from middleware.spark.traces import DESCRIPTION
@@ -47,12 +49,12 @@ def opened(plan: Scenario) -> Recording:
     )
 
 
-def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: None) -> Path:
-    """The folder of the scenario's trace, under ``out``; Spark prepares it unless it exists.
+def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: None, spark: bool = False) -> Path:
+    """The folder of the scenario's trace, under ``out``; it is prepared unless it exists, by Spark if it is large.
 
     A trace is used again if it was made from the same recording with the same settings: files are compared by path, size and
     time of change, a mapping and the code of a generator by their contents. ``progress`` is called with the steps of a
-    preparation. Raises TraceError if the recording cannot be read.
+    preparation. ``spark``: Spark prepares it, however small it is. Raises TraceError if the recording cannot be read.
     """
     recording, read = plan.plan.recording, opened(plan)
     model = recording.delay
@@ -63,8 +65,20 @@ def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: 
         delays = parse_delays(model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
     folder = out / plan.plan.name / f"trace-{trace_version(plan, delays):016x}"
     if not (folder / DESCRIPTION).exists():
-        prepare(read, folder, delays, force=True, progress=progress)
+        _prepare(read, folder, delays, progress, spark)
     return folder
+
+
+def _prepare(recording: Recording, folder: Path, delays: Delays | None, progress: Progress, spark: bool) -> None:
+    """Prepare a trace in this process, or with Spark if it is too large for that, or if it is asked for."""
+    if not spark and is_small(recording):
+        try:
+            prepare(recording, folder, delays, force=True, progress=progress, in_process=True)
+        except TooLargeError as error:
+            progress(f"{error}: Spark takes over")
+        else:
+            return
+    prepare(recording, folder, delays, force=True, progress=lambda step: progress(f"Spark: {step}"))
 
 
 def trace_version(plan: Scenario, delays: Delays | None) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from middleware.connect.files.mapped import mapped_recording
+from middleware.connect.files.recording import Recording
 from middleware.model.errors import TraceError
 from middleware.spark.readers.debs2013 import debs2013_recording
 from middleware.spark.readers.generated import generated_recording
-from middleware.spark.readers.mapping import mapped_recording
-from middleware.spark.readers.recording import Recording
 from middleware.spark.readers.tromso import tromso_recording
 from middleware.spark.readers.tsch import tsch_recording
 from middleware.spark.readers.umts import umts_recording

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.spark.readers.recording import Recording, number_in_order
-from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
+from middleware.connect.files.recording import InOrder, Recording
+from middleware.connect.files.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ _NAMES = ("sensor", "ts", "x", "y", "z", "speed", "acceleration", "vx", "vy", "v
 def debs2013_recording(paths: Sequence[str | Path]) -> Recording:
     """A match recorded by RedFIR, as soccer.Position: sensor, x, y, z (m), vx, vy, vz (m/s), ax, ay, az (m/s2)."""
     files = existing(paths)
-    return text_recording("debs2013", files, splits(files, header=False), TextReader(TYPE, parse), number=number_in_order)
+    return text_recording("debs2013", files, splits(files, header=False), TextReader(TYPE, parse), number=InOrder())
 
 
 def parse(block: bytes) -> pa.Table:

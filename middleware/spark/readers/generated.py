@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from middleware.connect.files.recording import Part, Recording, check_type_name
+from middleware.connect.files.text import finite
 from middleware.model.errors import TraceError
-from middleware.spark.readers.recording import Part, Recording
-from middleware.spark.readers.text import finite
-from middleware.spark.traces import check_type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

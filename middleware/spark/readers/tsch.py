@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.spark.readers.recording import Recording
-from middleware.spark.readers.text import TextReader, existing, nanoseconds, splits, text_recording
+from middleware.connect.files.recording import Recording, source_codes
+from middleware.connect.files.text import TextReader, existing, nanoseconds, splits, text_recording
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ def tsch_recording(paths: Sequence[str | Path]) -> Recording:
     Slots and the log count from different moments, so arrival is shifted until no packet arrives before it was sent.
     """
     files = existing(paths)
-    options = {"measured": True, "number": number_unwrapped, "align": True}
+    options = {"measured": True, "number": Unwrapped(), "align": True}
     return text_recording("tsch", files, splits(files, header=False), TextReader(TYPE, parse), **options)
 
 
@@ -66,17 +66,34 @@ def _packet(line: bytes) -> tuple[int, int, int, int, int]:
     return arrival, data[14], number(data[11:13], "little"), number(data[6:11], "little"), number(data[1:6], "little")
 
 
-def number_unwrapped(frame: DataFrame) -> DataFrame:
+class Unwrapped:
     """Ids from sequence numbers of 16 bits: whenever they fall (a wrap, or a restarted node), another 65,536 is added.
 
     A node's packets in order of their first slot have rising numbers, so only wraps and restarts make them fall; copies of a
     packet have the same slot and number, and so get the same id.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sql
 
-    order = Window.partitionBy("source").orderBy("first_slot", "sequence")
-    fell = sql.lag("sequence", 1, 0).over(order) > sql.col("sequence")
-    marked = frame.withColumn("fell", sql.when(fell, 1).otherwise(0))
-    rounds = sql.sum("fell").over(order)
-    return marked.withColumn("id", (rounds * 65_536 + sql.col("sequence")).cast("bigint")).drop("fell")
+    def table(self, table: pa.Table) -> pa.Table:
+        """See Numbering."""
+        import numpy as np
+
+        codes, sequence = source_codes(table), table["sequence"].to_numpy()
+        order = np.lexsort((sequence, table["first_slot"].to_numpy(), codes))
+        ordered, own = sequence[order], codes[order]
+        begins = np.diff(own, prepend=-1) != 0
+        rounds = np.cumsum(~begins & (np.diff(ordered, prepend=0) < 0))
+        before = np.maximum.accumulate(np.where(begins, rounds, 0))
+        ids = np.empty(len(order), np.int64)
+        ids[order] = (rounds - before) * 65_536 + ordered
+        return table.append_column("id", [ids])
+
+    def frame(self, frame: DataFrame) -> DataFrame:
+        """See Numbering."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as sql
+
+        order = Window.partitionBy("source").orderBy("first_slot", "sequence")
+        fell = sql.lag("sequence", 1, 0).over(order) > sql.col("sequence")
+        marked = frame.withColumn("fell", sql.when(fell, 1).otherwise(0))
+        rounds = sql.sum("fell").over(order)
+        return marked.withColumn("id", (rounds * 65_536 + sql.col("sequence")).cast("bigint")).drop("fell")

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.spark.readers.header import columns_in
-from middleware.spark.readers.recording import Recording
-from middleware.spark.readers.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
+from middleware.connect.files.header import columns_in
+from middleware.connect.files.recording import Recording
+from middleware.connect.files.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
 
 if TYPE_CHECKING:
     import pyarrow as pa

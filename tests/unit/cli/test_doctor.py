@@ -57,12 +57,13 @@ def test_packages_too_old_or_absent_are_named(monkeypatch: pytest.MonkeyPatch) -
         return real(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    core, spark, *_ = doctor.packages()
+    core, *extras = doctor.packages()
+    (spark,) = (each for each in extras if each.name == "packages [spark]")
     assert core.state == "missing"
     assert "msgspec 0.1" in core.detail
     assert "pyzmq" in core.detail
     assert "typer" not in core.detail
-    assert (spark.name, spark.state) == ("packages [spark]", "optional")
+    assert spark.state == "optional"
 
 
 def test_sockets_carry_encrypted_messages() -> None:
@@ -116,7 +117,14 @@ def test_this_environment_is_examined_in_full(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("package", "extra"),
-    [("pyarrow", "spark"), ("opentelemetry", "otlp"), ("opentelemetry.exporter", "otlp"), ("open", None), ("no_such", None)],
+    [
+        ("pyarrow", "tables"),
+        ("pyspark", "spark"),
+        ("opentelemetry", "otlp"),
+        ("opentelemetry.exporter", "otlp"),
+        ("open", None),
+        ("no_such", None),
+    ],
 )
 def test_a_package_that_is_missing_is_found_in_its_extra(package: str, extra: str | None) -> None:
     assert installation.extra_with(package) == extra

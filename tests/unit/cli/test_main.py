@@ -132,7 +132,7 @@ def test_a_command_of_another_package_that_cannot_be_loaded_hurts_no_other(monke
 def test_a_command_without_its_extra_says_what_to_install(commands, monkeypatch) -> None:
     monkeypatch.setattr("middleware.installation.ROOT", Path("/nowhere"))
     code, _, err = call(commands, monkeypatch, "lacking")
-    assert (code, err) == (ExitCode.BAD_INPUT, "error: this needs pyarrow; pip install 'slackline-cep[spark]'\n")
+    assert (code, err) == (ExitCode.BAD_INPUT, "error: this needs pyarrow; pip install 'slackline-cep[tables]'\n")
     assert isinstance(CliRunner().invoke(application(commands), ["lost"]).exception, ModuleNotFoundError)
 
 

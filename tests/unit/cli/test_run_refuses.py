@@ -68,8 +68,8 @@ def test_a_trace_of_other_types_starts_no_node(folder: Path, monkeypatch: pytest
     write(trace, "Ping", [1, 2, 3])
     finish(trace)
     monkeypatch.setattr("middleware.spark.session.spark_session", nullcontext)
-    monkeypatch.setattr("middleware.spark.prepare.prepared.prepared_trace", lambda plan, out, progress: trace)
-    told = CliRunner().invoke(application(), ["run", "."])
+    monkeypatch.setattr("middleware.spark.prepare.prepared.prepared_trace", lambda plan, out, progress, spark: trace)
+    told = CliRunner().invoke(application(), ["run", ".", "--spark"])
     assert told.exit_code == ExitCode.BAD_INPUT, told.output
     assert "holds Ping, which no detector reads" in told.stderr
     assert "did you mean Pong?" in told.stderr

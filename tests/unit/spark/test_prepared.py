@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from detectors.soccer.events import Position
+from middleware.connect.files.recording import Recording
 from middleware.model.errors import TraceError
 from middleware.runtime.scenario import load_scenario
 from middleware.spark.prepare import prepared
 from middleware.spark.prepare.delays import Delays, parse_delays
 from middleware.spark.prepare.prepared import prepared_trace, trace_version
-from middleware.spark.readers.recording import Recording
 from middleware.spark.traces import DESCRIPTION
 from tests.unit.spark.test_traces import finish, write
 
@@ -105,7 +105,7 @@ def preparations(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders that Spark was to write a trace to, which it does not do here."""
     folders: list[Path] = []
 
-    def prepare(recording: Recording, folder: Path, delays: Delays | None, *, force: bool, progress: prepared.Progress) -> None:
+    def prepare(recording: Recording, folder: Path, delays: Delays | None, *, force, progress, in_process) -> None:
         assert force, "what a preparation that was cut off has left is no obstacle"
         progress("reading")
         folder.mkdir(parents=True, exist_ok=True)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from middleware.connect.files.recording import Recording
 from middleware.model.errors import TraceError
 from middleware.spark.readers import READERS, debs2013, open_recording, tsch
-from middleware.spark.readers.recording import Recording
 
 UMTS_HEADER = (
     '"S.Message.received.time.ms";"S.Http.Content.Length";"S.Device.ID";"S.Session.Name";"S.Client.Detection.Time";'

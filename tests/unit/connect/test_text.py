@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from middleware.connect.files import text
+from middleware.connect.files.text import TextReader, blocks, existing, parse_csv, salvage, splits
 from middleware.model.errors import TraceError
-from middleware.spark.readers import text
-from middleware.spark.readers.text import TextReader, blocks, existing, parse_csv, salvage, splits
 
 relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 

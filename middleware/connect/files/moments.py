@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
+from middleware.connect.files.formats import head
+from middleware.connect.files.mapping import Unit
 from middleware.model.errors import TraceError
 from middleware.model.quantities import UNIX_TIMES
 from middleware.model.time import SECOND
-from middleware.spark.readers.text import open_text
 
 ROWS = 100
 """The number of rows to look at."""
 
-_UNITS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
+UNITS: dict[Unit, int] = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
+"""Nanoseconds in the units in which times are told apart by their size."""
+
 _YEAR = 31_556_952 * SECOND
 _EARLY, _LATE = 10 * _YEAR, UNIX_TIMES.stop
 """Times before 1980 and after 2100 are doubted, if another unit makes them dates of our time."""
 
 
 def first_values(file: Path, column: str, delimiter: str) -> list[object]:
-    """The first values of a column of a CSV or Parquet file; none if they cannot be read: the reader gives the better error."""
-    if file.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(file) as parquet:
-            batch = next(parquet.iter_batches(batch_size=ROWS, columns=[column]), None)
-        return batch.column(0).to_pylist() if batch is not None else []
-    with open_text(file) as text:
-        lines = (line.decode("utf-8-sig", "replace") for line in islice(text, ROWS + 1))
-        return [row[column] for row in csv.DictReader(lines, delimiter=delimiter) if row.get(column)]
+    """The first values of a column of a file; none if they cannot be read: the reader gives the better error."""
+    table = head(file, delimiter, ROWS)
+    return [value for value in table[column].to_pylist() if value] if column in table.column_names else []
 
 
-def check_times(where: str, unit: str, values: Iterable[object]) -> str | None:
+def check_times(where: str, unit: Unit, values: Iterable[object]) -> str | None:
     """A doubt about the unit of a column of times, in words; None if there is none.
 
     Times in 1970 may be intended, if a recording counts from its own start: they are a doubt. Raises TraceError for times
     after 2100 that another unit would make dates of our time: nobody can mean them.
     """
     numbers = [number for value in values if (number := _number(value)) is not None]
-    if unit not in _UNITS or not numbers:
+    if unit not in UNITS or not numbers:
         return None
     value = sorted(numbers)[len(numbers) // 2]
-    at = value * _UNITS[unit]
-    meant = [each for each, length in _UNITS.items() if value * length in UNIX_TIMES]
+    at = value * UNITS[unit]
+    meant = [each for each, length in UNITS.items() if value * length in UNIX_TIMES]
     if _EARLY <= at < _LATE or at < 0 or not meant:
         return None
     found = _day(at) if at < _LATE else f"the year {1970 + at // _YEAR:,}"
-    text = f"{where}: {value:,} is {found} in {unit}, and {_day(value * _UNITS[meant[0]])} in {meant[0]}"
+    text = f"{where}: {value:,} is {found} in {unit}, and {_day(value * UNITS[meant[0]])} in {meant[0]}"
     if at >= _LATE:
         raise TraceError(f'{text}: write unit = "{meant[0]}"')
     return f'{text}; is unit = "{meant[0]}" meant?'
@@ -67,7 +61,7 @@ def _number(value: object) -> int | None:
         return None
 
 
-def doubts(files: Sequence[Path], columns: Iterable[tuple[str, str]], delimiter: str, mapping: str) -> tuple[str, ...]:
+def doubts(files: Sequence[Path], columns: Iterable[tuple[str, Unit]], delimiter: str, mapping: str) -> tuple[str, ...]:
     """The doubts about columns of times, given with their units, of the first file. Raises TraceError: see above."""
     found = (
         check_times(f"the mapping {mapping}: column {column}", unit, first_values(files[0], column, delimiter))

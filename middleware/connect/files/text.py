@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
+from middleware.connect.files.recording import Part, Recording
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
-from middleware.spark.readers.recording import Part, Recording
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from middleware.connect.files.moments import check_times
 from middleware.model.errors import TraceError
 from middleware.spark.readers import open_recording
-from middleware.spark.readers.moments import check_times
 
 NOW = 1_700_000_000
 """In 2023, seconds."""

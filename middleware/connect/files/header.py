@@ -6,8 +6,8 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+from middleware.connect.files.text import header_line
 from middleware.model.errors import TraceError
-from middleware.spark.readers.text import header_line
 
 
 def columns_in(files: Sequence[Path], delimiter: str, needed: Sequence[str]) -> list[str]:

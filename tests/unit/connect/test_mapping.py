@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from middleware.connect.files.mapped import mapped_recording
+from middleware.connect.files.mapping import load_mappings
 from middleware.model.errors import TraceError
-from middleware.spark.readers.mapping import load_mapping, mapped_recording
 from tests.unit.spark.test_readers import rows_of
 
 MAPPING = """
@@ -90,7 +91,7 @@ def test_iso_times_arrival_and_ids(tmp_path: Path) -> None:
 def test_a_wrong_mapping_is_told(mapping: Path, change: tuple[str, str], complaint: str) -> None:
     mapping.write_text(MAPPING.replace(*change))
     with pytest.raises(TraceError, match=complaint):
-        load_mapping(mapping)
+        load_mappings(mapping)
 
 
 def test_a_missing_column_is_told(tmp_path: Path, mapping: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.spark.readers.mapping import Field, Mapping, Source, Time, mapped_recording, normalised
+from middleware.connect.files.mapped import mapped_recording
+from middleware.connect.files.mapping import Field, Mapping, Source, Time
+from middleware.connect.files.normal import normalised
 from tests.unit.spark.test_readers import rows_of
 
 SCALE = {"s": 9, "ms": 6, "us": 3, "ns": 0}
@@ -105,6 +107,6 @@ def test_blanks_around_a_time_are_no_part_of_it(unit: str, text: str) -> None:
 def test_blanks_around_a_number_are_no_part_of_it() -> None:
     raw = pa.table({"t": [" 1 "], "s": ["x"], "n": [" 7"], "x": ["2.5 "], "b": [" true"], "w": [" as it is "]})
     kinds = {"n": "int", "x": "float", "b": "bool", "w": "str"}
-    fields = {name: Field(name, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    fields = {name: Field(kind, name) for name, kind in kinds.items()}  # type: ignore[arg-type]
     table = normalised(raw, Mapping("T", Time("t", "s"), Source("s"), fields, id="n"))
     assert table.select(["id", *fields]).to_pylist() == [{"id": 7, "n": 7, "x": 2.5, "b": True, "w": " as it is "}]

@@ -1,0 +1,195 @@
+"""Where the events of a query come from: files, a trace, a scenario's recording, or a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from middleware.cli.pubsub import event_types
+from middleware.connect.files.tally import BadLines
+from middleware.model.detector import Detector
+from middleware.model.errors import SlacklineError
+from middleware.model.event import TS, Event, EventType, EventTypes, type_name
+from middleware.model.words import listed
+
+if TYPE_CHECKING:
+    from middleware.connect.files.following import Follower
+    from middleware.connect.files.mapping import Mapping
+    from middleware.connect.files.recording import Recording
+    from middleware.runtime.scenario import Scenario
+
+_ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
+
+
+class Files:
+    """Events in CSV, JSON lines, Parquet or Arrow files: by a mapping (a TOML file), or by the names of their columns.
+
+    ``types``: the event types that they hold: made from the mapping, unless ``types`` are given. Raises TraceError.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], mapping: Path | None = None, types: EventTypes | None = None) -> None:
+        from middleware.connect.files.mapped import mapped_recording
+        from middleware.connect.files.mapping import load_mappings
+
+        self.mappings = load_mappings(mapping) if mapping is not None else _found(paths, types)
+        self.recording: Recording = mapped_recording(paths, mapping if mapping is not None else self.mappings)
+        made = {one.type: _type_of(one, types) for one in self.mappings}
+        self.types = EventTypes(made.values())
+        self._paths = paths
+        self._followers: list[Follower] = []
+        self._read: tuple[list[Event], BadLines] | None = None
+
+    def events(self) -> list[Event]:
+        """All events in order of arrival. O(n log n) the first time. Raises TraceError if there is none."""
+        from middleware.connect.files.reading import read_events
+
+        if self._read is None:
+            events, read = read_events(self.recording, self.types)
+            self._read = events, read.bad
+        return self._read[0]
+
+    def follow(self) -> Iterator[list[Event]]:
+        """Events as they are appended to the files, without an end; an empty list now and then. Raises TraceError."""
+        from middleware.connect.files.following import Follower, followed
+        from middleware.connect.files.text import existing
+
+        of_file = ((file, next(one for one in self.mappings if one.matches(file.name))) for file in existing(self._paths))
+        self._followers = [Follower(file, mapping, self.types[mapping.type]) for file, mapping in of_file]
+        yield from followed(self._followers)
+
+    def notes(self) -> list[str]:
+        """What there is to know of the files: doubts about units, lines left out."""
+        first = [line for follower in self._followers for line in follower.bad]
+        bad = self._read[1] if self._read is not None else BadLines(len(first), first)
+        notes = list(self.recording.doubts)
+        if bad.count:
+            notes.append(f"left out {bad.count:,} broken line{'s' * (bad.count > 1)}")
+            notes += [f"  {each.file}:{each.line}: {each.reason}" for each in bad.first[:5]]
+        return notes
+
+    def told(self) -> list[str]:
+        """A line for each type: its fields, and where its time and source come from."""
+        return [_told(one) for one in self.mappings]
+
+
+class Source(msgspec.Struct):
+    """Where events come from: the types that a query may name, detectors that derive some of them, and the recording.
+
+    ``scenario``
+        the trace's scenario; the trace may still have to be prepared.
+    """
+
+    types: EventTypes
+    detectors: dict[str, Detector]
+    trace: Path | None = None
+    address: str = ""
+    scenario: Scenario | None = None
+    files: Files | None = None
+
+    def arrivals(self) -> Iterator[list[Event]]:
+        """The recorded events in order of arrival, in lists of any length."""
+        from middleware.spark.traces import load_trace, read_trace
+
+        if self.files is not None:
+            yield self.files.events()
+            return
+        assert self.trace is not None, "it is no node, and prepared"
+        names = load_trace(self.trace).types
+        yield from read_trace(self.trace, EventTypes(self.types[name] for name in names if name in self.types))
+
+    def lateness(self) -> int:
+        """The largest delay (ns) of a recorded event behind those that came before it: results may change for that long."""
+        import numpy as np
+
+        from middleware.connect.tables.columns import values
+        from middleware.spark.traces import columns, load_trace
+
+        if self.files is not None:
+            ts = np.fromiter(map(TS, self.files.events()), np.int64)
+        else:
+            assert self.trace is not None, "it is no node, and prepared"
+            trace = load_trace(self.trace)
+            parts = [batch for name in trace.types for batch in columns(self.trace, trace, name, ["arrival", "ts"])]
+            arrival, ts = (np.concatenate([np.asarray(values(part.column(at)), np.int64) for part in parts]) for at in (0, 1))
+            ts = ts[np.argsort(arrival, kind="stable")]
+        return int((np.maximum.accumulate(ts) - ts).max(initial=0))
+
+
+def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | None = None) -> Source:
+    """What is meant by names of files, the folder of a trace, a scenario or a node. Raises SlacklineError."""
+    from middleware.spark.traces import DESCRIPTION
+
+    types = event_types(list(modules)) if modules else None
+    if all(Path(source).is_file() for source in sources):
+        files = Files(sources, mapping, types)
+        return Source(files.types, {}, files=files)
+    if mapping is not None or len(sources) > 1:
+        raise SlacklineError(f"{listed([s for s in sources if not Path(s).is_file()])}: there is no such file")
+    (source,) = sources
+    if "://" in source:
+        if types is None:
+            raise SlacklineError(f"what {source} publishes is typed: name the module with its event classes (--types-from)")
+        return Source(types, {}, address=source)
+    folder = Path(source)
+    if (folder / DESCRIPTION).exists():
+        return Source(types if types is not None else _described_types(folder), {}, folder)
+    from middleware.runtime.scenario import load_scenario
+
+    scenario = load_scenario(source)
+    return Source(scenario.types, scenario.detectors, scenario=scenario)
+
+
+def _described_types(folder: Path) -> EventTypes:
+    """Event types made from a trace's own description."""
+    from middleware.connect.schemas.types import event_type
+    from middleware.spark.traces import load_trace
+
+    return EventTypes(
+        event_type(name, {field: _ARROW.get(kind, Any) for field, kind in trace.fields.items()})
+        for name, trace in load_trace(folder).types.items()
+    )
+
+
+def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mapping]:
+    """The mapping of each file by the names of its columns, and by the class of its name, if there are classes."""
+    from middleware.connect.files.formats import head
+    from middleware.connect.files.guess import guessed, mapping_of
+    from middleware.connect.files.text import existing
+    from middleware.connect.schemas.types import kinds_of_fields
+
+    found = []
+    for file in existing(paths):
+        if types is None:
+            mapping = guessed(file)
+        else:
+            kind = _class_of(file, types)
+            mapping = mapping_of(head(file), type_name(kind), str(file), kinds_of_fields(kind))
+        found.append(replace(mapping, files=(file.name,)))
+    return found
+
+
+def _class_of(file: Path, types: EventTypes) -> EventType:
+    """The class for a file: the only one, or the one that is called as the file is."""
+    kinds = [kind for _, kind in types.items()]
+    called = [kind for kind in kinds if kind.__name__.lower() == file.name.split(".")[0].lower()]
+    if len(called or kinds) != 1:
+        raise SlacklineError(f"{file}: is it {listed(types)}? Call the file as its type, or say it in a --mapping")
+    return (called or kinds)[0]
+
+
+def _type_of(mapping: Mapping, types: EventTypes | None) -> EventType:
+    from middleware.connect.schemas.types import KINDS, event_type
+
+    if types is not None:
+        return types[mapping.type]
+    return event_type(mapping.type, {name: KINDS[field.type] for name, field in mapping.fields.items()})
+
+
+def _told(mapping: Mapping) -> str:
+    fields = ", ".join(f"{name} {field.type}" for name, field in mapping.fields.items())
+    source = mapping.source.column or mapping.source.value or "the file's name"
+    return f"{mapping.type} ({fields}): time from {mapping.ts.column} ({mapping.ts.format or mapping.ts.unit}), source {source}"

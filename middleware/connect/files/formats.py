@@ -1,0 +1,151 @@
+"""The formats that a mapping reads: CSV and JSON lines by blocks of text, Parquet and Arrow IPC by batches of rows."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from middleware.connect.files.text import open_text
+from middleware.model.errors import TraceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Format = Literal["csv", "jsonl", "parquet", "arrow"]
+
+_SUFFIXES: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+_PACKED = (".gz", ".bz2")
+BATCH_ROWS = 65_536
+_decode = msgspec.json.Decoder(float_hook=str).decode
+
+
+def format_of(file: Path) -> Format:
+    """The format of a file, by the end of its name; CSV for all that are not known."""
+    suffixes = [suffix for suffix in file.suffixes if suffix not in _PACKED]
+    return _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", "csv")
+
+
+def is_text(file: Path) -> bool:
+    """Whether a file is read by lines."""
+    return format_of(file) in ("csv", "jsonl")
+
+
+def batches(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet or Arrow file; ``columns``: only these. Raises TraceError if it cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if format_of(file) == "parquet":
+            with pq.ParquetFile(file) as parquet:
+                yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+            return
+        with pa.memory_map(str(file)) as mapped:
+            for batch in _arrow_batches(mapped):
+                yield batch if columns is None else batch.select(list(columns))
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise TraceError(f"{file} cannot be read as {format_of(file)}: {error}") from None
+
+
+def _arrow_batches(mapped: Any) -> Iterator[pa.RecordBatch]:
+    """The batches of Arrow's file format, or of its stream format."""
+    import pyarrow as pa
+
+    try:
+        reader = pa.ipc.open_file(mapped)
+    except pa.ArrowInvalid:
+        mapped.seek(0)
+        yield from pa.ipc.open_stream(mapped)
+        return
+    yield from map(reader.get_batch, range(reader.num_record_batches))
+
+
+def parse_json_lines(block: bytes, columns: Sequence[str]) -> pa.Table:
+    """Lines of JSON objects as a table of texts; numbers as they are written. ``a.b`` is the value of b in the object a.
+
+    A key that an object lacks is null. Raises ValueError if a line is no object.
+    """
+    import pyarrow as pa
+
+    rows = [_object(line) for line in block.splitlines() if line.strip()]
+    return pa.table({name: pa.array([_text(_at(row, name)) for row in rows], pa.string()) for name in columns})
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        row = _decode(line)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"no JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise ValueError("no JSON object")
+    return row
+
+
+def _at(row: dict[str, Any], name: str) -> Any:
+    if name in row or "." not in name:
+        return row.get(name)
+    first, _, rest = name.partition(".")
+    inner = row.get(first)
+    return _at(inner, rest) if isinstance(inner, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def head(file: Path, delimiter: str = ",", rows: int = 1_000) -> pa.Table:
+    """The first rows of a file, as they are: texts, if it is one of text. Raises TraceError if it cannot be read."""
+    import pyarrow as pa
+
+    if not is_text(file):
+        first = next(batches(file), None)
+        return pa.table({}) if first is None else pa.Table.from_batches([first.slice(0, rows)])
+    try:
+        with open_text(file) as text:
+            lines = list(islice(text, rows + 1))
+    except (OSError, EOFError) as error:
+        raise TraceError(f"{file} cannot be read: {error}") from None
+    return _json_head(lines) if format_of(file) == "jsonl" else _csv_head(lines, delimiter)
+
+
+def _csv_head(lines: Sequence[bytes], delimiter: str) -> pa.Table:
+    import pyarrow as pa
+
+    reader = csv.reader((line.decode("utf-8-sig", "replace") for line in lines), delimiter=delimiter)
+    names = next(reader, [])
+    whole = [row for row in reader if len(row) == len(names)]
+    return pa.table({name: pa.array([row[at] for row in whole], pa.string()) for at, name in enumerate(names)})
+
+
+def _json_head(lines: Sequence[bytes]) -> pa.Table:
+    rows = []
+    for line in lines:
+        try:
+            rows.append(_object(line))
+        except ValueError:
+            continue
+    names = dict.fromkeys(name for row in rows for name in _paths(row))
+    return parse_json_lines(b"\n".join(map(msgspec.json.encode, rows)), list(names))
+
+
+def _paths(row: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """The names of the values in an object, those of inner objects with a dot."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name

@@ -1,0 +1,148 @@
+"""What the columns of a table hold, found from its first rows: the mapping of a file that has none."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from middleware.connect.files.formats import head
+from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time, Unit
+from middleware.connect.files.moments import UNITS
+from middleware.model.errors import TraceError
+from middleware.model.event import Event
+from middleware.model.quantities import UNIX_TIMES
+from middleware.model.words import listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TIMES = ("ts", "timestamp", "time", "datetime", "event_time", "date", "t")
+"""What columns of times are called, in small letters, the likeliest first."""
+
+_INT = re.compile(r"\s*[+-]?\d{1,18}\s*")
+_FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_BOOL = re.compile(r"\s*(true|false)\s*", re.IGNORECASE)
+_MOST = 0.9
+"""The share of a column's texts that must look like numbers for it to be one of numbers."""
+
+_TAKEN = frozenset(dir(Event)) | {"namespace", "arrival"}
+
+
+def guessed(file: Path, delimiter: str = ",") -> Mapping:
+    """The mapping of a file by the names and first values of its columns; the type is called as the file is.
+
+    Raises TraceError if no column looks like times, or if their unit is not plain.
+    """
+    table = head(file, delimiter)
+    if not table.num_rows:
+        raise TraceError(f"{file} has no row to see from what its columns hold")
+    mapping = mapping_of(table, named(file.name.split(".")[0]), str(file))
+    return replace(mapping, delimiter=delimiter)
+
+
+def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Kind] | None = None) -> Mapping:
+    """The mapping of a table, by its names and first values. ``fields``: those that it must give, with their types; else all.
+
+    Raises TraceError with ``where`` if no column looks like times, if their unit is not plain, or if a field has no column.
+    """
+    names = table.column_names
+    time = next((name for wanted in TIMES for name in names if name.lower() == wanted), None)
+    time = time or next((name for name, kind in zip(names, table.schema.types, strict=True) if _is_time(kind)), None)
+    if time is None:
+        raise TraceError(f"{where}: no column looks like times ({listed(TIMES)}); it has {listed(names)}: write a mapping")
+    unit = _unit(time, table[time], where)
+    is_ours = time == "ts" and {"id", "source"} <= set(names)  # written by us: then ids are identities
+    source = Source(column="source") if "source" in names else Source(value=type_name.rpartition(".")[2])
+    taken = {time, *(("source",) if "source" in names else ()), *(("id", "level", "type", "change") if is_ours else ())}
+    chosen = _fields(table, taken) if fields is None else _wanted(names, fields, where)
+    return Mapping(type_name, Time(time, unit), source, chosen, id="id" if is_ours else None)
+
+
+def kinds_of(table: pa.Table) -> dict[str, Kind]:
+    """What each column holds: int, float, bool or str; texts by what they all look like. Others are left out."""
+    import pyarrow as pa
+
+    found: dict[str, Kind] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            found[name] = _kind_of_texts([text for text in column.to_pylist() if text is not None])
+        elif pa.types.is_boolean(kind):
+            found[name] = "bool"
+        elif pa.types.is_integer(kind):
+            found[name] = "int"
+        elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            found[name] = "float"
+        elif _is_time(kind):
+            found[name] = "str"
+    return found
+
+
+def named(text: str) -> str:
+    """A text as the name of a field or a type: what no name may hold becomes ``_``; ``_`` at its end tells it from taken ones.
+
+    >>> named("temp (F)"), named("2nd"), named("id")
+    ('temp_F', 'n2nd', 'id_')
+    """
+    name = re.sub(r"\W+", "_", text).strip("_") or "column"
+    name = f"n{name}" if name[0].isdigit() else name
+    return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name
+
+
+def _fields(table: pa.Table, taken: set[str]) -> dict[str, Field]:
+    found: dict[str, Field] = {}
+    for column, kind in kinds_of(table).items():
+        if column not in taken:
+            name = named(column)
+            while name in found:
+                name += "_"
+            found[name] = Field(kind, column)
+    return found
+
+
+def _wanted(names: Sequence[str], fields: dict[str, Kind], where: str) -> dict[str, Field]:
+    """The fields of a class from the columns of the same names, whatever their case."""
+    by_name = {named(name).lower(): name for name in reversed(names)} | {name: name for name in names}
+    found = {name: by_name.get(name, by_name.get(name.lower(), "")) for name in fields}
+    if missing := [name for name, column in found.items() if not column]:
+        raise TraceError(f"{where} has no column {listed(missing)}; it has {listed(names)}: write a mapping")
+    return {name: Field(fields[name], column) for name, column in found.items()}
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
+    """The unit of a column of times, from values that make dates of our time in one unit only."""
+    if _is_time(column.type):
+        return "iso"
+    values = [value for value in column.to_pylist() if value is not None and str(value).strip()]
+    if isinstance(next(iter(values), None), str):
+        if _kind_of_texts(values) in ("str", "bool"):
+            return "iso"
+        values = list(filter(_FLOAT.fullmatch, values))
+    numbers = sorted(map(float, values))
+    middle = numbers[len(numbers) // 2] if numbers else 0.0
+    fitting: list[Unit] = [unit for unit, length in UNITS.items() if int(middle * length) in UNIX_TIMES]
+    if len(fitting) == 1:
+        return fitting[0]
+    if name == "ts":
+        return "ns"  # as events have it
+    raise TraceError(f"{where}: column {name} holds {middle:g}, which does not tell its unit: write a mapping that does")
+
+
+def _kind_of_texts(texts: Iterable[str]) -> Kind:
+    """What most texts look like: a number here and there that is none (n/a, -) is a broken line, and makes no texts of all."""
+    values = [text for text in texts if text.strip()]
+    numbers = list(filter(_FLOAT.fullmatch, values))
+    if values and len(numbers) >= _MOST * len(values):
+        return "int" if all(map(_INT.fullmatch, numbers)) else "float"
+    return "bool" if values and all(map(_BOOL.fullmatch, values)) else "str"

@@ -1,0 +1,94 @@
+"""Reads a whole recording into memory: one table for each type, in order of arrival. Without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from middleware.connect.files.recording import Recording
+from middleware.connect.files.tally import ChunkTally, Staged, staged
+from middleware.connect.tables.columns import events_of
+from middleware.model.errors import TraceError
+from middleware.model.event import Event, EventTypes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TooLargeError(TraceError):
+    """A recording that is too large for the memory of one process."""
+
+
+def read(recording: Recording, most: int | None = None) -> tuple[Staged, dict[str, pa.Table]]:
+    """All chunks, one after the other: what was read, and a table for each type, as yet without ids.
+
+    Raises TraceError if there is nothing, TooLargeError if the tables come to more than ``most`` bytes.
+    """
+    import pyarrow as pa
+
+    tables: dict[str, list[pa.Table]] = {}
+    reports, size = [], 0
+    for chunk in recording.chunks:
+        tally = ChunkTally()
+        for part in recording.read(chunk):
+            size += sum(table.nbytes for table in part.tables.values())
+            if most is not None and size > most:
+                raise TooLargeError(f"the recording has more than {most >> 20} MiB in memory")
+            tally.add(part)
+            for name, table in part.tables.items():
+                if table.num_rows:
+                    tables.setdefault(name, []).append(table)
+        reports.append(tally.report())
+    found = staged(reports, recording)
+    return found, {name: pa.concat_tables(some).combine_chunks() for name, some in tables.items()}
+
+
+def arrived(recording: Recording, tables: dict[str, pa.Table]) -> tuple[dict[str, pa.Table], int]:
+    """The tables with ids and arrival times as measured, or those of occurrence; and the clock offset (ns)."""
+    found = {name: recording.number.table(table) if recording.number else table for name, table in tables.items()}
+    if not recording.measured:
+        return {name: table.append_column("arrival", table["ts"]) for name, table in found.items()}, 0
+    offset = max(map(_offset, found.values())) if recording.align else 0
+    return {name: _shifted(table, offset) if offset else table for name, table in found.items()}, offset
+
+
+def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
+    """A type's events in order of arrival. ``by_position``: those that arrived together stay in the order of the recording."""
+    order = ("arrival", "_position") if by_position else ("arrival", "ts", "source", "id")
+    return table.sort_by([(column, "ascending") for column in order])
+
+
+def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], Staged]:
+    """All events of a recording in order of arrival, as a trace of it has them; and what was read. O(n log n).
+
+    Raises TraceError if its rows do not fit the types.
+    """
+    found, tables = read(recording)
+    ordered, _ = arrived(recording, tables)
+    return list(_merged(recording, ordered, types)), found
+
+
+def _merged(recording: Recording, tables: dict[str, pa.Table], types: EventTypes) -> Iterator[Event]:
+    """The events of all types by arrival; of those that arrived together, types come in their order in the recording."""
+    import numpy as np
+
+    ordered = {name: sorted_by_arrival(table, recording.measured) for name, table in tables.items()}
+    events = [event for name, table in ordered.items() for event in events_of(table, types[name])]
+    if len(ordered) == 1:
+        yield from events
+        return
+    arrivals = np.concatenate([table["arrival"].to_numpy() for table in ordered.values()])
+    yield from map(events.__getitem__, np.argsort(arrivals, kind="stable").tolist())
+
+
+def _offset(table: pa.Table) -> int:
+    """The offset (ns) to add to measured arrivals so that the shortest delay is 0."""
+    import pyarrow.compute as pc
+
+    return -int(pc.min(pc.subtract(table["arrival"], table["ts"])).as_py())
+
+
+def _shifted(table: pa.Table, offset: int) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return table.set_column(table.column_names.index("arrival"), "arrival", pc.add(table["arrival"], offset))

@@ -1,0 +1,132 @@
+"""The result of every reader: a recording, cut into chunks that executors read independently."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from middleware.model.errors import TraceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+BASE_COLUMNS = ("arrival", "ts", "id", "source")
+"""The columns of every event of a recording; those of its type's fields follow."""
+
+_TYPE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+Chunk = Any
+"""Tells an executor which piece of a recording to read; anything that can be pickled."""
+
+
+class Part(NamedTuple):
+    """A piece of a recording, read and normalised.
+
+    ``tables``
+        by event type: a pyarrow.Table with ts, source, ``_position`` (int64, the order in the recording), the type's
+        fields, and arrival and id where the recording has them.
+    ``lines``, ``bad``
+        the number of lines (or rows) in it; those left out as (line counted from 0, reason).
+    """
+
+    tables: dict[str, pa.Table]
+    lines: int
+    bad: list[tuple[int, str]]
+
+
+class Numbering(Protocol):
+    """Gives the events of one type their ids: the same ones for a table in memory and for a DataFrame."""
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """The table with a column ``id``. O(n log n)."""
+        ...
+
+    def frame(self, frame: DataFrame) -> DataFrame:
+        """The frame with a column ``id``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording that can be read in parallel.
+
+    ``reader``, ``origin``
+        the format's name; the recording's origin, for ``trace.json``.
+    ``chunks``, ``read``
+        the pieces, and the function that reads one (on an executor) part by part.
+    ``file_of``
+        the origin of each chunk, for counting bad lines; chunks of one file follow each other.
+    ``measured``
+        whether it has arrival times of its own.
+    ``number``
+        gives the rows their ids; None if the recording has them.
+    ``align``
+        whether arrival was counted from another moment than ts: shift it so that the shortest delay becomes 0.
+    ``header_lines``
+        lines at the head of each file that are not events.
+    ``doubts``
+        what looks wrong about it, in words.
+    """
+
+    reader: str
+    origin: Sequence[str]
+    chunks: Sequence[Chunk]
+    read: Callable[[Chunk], Iterator[Part]]
+    file_of: Sequence[str]
+    measured: bool = False
+    number: Numbering | None = None
+    align: bool = False
+    header_lines: int = 0
+    doubts: Sequence[str] = ()
+
+
+def check_type_name(name: str) -> str:
+    """Returns the name itself; TraceError if it cannot be an event type's name (and so a folder's)."""
+    if not _TYPE_NAME.fullmatch(name):
+        raise TraceError(f"{name!r} is no event type name: write Name or namespace.Name")
+    return name
+
+
+class InOrder:
+    """Ids by order of occurrence within each source, from 0; equal times in the order of the recording.
+
+    Events of a type that has ids keep them.
+    """
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """See Numbering."""
+        import numpy as np
+
+        if "id" in table.column_names:
+            return table
+        codes, ts = source_codes(table), table["ts"].to_numpy()
+        order = np.lexsort((table["_position"].to_numpy(), ts, codes))
+        sorted_codes = codes[order]
+        starts = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
+        first = np.repeat(starts, np.diff(starts, append=len(order)))
+        ids = np.empty(len(order), np.int64)
+        ids[order] = np.arange(len(order)) - first
+        return table.append_column("id", [ids])
+
+    def frame(self, frame: DataFrame) -> DataFrame:
+        """See Numbering."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as sql
+
+        if "id" in frame.columns:
+            return frame
+        order = Window.partitionBy("source").orderBy("ts", "_position")
+        return frame.withColumn("id", sql.row_number().over(order).cast("bigint") - 1)
+
+
+def source_codes(table: pa.Table) -> npt.NDArray[np.int64]:
+    """A number for the source of each row; equal for equal sources."""
+    import numpy as np
+
+    codes: npt.NDArray[np.int64] = table["source"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes

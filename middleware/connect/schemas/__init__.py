@@ -1,0 +1,1 @@
+"""Event types from schemas that others wrote, and schemas of event types."""

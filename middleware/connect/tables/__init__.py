@@ -1,0 +1,1 @@
+"""Tables (pandas, polars, pyarrow) as events, and events as tables."""

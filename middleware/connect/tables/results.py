@@ -1,0 +1,73 @@
+"""Events as tables: columns of all their types, or one table for each type in DuckDB."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from middleware.installation import install
+from middleware.model.errors import SinkError, SlacklineError
+from middleware.model.event import Event, type_name
+from middleware.runtime.records import as_record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def results_table(events: Sequence[Event]) -> pa.Table:
+    """Events in their order as a table: type, the fields of all types (null where an event has none), ts, id, source, level."""
+    import pyarrow as pa
+
+    records = [as_record(event) for event in events]
+    stamp = {"ts": pa.int64(), "id": pa.int64(), "source": pa.string(), "level": pa.int64()}
+    names = dict.fromkeys(name for record in records for name in record if name not in stamp)
+    kinds = {"type": pa.string(), **stamp}
+    columns = {
+        name: pa.array([record.get(name) for record in records], kinds.get(name)) for name in (*(names or ("type",)), *stamp)
+    }
+    return pa.table(columns)
+
+
+def parquet_file(events: Sequence[Event]) -> bytes:
+    """The bytes of a Parquet file of events."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    out = pa.BufferOutputStream()
+    pq.write_table(results_table(events), out, compression="zstd")
+    return bytes(out.getvalue())
+
+
+def arrow_file(events: Sequence[Event]) -> bytes:
+    """The bytes of an Arrow IPC (Feather 2) file of events."""
+    import pyarrow as pa
+
+    out, table = pa.BufferOutputStream(), results_table(events)
+    with pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
+
+
+def write_duckdb(events: Sequence[Event], file: Path) -> None:
+    """A DuckDB database in place of the one that is there: a table for each type. Raises SinkError if it cannot be written."""
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise SlacklineError(f"this needs duckdb; {install('duckdb')}") from None
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    by_type: dict[str, list[Event]] = {}
+    for event in events:
+        by_type.setdefault(type_name(event.__class__), []).append(event)
+    try:
+        with duckdb.connect(str(part)) as database:
+            for name, own in by_type.items():
+                database.register("found", results_table(own).drop_columns("type"))
+                database.execute(f'CREATE TABLE "{name}" AS SELECT * FROM found')
+                database.unregister("found")
+        part.replace(file)
+    except (duckdb.Error, OSError) as error:
+        raise SinkError(f"{file} cannot be written: {error}") from None
+    finally:
+        part.unlink(missing_ok=True)

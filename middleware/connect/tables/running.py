@@ -1,0 +1,202 @@
+"""``run`` as people import it: detectors over events, over tables of pandas, polars and pyarrow, or over files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping as AnyMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from middleware.connect.schemas.types import kinds_of_fields
+from middleware.model.change import Batch
+from middleware.model.detector import Detector
+from middleware.model.errors import TraceError
+from middleware.model.event import Event, EventType, EventTypes, type_name
+from middleware.model.identity import named
+from middleware.model.words import listed
+from middleware.ordering.costs import Timer
+from middleware.ordering.policies import Policies
+from middleware.runtime import engine
+from middleware.runtime.engine import Run
+
+if TYPE_CHECKING:
+    from middleware.connect.files.mapping import Mapping
+    from middleware.connect.files.recording import Recording
+    from middleware.connect.files.tally import BadLines
+
+_SHOWN = 3
+"""How many broken rows an error names."""
+
+Mapped = str | Path | AnyMapping[str, Any]
+"""A mapping: its TOML file, or what it says, as a dict."""
+
+
+def run(
+    events: Any,
+    detectors: Iterable[Detector] | AnyMapping[str, Detector],
+    *,
+    mapping: Mapped | None = None,
+    policies: Policies | AnyMapping[str, Policies] | None = None,
+    batch: int = 256,
+    watch: Callable[[Batch], None] | None = None,
+    timer: Timer | None = None,
+    failing: Literal["raise", "skip"] = "raise",
+) -> Run:
+    """Run detectors over events in their order of arrival, to the end of the stream.
+
+    ``events``
+        events, in any iterable; or a table of pandas, polars or pyarrow; or the path of a CSV, JSON lines, Parquet or Arrow
+        file, or several; or a dict of tables or paths by event type.
+    ``mapping``
+        which columns of the table or file become which field (docs/guide/recordings.md): a TOML file, or a dict that says the
+        same. Without one, fields come from the columns of their names, the time from ``ts``, ``timestamp``, ``time`` or the
+        like, and rows are numbered.
+
+    Rows of a table arrive in the order of their times, or of its measured arrivals. TraceError if one does not fit. Events of
+    a source that gives no ids are numbered in order of arrival. If a detector fails at an event for good (errors raised only
+    while late events were missing do not count), DetectorFailedError is raised; with ``failing="skip"`` the detector is run
+    without that event, which is listed in ``failures``.
+
+    ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish.
+    Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. With ``timer`` (ns,
+    such as ``time.perf_counter_ns``), auto retraction and snapshot spacing follow measured cost; without one they follow
+    counts, and the same input always gives the same changes, on any machine.
+
+    >>> from middleware import Detector, Event
+    >>> class Tick(Event):
+    ...     price: float
+    >>> class Rise(Event):
+    ...     by: float
+    >>> class Rises(Detector):
+    ...     subscribes, publishes = (Tick,), (Rise,)
+    ...     def __init__(self):
+    ...         self.last = None
+    ...     def on_event(self, tick):
+    ...         last, self.last = self.last, tick.price
+    ...         return Rise(tick.price - last, ts=tick.ts) if last is not None and tick.price > last else None
+    >>> late = [Tick(1.0, ts=1, id=1, source="x"), Tick(3.0, ts=3, id=3, source="x"), Tick(2.0, ts=2, id=2, source="x")]
+    >>> [rise.by for rise in run(late, [Rises()], batch=1).finals["Rises"]]
+    [1.0, 1.0]
+    """
+    by_name = named(detectors)
+    found = events_in(events, by_name, mapping)
+    return engine.run(found, by_name, policies=policies, batch=batch, watch=watch, timer=timer, failing=failing)
+
+
+def events_in(source: Any, detectors: AnyMapping[str, Detector], mapping: Mapped | None = None) -> Iterable[Event]:
+    """The events of a table, of files, or of a dict of them by type, in order of arrival; events as they are.
+
+    Raises TraceError if they cannot be read, or are not what the detectors read.
+    """
+    from middleware.connect.tables.frames import is_frame
+
+    paths, by_type = _paths(source), _is_by_type(source)
+    if not (paths or by_type or is_frame(source)):
+        if mapping is not None:
+            raise TraceError("a mapping is for tables and files; these are events already")
+        events: Iterable[Event] = source
+        return events
+    if is_frame(source) and hasattr(source, "__len__") and len(source) == 0:
+        return []  # whatever its columns are: those of an empty table often have no types
+    types = _read_types(detectors)
+    if by_type:
+        types = EventTypes(dict.fromkeys([*(each for _, each in types.items()), *source]))
+    from middleware.connect.files.reading import read_events
+
+    found, read = read_events(_recording(source, paths, types, mapping), types)
+    if read.bad.count:
+        raise _broken(read.bad, sum(read.rows.values()))
+    return found
+
+
+def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping: Mapped | None) -> Recording:
+    """The source as a recording, by its mapping, or by the classes."""
+    from middleware.connect.files.mapped import mapped_recording
+    from middleware.connect.files.mapping import load_mappings, mappings_of
+    from middleware.connect.tables.frames import table_of, table_recording
+
+    if _is_by_type(source):
+        if mapping is not None:
+            raise TraceError("a mapping names the types itself: give it tables or files, not a dict of them by type")
+        return _by_type(source)
+    if mapping is None:
+        return _by_type({_the_one(types): source})
+    mappings = load_mappings(mapping) if isinstance(mapping, str | Path) else mappings_of(mapping)
+    for one in mappings:
+        _check_fits(one, types)
+    if paths:
+        return mapped_recording(paths, mapping if isinstance(mapping, str | Path) else mappings)
+    if len(mappings) > 1:
+        raise TraceError("a mapping of several types is for several files; a table gives one type")
+    return table_recording([(table_of(source), mappings[0])])
+
+
+def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
+    """Tables, or files, by event type, each mapped by the fields of its class."""
+    from msgspec.structs import replace
+
+    from middleware.connect.files.formats import head
+    from middleware.connect.files.guess import mapping_of
+    from middleware.connect.files.mapped import mapped_recording
+    from middleware.connect.files.text import existing
+    from middleware.connect.tables.frames import table_of, table_recording
+
+    tables, files, mappings = [], [], []
+    for kind, source in sources.items():
+        name, fields = type_name(kind), kinds_of_fields(kind)
+        if not (paths := _paths(source)):
+            tables.append((table := table_of(source), mapping_of(table.slice(0, 1_000), name, "the table", fields)))
+            continue
+        for file in existing(paths):
+            files.append(file)
+            mappings.append(replace(mapping_of(head(file), name, str(file), fields), files=(file.name,)))
+    if tables and files:
+        raise TraceError("tables and files together: read the files into tables first")
+    return table_recording(tables) if tables else mapped_recording(files, mappings)
+
+
+def _paths(source: Any) -> list[str | Path]:
+    """The paths that a source consists of; empty if it is something else."""
+    if isinstance(source, str | Path):
+        return [source]
+    if isinstance(source, Sequence) and source and all(isinstance(each, str | Path) for each in source):
+        return list(source)
+    return []
+
+
+def _is_by_type(source: Any) -> bool:
+    is_type = [isinstance(key, type) and issubclass(key, Event) for key in source] if isinstance(source, AnyMapping) else []
+    return bool(is_type) and all(is_type)
+
+
+def _read_types(detectors: AnyMapping[str, Detector]) -> EventTypes:
+    """The raw types that detectors read: those that none of them publishes."""
+    published = {kind for detector in detectors.values() for kind in detector.publishes}
+    return EventTypes(
+        dict.fromkeys(kind for detector in detectors.values() for kind in detector.subscribes if kind not in published)
+    )
+
+
+def _the_one(types: EventTypes) -> EventType:
+    kinds = [kind for _, kind in types.items()]
+    if len(kinds) != 1:
+        raise TraceError(
+            f"the detectors read {listed(types)}: say what is what, with a mapping, or a dict of tables or files by type"
+        )
+    return kinds[0]
+
+
+def _check_fits(mapping: Mapping, types: EventTypes) -> None:
+    if mapping.type not in types:
+        raise TraceError(f"the mapping gives {mapping.type}, which no detector reads; they read {listed(types)}")
+    declared = kinds_of_fields(types[mapping.type])
+    if missing := [name for name in declared if name not in mapping.fields]:
+        raise TraceError(f"the mapping of {mapping.type} lacks the field {listed(missing)}")
+
+
+def _broken(bad: BadLines, good: int) -> TraceError:
+    places = [f"{'row' if each.file == 'the table' else 'line'} {each.line}: {each.reason}" for each in bad.first[:_SHOWN]]
+    where = bad.first[0].file if bad.first else "the table"
+    return TraceError(
+        f"{where}: {bad.count:,} of {bad.count + good:,} rows do not fit: {'; '.join(places)}: mend them, or leave them out"
+    )

@@ -1,0 +1,186 @@
+"""``slackline query`` and ``slackline sql`` over files, what they say of them, and results as files of all kinds."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from itertools import islice
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from detectors.inputs import Files
+from middleware import Event, SlacklineError
+from middleware.cli.main import application
+from middleware.cli.results import FinalsFile, write_results
+
+CSV = """time,station,temp (C),note
+2023-11-14T22:13:20Z,7,10.5,dry
+2023-11-14T22:13:21Z,8,15,"wet, cold"
+2023-11-14T22:13:22Z,7,20,dry
+2023-11-14T22:13:23Z,8,not known,dry
+2023-11-14T22:13:24Z,8,30,dry
+2023-11-14T22:13:25Z,8,31,
+2023-11-14T22:13:26Z,8,31,dry
+2023-11-14T22:13:27Z,8,31,dry
+2023-11-14T22:13:28Z,8,31,dry
+2023-11-14T22:13:29Z,8,31,dry
+"""
+RISES = (
+    "EVENT SEQ(readings a, readings b) WHERE [station] AND b.temp_C > a.temp_C + 5 WITHIN 3 seconds "
+    "RETURN Rise(b.temp_C AS top)"
+)
+
+
+@pytest.fixture
+def readings(tmp_path: Path) -> Path:
+    file = tmp_path / "readings.csv"
+    file.write_text(CSV + "".join(f"2023-11-14T22:13:{second}Z,9,0,dry\n" for second in range(30, 36)))
+    return file
+
+
+def slackline(*arguments: object) -> str:
+    told = CliRunner().invoke(application(), list(map(str, arguments)))
+    assert told.exit_code == 0, told.output
+    return " ".join(told.output.split())
+
+
+def rows(file: Path) -> list[dict[str, object]]:
+    if file.suffix == ".csv":
+        return list(csv.DictReader(file.open(newline="")))
+    if file.suffix == ".jsonl":
+        return list(map(json.loads, file.read_text().splitlines()))
+    if file.suffix == ".sqlite":
+        return [json.loads(record) for (record,) in sqlite3.connect(file).execute("SELECT record FROM finals ORDER BY ts")]
+    if file.suffix == ".duckdb":
+        with duckdb.connect(str(file), read_only=True) as database:
+            return database.execute('SELECT * FROM "Rise" ORDER BY ts').to_arrow_table().to_pylist()
+    return (pq.read_table(file) if file.suffix == ".parquet" else pa.ipc.open_file(str(file)).read_all()).to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "sqlite", "duckdb", "parquet", "arrow"])
+def test_a_query_of_a_csv_file_and_its_results(tmp_path: Path, readings: Path, kind: str) -> None:
+    out = tmp_path / f"rises.{kind}"
+    for _ in range(2):  # a file that is there is replaced
+        told = slackline("query", RISES, readings, "--results", out)
+    assert "readings (station int, temp_C float, note str): time from time (iso), source readings" in told
+    assert f"left out 1 broken line {readings}:5: temp_C (column temp (C))" in told
+    found = [(float(str(row["top"])), int(str(row["ts"]))) for row in rows(out)]
+    assert found == [(20.0, 1_700_000_002 * 10**9), (30.0, 1_700_000_004 * 10**9)]
+
+
+def test_results_can_be_queried_in_turn(tmp_path: Path, readings: Path) -> None:
+    slackline("query", RISES, readings, "--results", tmp_path / "rises.parquet")
+    told = slackline("query", "EVENT rises r WHERE r.top > 25", tmp_path / "rises.parquet")
+    assert "1 final" in told
+
+
+def test_sql_over_files(tmp_path: Path, readings: Path) -> None:
+    (tmp_path / "doors.jsonl").write_text('{"time": 1700000004.5, "open": true}\n')
+    query = "SELECT temp_C FROM readings WHERE temp_C > 15 AND station = 8"
+    told = slackline("sql", "--from", readings, "-e", query, "--final", "--results", tmp_path / "hot.parquet")
+    assert "left out 1 broken line" in told
+    assert [row["temp_C"] for row in rows(tmp_path / "hot.parquet")] == [30.0, *[31.0] * 5]
+    both = "SELECT open FROM doors WHERE open"
+    told = slackline("sql", "--from", readings, "--from", tmp_path / "doors.jsonl", "-e", both)
+    assert "doors (open bool): time from time (s)" in told
+    assert "1 final" in told
+
+
+def test_a_mapping_and_classes_for_files(tmp_path: Path, readings: Path) -> None:
+    mapping = tmp_path / "map.toml"
+    mapping.write_text(
+        'type = "plant.Reading"\nts = { column = "time" }\nsource = { column = "station" }\n'
+        '[fields]\ncelsius = { column = "temp (C)", type = "float" }\n'
+    )
+    told = slackline("query", "EVENT plant.Reading r WHERE r.celsius > 30", readings, "--mapping", mapping)
+    assert "5 final" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["query", "EVENT readings r", "FILE", "nowhere.csv"], "there is no such file"),
+        (["query", "EVENT reading r", "FILE"], "did you mean"),
+        (["query", "EVENT readings r", "bookstore", "--follow"], "--follow is for files"),
+        (["query", "EVENT readings r", "FILE", "--follow", "--results", "x.parquet"], "is written whole, at the end"),
+        (["query", "EVENT readings r", "FILE", "--results", "/nowhere/x.csv"], "there is no folder"),
+        (["sql", "--follow", "-e", "SELECT 1"], "name them with --from"),
+    ],
+)
+def test_what_cannot_be_is_told(readings: Path, arguments: list[str], complaint: str) -> None:
+    told = CliRunner().invoke(application(), [str(readings) if each == "FILE" else each for each in arguments])
+    assert told.exit_code == 2, told.output
+    assert complaint in " ".join(told.output.split())
+
+
+def test_a_file_that_grows_is_followed(readings: Path) -> None:
+    files = Files([readings])
+    coming = files.follow()
+    first = next(coming)
+    assert [event.id for event in first] == list(range(len(first)))
+    assert [event.note for event in first[:2]] == ["dry", "wet, cold"]  # type: ignore[attr-defined]
+    with readings.open("a") as more:
+        more.write("2023-11-14T22:14:00Z,7,1.5,dry\n2023-11-14T22:14:01Z,7,2")
+        more.flush()
+        (event,) = next(some for some in coming if some)  # the last line is not whole yet
+        assert (event.id, event.temp_C) == (len(first), 1.5)  # type: ignore[attr-defined]
+        more.write(".5,dry\nbroken\n")
+        more.flush()
+        (event,) = next(some for some in coming if some)
+        assert event.temp_C == 2.5  # type: ignore[attr-defined]
+    other = readings.with_name("other.csv")
+    other.write_text("time,station,temp (C),note\n2023-11-14T22:15:00Z,7,9,new\n")
+    other.replace(readings)  # as a log is rotated
+    (event,) = next(some for some in coming if some)
+    assert (event.note, event.id) == ("new", len(first) + 2)  # type: ignore[attr-defined]
+    assert [note.partition(": ")[0] for note in files.notes()[1:]] == [f"  {readings}:5", f"  {readings}:20"]
+
+
+def test_a_query_of_a_file_that_grows_ends_after_its_count(tmp_path: Path, readings: Path) -> None:
+    out = tmp_path / "rises.jsonl"
+    told = slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", "1s", "--results", out)
+    assert "2 final" in told
+    assert len(rows(out)) == 2
+    slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", "1s", "--results", out)
+    assert len(rows(out)) == 2  # what the file has is not written again
+
+
+class Small(Event):
+    a: int
+
+
+class Other(Event):
+    namespace = "x"
+    b: str
+
+
+def test_results_of_several_types_and_of_none(tmp_path: Path) -> None:
+    events = [Small(1, ts=1, id=1, source="s"), Other("é,\n", ts=2, id=2, source="s")]
+    write_results(events, str(tmp_path / "all.parquet"))
+    found = rows(tmp_path / "all.parquet")
+    assert [(row["type"], row["a"], row["b"]) for row in found] == [("Small", 1, None), ("x.Other", None, "é,\n")]
+    write_results(events, str(tmp_path / "all.csv"))
+    assert [row["b"] for row in rows(tmp_path / "all.csv")] == ["", "é,\n"]
+    write_results(events, str(tmp_path / "all.duckdb"))
+    with duckdb.connect(str(tmp_path / "all.duckdb")) as database:
+        assert database.execute('SELECT b FROM "x.Other"').fetchall() == [("é,\n",)]
+    for kind in ("csv", "parquet", "arrow", "sqlite", "duckdb", "jsonl"):
+        write_results([], str(tmp_path / f"none.{kind}"))
+        assert (tmp_path / f"none.{kind}").exists()
+
+
+def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    with pytest.raises(SlacklineError, match="folder"):
+        write_results([], str(tmp_path / "nowhere" / "a.duckdb"))
+    with pytest.raises(SlacklineError, match="written whole"):
+        FinalsFile(str(tmp_path / "a.csv"), is_endless=True)
+
+
+def test_following_waits_for_more(readings: Path) -> None:
+    assert [len(some) for some in islice(Files([readings]).follow(), 3)][1:] == [0, 0]

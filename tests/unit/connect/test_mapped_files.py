@@ -1,0 +1,186 @@
+"""What a mapping can say: formats, several types, constants, names of files, expressions, dates and zones."""
+
+from __future__ import annotations
+
+import bz2
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from middleware.connect.files.mapped import mapped_recording
+from middleware.connect.files.mapping import mappings_of
+from middleware.model.errors import TraceError
+from tests.unit.spark.test_readers import rows_of
+
+ROWS = [{"t": 1_700_000_000_000 + n, "who": "ab"[n % 2], "value": n / 4, "on": n % 3 == 0} for n in range(5)]
+ROWS_MAPPING = {
+    "type": "Reading",
+    "ts": {"column": "t", "unit": "ms"},
+    "source": {"column": "who"},
+    "fields": {"value": {"column": "value", "type": "float"}, "on": {"column": "on", "type": "bool"}},
+}
+
+
+def read(files: list[Path], said: dict) -> tuple[dict, list]:
+    return rows_of(mapped_recording(files, mappings_of(said)))
+
+
+def written(folder: Path, kind: str) -> Path:
+    file = folder / f"rows.{kind}"
+    table = pa.Table.from_pylist(ROWS)
+    if kind == "parquet":
+        pq.write_table(table, file)
+    elif kind in ("arrow", "ipc"):
+        make = pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream
+        with make(str(file), table.schema) as writer:
+            writer.write_table(table)
+    elif kind.startswith("jsonl"):
+        lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+        file.write_bytes(bz2.compress(lines) if kind.endswith("bz2") else lines)
+    else:
+        file.write_text(
+            "t,who,value,on\n" + "".join(f"{r['t']},{r['who']},{r['value']},{str(r['on']).lower()}\n" for r in ROWS)
+        )
+    return file
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "jsonl.bz2", "parquet", "arrow", "ipc"])
+def test_all_formats_give_the_same_events(tmp_path: Path, kind: str) -> None:
+    found, bad = read([written(tmp_path, kind)], ROWS_MAPPING)
+    assert bad == []
+    assert [(row["ts"], row["source"], row["value"], row["on"]) for row in found["Reading"]] == [
+        (row["t"] * 10**6, row["who"], row["value"], row["on"]) for row in ROWS
+    ]
+
+
+def test_broken_lines_of_json_are_named_and_cost_only_themselves(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    good = '{"t": %d, "who": "a", "value": 1.5, "on": false}\n'
+    file.write_text(
+        good % 1 + "[1]\n" + good % 2 + '{"t": 3, "who": "a", "value": 1\n' + '{"t": 4, "who": "a", "on": true}\n' + good % 5
+    )
+    found, bad = read([file], ROWS_MAPPING)
+    assert [row["ts"] for row in found["Reading"]] == [10**6, 2 * 10**6, 5 * 10**6]
+    assert [line for line, _ in bad] == [1, 3, 4]
+    assert [reason.split(":")[0] for _, reason in bad] == ["no JSON object", "no JSON", "value is missing"]
+
+
+def test_times_in_json_are_exact_and_values_may_stand_in_objects(tmp_path: Path) -> None:
+    file = tmp_path / "tags.jsonl"
+    file.write_text('{"time": 1700000000.123456789, "tag": {"id": "A7", "position": {"x": 1.5}}}\n')
+    said = {
+        "type": "Tag",
+        "ts": {"column": "time", "unit": "s"},
+        "source": {"column": "tag.id", "prefix": "uwb-"},
+        "fields": {"x": {"column": "tag.position.x", "type": "float"}},
+    }
+    (row,) = read([file], said)[0]["Tag"]
+    assert (row["ts"], row["source"], row["x"]) == (1_700_000_000_123_456_789, "uwb-A7", 1.5)
+
+
+def test_several_files_become_several_types(tmp_path: Path) -> None:
+    (tmp_path / "trades-ibm.csv").write_text("t,price\n1,10\n3,x\n2,11\n" + "3,12\n" * 20)
+    (tmp_path / "trades-sap.csv").write_text("price,t\n99,1\n")
+    (tmp_path / "news.jsonl").write_text('{"t": 2, "text": "up"}\n')
+    trades = {
+        "type": "Trade",
+        "files": ["trades-*.csv"],
+        "ts": {"column": "t", "unit": "s"},
+        "source": {"file": "trades-(.*)[.]csv"},
+        "fields": {
+            "symbol": {"file": "trades-(.*)[.]csv", "type": "str"},
+            "price": {"column": "price", "type": "float"},
+            "cents": {"expression": "price * 100 + 1", "type": "int"},
+            "venue": {"value": "XETRA", "type": "str"},
+        },
+    }
+    news = {
+        "type": "News",
+        "files": ["news.jsonl"],
+        "ts": {"column": "t", "unit": "s"},
+        "source": {"value": "wire"},
+        "fields": {"text": {"column": "text", "type": "str"}},
+    }
+    files = [tmp_path / name for name in ("trades-ibm.csv", "news.jsonl", "trades-sap.csv")]
+    recording = mapped_recording(files, mappings_of({"events": [trades, news]}))
+    found, bad = rows_of(recording)
+    assert [
+        (row["source"], row["ts"], row["symbol"], row["cents"], row["venue"]) for row in found["Trade"] if row["ts"] < 3 * 10**9
+    ] == [
+        ("ibm", 10**9, "ibm", 1001, "XETRA"),
+        ("ibm", 2 * 10**9, "ibm", 1101, "XETRA"),
+        ("sap", 10**9, "sap", 9901, "XETRA"),
+    ]
+    assert [row["text"] for row in found["News"]] == ["up"]
+    assert [reason.split(":")[0] for _, reason in bad] == ["price (column price)"]
+    positions = [row["_position"] for row in found["Trade"]]
+    assert len(set(positions)) == len(positions)
+    (tmp_path / "other.csv").write_text("t\n1\n")
+    with pytest.raises(TraceError, match=r"other\.csv: no mapping is for it"):
+        mapped_recording([*files, tmp_path / "other.csv"], mappings_of({"events": [trades, news]}))
+    with pytest.raises(TraceError, match="there is no file for News"):
+        mapped_recording(files[:1], mappings_of({"events": [trades, news]}))
+
+
+@pytest.mark.parametrize(
+    ("time", "text", "expected"),
+    [
+        ({"format": "%d.%m.%Y %H:%M:%S"}, "24.12.2023 18:30:00", "2023-12-24T18:30Z"),
+        ({"format": "%d.%m.%Y %H:%M:%S", "zone": "Europe/Berlin"}, "24.12.2023 18:30:00", "2023-12-24T17:30Z"),
+        ({"format": "%m/%d/%Y %I:%M:%S.%f %p"}, "07/04/2023 01:00:00.250 PM", "2023-07-04T13:00:00.250Z"),
+        ({"format": "%H:%M:%S.%f %d/%m/%y", "zone": "Asia/Tokyo"}, "09:00:00.5 02/01/24", "2024-01-02T00:00:00.500Z"),
+        ({"format": "%Y%m%dT%H%M%S%z"}, "20240101T000000+0200", "2023-12-31T22:00Z"),
+        ({"zone": "Europe/Berlin"}, "2023-07-01 12:00:00", "2023-07-01T10:00Z"),
+        ({"zone": "Europe/Berlin"}, "2023-07-01T12:00:00Z", "2023-07-01T12:00Z"),
+    ],
+)
+def test_dates_in_usual_formats_and_zones(tmp_path: Path, time: dict, text: str, expected: str) -> None:
+    file = tmp_path / "dates.csv"
+    file.write_text(f"t\n{text}\n")
+    found, bad = read([file], {"type": "A", "ts": {"column": "t", **time}, "source": {"value": "x"}, "fields": {}})
+    assert bad == []
+    assert [row["ts"] for row in found["A"]] == [round(datetime.fromisoformat(expected).timestamp() * 1_000) * 10**6]
+
+
+@pytest.mark.parametrize("time", [{}, {"format": "%Y-%m-%d %H:%M:%S"}, {"format": "%Y-%m-%d %H:%M:%S.%f"}])
+def test_a_time_that_is_two_moments_or_none_is_a_broken_line(tmp_path: Path, time: dict) -> None:
+    end = ".0" if "%f" in time.get("format", "") else ""
+    file = tmp_path / "dates.csv"
+    file.write_text(f"t\n2023-10-29 02:30:00{end}\n2023-03-26 02:30:00{end}\n2023-10-29 04:00:00{end}\n")
+    said = {"type": "A", "ts": {"column": "t", "zone": "Europe/Berlin", **time}, "source": {"value": "x"}, "fields": {}}
+    found, bad = read([file], said)
+    assert (len(found["A"]), [line for line, _ in bad]) == (1, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"ts": {"column": "t", "zone": "Europe/Berln"}}, "there is no time zone 'Europe/Berln'"),
+        ({"ts": {"column": "t", "unit": "s", "format": "%Y"}}, "not both"),
+        ({"source": {}}, "source: give one of column, value and file"),
+        ({"source": {"file": "no-group"}}, "one group"),
+        ({"fields": {"x": {"type": "int"}}}, "fields.x: give one of"),
+        ({"fields": {"x": {"type": "int", "value": "three"}}}, "'three' is no int"),
+        ({"fields": {"x": {"type": "int", "value": True}}}, "True is no int"),
+    ],
+)
+def test_a_mapping_that_makes_no_sense_is_told(change: dict, complaint: str) -> None:
+    with pytest.raises(TraceError, match=complaint):
+        mappings_of({**ROWS_MAPPING, **change})
+
+
+@pytest.mark.parametrize(
+    ("expression", "complaint"),
+    [("price +", "unexpected the end"), ("prize * 2", "unknown attribute 'prize'; did you mean 'price'"), ("who * 2", "")],
+)
+def test_an_expression_that_makes_no_sense_is_told_before_anything_is_read(
+    tmp_path: Path, expression: str, complaint: str
+) -> None:
+    (tmp_path / "a.csv").write_text("t,who,price\n1,a,2\n")
+    said = {**ROWS_MAPPING, "fields": {"x": {"expression": expression, "type": "float"}}}
+    with pytest.raises(TraceError, match=rf"fields\.x: expression: .*{complaint}"):
+        mapped_recording([tmp_path / "a.csv"], mappings_of(said))

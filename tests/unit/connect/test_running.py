@@ -1,0 +1,196 @@
+"""``run`` over tables and files: the events are those of the same recording, and what does not fit is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from middleware import Detector, Event, SlacklineError, run
+from middleware.connect.files.mapped import mapped_recording
+from middleware.model.event import EventTypes
+from middleware.spark.prepare.prepare import prepare
+from middleware.spark.traces import read_trace
+
+
+class Reading(Event):
+    station: int
+    celsius: float
+    note: str
+
+
+class Door(Event):
+    open: bool
+
+
+class Hot(Event):
+    station: int
+    celsius: float
+
+
+class Heat(Detector):
+    subscribes, publishes, key = (Reading,), (Hot,), "station"
+
+    def on_event(self, event):
+        return Hot(event.station, event.celsius, ts=event.ts) if event.celsius > 15 else None
+
+
+class Drafts(Detector):
+    """Readings while the door is open."""
+
+    subscribes, publishes = (Reading, Door), (Hot,)
+
+    def __init__(self) -> None:
+        self.is_open = False
+
+    def on_event(self, event):
+        if isinstance(event, Door):
+            self.is_open = event.open
+            return None
+        return Hot(event.station, event.celsius, ts=event.ts) if self.is_open else None
+
+
+FRAME = pd.DataFrame(
+    {
+        "time": pd.to_datetime(["2023-11-14T22:13:20.105", "2023-11-14T22:13:22.000", "2023-11-14T22:13:21.500"]),
+        "station": [7, 8, 7],
+        "Celsius": [10.0, 20.5, 30.0],
+        "note": ["dry", "wet, cold", "dry"],
+    }
+)
+FOUND = [(1_700_000_001_500_000_000, 7, 30.0), (1_700_000_002_000_000_000, 8, 20.5)]
+
+
+def found(result) -> list[tuple]:
+    return [(hot.ts, hot.station, hot.celsius) for hot in result.finals["Heat"]]
+
+
+def forms(folder: Path) -> dict[str, object]:
+    table = pa.Table.from_pandas(FRAME)
+    csv, jsonl, parquet, arrow = (folder / f"rows.{kind}" for kind in ("csv", "jsonl", "parquet", "arrow"))
+    FRAME.to_csv(csv, index=False)
+    FRAME.assign(time=FRAME.time.astype(str)).to_json(jsonl, orient="records", lines=True)
+    FRAME.to_parquet(parquet)
+    FRAME.to_feather(arrow)
+    categories = table.set_column(3, "note", table["note"].dictionary_encode())
+    return {
+        "pandas": FRAME,
+        "index of times": FRAME.set_index(FRAME.time.rename(None)).drop(columns="time"),
+        "zoned": FRAME.assign(time=FRAME.time.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")),
+        "pyarrow": table,
+        "dictionary": categories,
+        "batch": table.combine_chunks().to_batches()[0],
+        "csv": csv,
+        "text path": str(csv),
+        "jsonl": jsonl,
+        "parquet": parquet,
+        "arrow": arrow,
+    }
+
+
+def test_tables_and_files_of_all_kinds_give_the_same_finals(tmp_path: Path) -> None:
+    for name, form in forms(tmp_path).items():
+        assert found(run(form, [Heat()])) == FOUND, name
+
+
+def test_other_libraries_are_read_through_arrow() -> None:
+    class Foreign:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.Table.from_pandas(FRAME).__arrow_c_stream__(requested_schema)
+
+    assert found(run(Foreign(), [Heat()])) == FOUND
+
+
+def test_a_mapping_names_the_columns() -> None:
+    mapping = {
+        "type": "Reading",
+        "ts": {"column": "t", "unit": "ms"},
+        "source": {"column": "who", "prefix": "station-"},
+        "fields": {
+            "station": {"column": "who", "type": "int"},
+            "celsius": {"expression": "(f - 32) * 5.0 / 9", "type": "float"},
+            "note": {"value": "", "type": "str"},
+        },
+    }
+    frame = pd.DataFrame({"t": [1_700_000_000_000.5, 1_700_000_000_001], "who": [7, 8], "f": [68.0, 50.0]})
+    result = run(frame, [Heat()], mapping=mapping)
+    assert found(result) == [(1_700_000_000_000_500_000, 7, 20.0)]
+
+
+def test_several_types_come_as_a_dict(tmp_path: Path) -> None:
+    doors = pd.DataFrame({"ts": [1_700_000_002_000_000_000 - 1], "open": [True]})
+    result = run({Reading: FRAME, Door: doors}, [Drafts()])
+    assert [hot.celsius for hot in result.finals["Drafts"]] == [20.5]
+    doors.to_csv(tmp_path / "doors.csv")
+    FRAME.to_parquet(tmp_path / "readings.parquet")
+    files = run({Reading: tmp_path / "readings.parquet", Door: tmp_path / "doors.csv"}, [Drafts()])
+    assert [hot.celsius for hot in files.finals["Drafts"]] == [20.5]
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_events_and_identities_are_those_of_a_trace(tmp_path: Path, arrives: bool) -> None:
+    chance = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "t": 1_700_000_000_000 + chance.integers(0, 500, 400),
+            "got": 1_700_000_001_000 + chance.integers(0, 900, 400),
+            "who": chance.choice(["a", "b", "c"], 400),
+            "station": chance.integers(0, 9, 400),
+            "celsius": chance.normal(15, 5, 400),
+            "note": "x",
+        }
+    )
+    file = tmp_path / "readings.csv"
+    frame.to_csv(file, index=False)
+    fields = {name: f'{{ column = "{name}", type = "{kind}" }}' for name, kind in
+              (("station", "int"), ("celsius", "float"), ("note", "str"))}  # fmt: skip
+    (tmp_path / "map.toml").write_text(
+        'type = "Reading"\nts = { column = "t", unit = "ms" }\nsource = { column = "who" }\n'
+        + ('arrival = { column = "got", unit = "ms" }\n' if arrives else "")
+        + "[fields]\n"
+        + "".join(f"{name} = {what}\n" for name, what in fields.items())
+    )
+    prepare(mapped_recording([file], tmp_path / "map.toml"), tmp_path / "trace", in_process=True)
+    traced = [event for some in read_trace(tmp_path / "trace", EventTypes([Reading])) for event in some]
+    assert len({(event.source, event.id) for event in traced}) == 400
+    expected = run(traced, [Heat()])
+    for source in (file, frame):
+        result = run(source, [Heat()], mapping=tmp_path / "map.toml")
+        assert result.finals == expected.finals
+        assert result.late == expected.late
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        (FRAME.drop(columns="note"), "has no column note"),
+        (FRAME.drop(columns="time"), "no column looks like times"),
+        (FRAME.assign(time=[1.0, 2.0, 3.0]), "does not tell its unit"),
+        (FRAME.assign(station=[7, None, 8]), "1 of 3 rows do not fit: row 1: station is missing"),
+        (FRAME.assign(Celsius=[float("inf"), 1, 2]), "row 0: celsius is not a finite number"),
+        ("nowhere.csv", "there is no recording at"),
+        ({Reading: FRAME, Door: "x.csv"}, "there is no recording"),
+    ],
+)
+def test_what_does_not_fit_is_told(source, complaint: str) -> None:
+    with pytest.raises(SlacklineError, match=complaint):
+        run(source, [Heat()])
+
+
+def test_an_empty_frame_has_no_events() -> None:
+    assert run(FRAME[:0], [Heat()]).events == 0
+    assert run(pd.DataFrame(), [Heat()]).finals == {"Heat": []}
+
+
+def test_a_mapping_is_not_for_events_nor_for_another_type() -> None:
+    with pytest.raises(SlacklineError, match="these are events already"):
+        run([Reading(1, 2.0, "", ts=1)], [Heat()], mapping={})
+    other = {"type": "Wind", "ts": {"column": "time"}, "source": {"value": "x"}, "fields": {}}
+    with pytest.raises(SlacklineError, match="Wind, which no detector reads; they read Reading"):
+        run(FRAME, [Heat()], mapping=other)
+    with pytest.raises(SlacklineError, match="say what is what"):
+        run(FRAME, [Drafts()])
