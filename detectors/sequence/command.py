@@ -11,8 +11,8 @@ import msgspec
 import typer
 
 from detectors.feeding import batch_of, fresh, needed, only
-from detectors.sequence.algorithm import Algorithm
 from detectors.inputs import Source, source_of
+from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
