@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from middleware.cli.options import Master
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
 from middleware.cli.results import write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
@@ -57,6 +58,7 @@ def run(
     view: Annotated[
         bool, typer.Option("--view", help="Show it live on a page, at an address that is printed; it stays until Ctrl-C.")
     ] = False,
+    master: Master = None,
     json: JsonFile = None,
 ) -> None:
     """Prepare the recording with Spark, start the nodes, feed them, and hold the final results against the in-order oracle.
@@ -107,7 +109,7 @@ def run(
         screen.print(doubt, style="yellow", markup=False, soft_wrap=True)
     with ExitStack() as stack:
         with step(screen, "Spark starts"):
-            stack.enter_context(spark_session(2))
+            stack.enter_context(spark_session(2, master=master))
         trace = prepared(plan, out, screen)
         ended = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
         if ended:
@@ -130,7 +132,7 @@ def run(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
+def prepared(plan: Scenario, out: Path, screen: Console, master: str | None = None) -> Path:
     """The scenario's trace, prepared if need be, and what there is to know of it told."""
     from middleware.cli.live import steps
     from middleware.cli.trace import show_broken_lines
@@ -139,7 +141,7 @@ def prepared(plan: Scenario, out: Path, screen: Console) -> Path:
     from middleware.spark.traces import load_trace
 
     with steps(screen) as begin:
-        folder = prepared_trace(plan, out, lambda step: begin(f"Spark prepares the trace: {step}"))
+        folder = prepared_trace(plan, out, lambda step: begin(f"Spark prepares the trace: {step}"), master=master)
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.options import pairs
+from middleware.cli.options import Master, pairs
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
 from middleware.model.errors import TraceError
 
@@ -44,7 +44,8 @@ def prepare(
     ] = None,
     duplicates: Annotated[float, typer.Option(help="Probability that an event arrives twice.")] = 0.0,
     force: Annotated[bool, typer.Option(help="Replace a trace that is there.")] = False,
-    cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time, where Spark runs on this machine.")] = 2,
+    master: Master = None,
     json: JsonFile = None,
 ) -> None:
     """Read a recording, give its events arrival times, and write them as a trace in arrival order.
@@ -80,7 +81,15 @@ def prepare(
         out.print(doubt, style="yellow", markup=False, soft_wrap=True)
     with out.status("...") as status:
         try:
-            made = write(recording, trace, delays, force=force, cores=cores, progress=lambda step: status.update(f"{step} ..."))
+            made = write(
+                recording,
+                trace,
+                delays,
+                force=force,
+                cores=cores,
+                progress=lambda step: status.update(f"{step} ..."),
+                master=master,
+            )
         except TraceError as error:
             status.stop()
             raise _ended(error) from None
@@ -118,6 +127,7 @@ def feed(
     announce: Annotated[
         Path | None, typer.Option(help="File that gets start moment, first arrival and speed as JSON before the first event.")
     ] = None,
+    master: Master = None,
     json: JsonFile = None,
 ) -> None:
     """Publish a trace to a node from Spark, in arrival order, at a chosen speed.
@@ -150,6 +160,7 @@ def feed(
                 keys=(keys, allow_list) if keys and allow_list else None,
                 node=node,
                 progress=lambda events, arrival: bar.update(task, completed=events, description="feeding"),
+                master=master,
             )
         except TraceError as error:
             bar.stop()

@@ -101,6 +101,8 @@ def feed(
     ended: Collection[str] = (),
     progress: Progress = lambda events, arrival: None,
     connect: Callable[[str], AbstractContextManager[EventPublisher]] | None = None,
+    master: str | None = None,
+    spark: SparkSession | None = None,
 ) -> FeedReport:
     """Publish the trace at ``path`` to the node at ``address``; then announce the end of its types.
 
@@ -116,6 +118,8 @@ def feed(
         further types, of which the trace has no event: their end is announced, too.
     ``connect``
         opens a publisher of a given name (default: ``middleware.runtime.clients.Publisher`` to ``address``).
+    ``master``, ``spark``
+        whose Spark encodes: see ``spark_session``.
 
     Events go out in the order in which they arrived in the recording, at any speed. Raises TraceError if a partition fails;
     the end is then not announced.
@@ -133,10 +137,10 @@ def feed(
     )
     task_of = partial(FeedPartition, str(folder), partitions=partitions, cuts=cuts, window=window_of(speed))
     connect = connect or partial(_publisher, address, timetable.types, keys, node)
-    with spark_session(cores=partitions) as spark, connect("feed") as publisher:
+    with spark_session(partitions, master=master, spark=spark) as session, connect("feed") as publisher:
         sender = _Sender(timetable, publisher, progress, Path(announce) if announce is not None else None)
         with ThreadPoolExecutor(1, "spark-job") as pool, Coordinator(partitions, len(cuts) - 1) as coordinator:
-            job = pool.submit(_encoded_by, spark, task_of(coordinator=coordinator.address), partitions)
+            job = pool.submit(_encoded_by, session, task_of(coordinator=coordinator.address), partitions)
             job.add_done_callback(lambda done: coordinator.is_over() if done.exception() is not None else None)
             sender.send(coordinator.frames())
             reports = _reports(job, coordinator)

@@ -47,6 +47,8 @@ def prepare(
     cores: int = 2,
     progress: Progress = lambda step: None,
     rows_per_file: int = ROWS_PER_FILE,
+    master: str | None = None,
+    spark: SparkSession | None = None,
 ) -> Trace:
     """Write ``recording`` as a trace to ``folder`` and return its description.
 
@@ -56,6 +58,8 @@ def prepare(
         replace an existing trace.
     ``progress``
         called with the name of each step as it begins.
+    ``master``, ``spark``
+        whose Spark does it, on how many ``cores`` if it is a local one: see ``spark_session``.
 
     Raises TraceError, and then leaves ``folder`` as it was. O(n log n), on disk where memory is short.
     """
@@ -70,8 +74,8 @@ def prepare(
     work = _work_folder(target)
     try:
         progress("starting Spark")
-        with spark_session(cores, work=work) as spark:
-            trace = interruptible(_Preparation(spark, recording, work, delays, samples, progress, rows_per_file).run)
+        with spark_session(cores, work=work, master=master, spark=spark) as session:
+            trace = interruptible(_Preparation(session, recording, work, delays, samples, progress, rows_per_file).run)
         (work / "trace" / DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(trace), indent=2) + b"\n")
         _replace(target, work)
     except TraceError:

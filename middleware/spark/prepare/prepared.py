@@ -18,6 +18,8 @@ from middleware.spark.readers import Recording, open_recording
 from middleware.spark.traces import DESCRIPTION
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from middleware.runtime.scenario import Scenario
 
 _READING = 2
@@ -47,23 +49,31 @@ def opened(plan: Scenario) -> Recording:
     )
 
 
-def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: None) -> Path:
+def prepared_trace(
+    plan: Scenario,
+    out: Path,
+    progress: Progress = lambda step: None,
+    *,
+    master: str | None = None,
+    spark: SparkSession | None = None,
+) -> Path:
     """The folder of the scenario's trace, under ``out``; Spark prepares it unless it exists.
 
     A trace is used again if it was made from the same recording with the same settings: files are compared by path, size and
     time of change, a mapping and the code of a generator by their contents. ``progress`` is called with the steps of a
-    preparation. Raises TraceError if the recording cannot be read.
+    preparation. ``master``, ``spark``: whose Spark prepares it (see ``spark_session``). Raises TraceError if the recording
+    cannot be read.
     """
     recording, read = plan.plan.recording, opened(plan)
     model = recording.delay
     if recording.delay_like is not None:
-        model = f"empirical({prepared_trace(load_scenario(recording.delay_like), out, progress)})"
+        model = f"empirical({prepared_trace(load_scenario(recording.delay_like), out, progress, master=master, spark=spark)})"
     delays = None
     if model or recording.delay_for or recording.duplicates:
         delays = parse_delays(model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
     folder = out / plan.plan.name / f"trace-{trace_version(plan, delays):016x}"
     if not (folder / DESCRIPTION).exists():
-        prepare(read, folder, delays, force=True, progress=progress)
+        prepare(read, folder, delays, force=True, progress=progress, master=master, spark=spark)
     return folder
 
 
