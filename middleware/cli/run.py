@@ -177,6 +177,7 @@ def _run(
                     trace,
                     cluster.addresses[plan.entry],
                     speed=speed,
+                    end=True,
                     ended=ended,
                     progress=lambda events, arrival: setattr(progress, "fed", events),
                 )

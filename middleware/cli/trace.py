@@ -124,6 +124,13 @@ def feed(
     keys: Annotated[Path | None, typer.Option(help="Key file, for nodes that ask for one (slackline keys new).")] = None,
     allow_list: Annotated[Path | None, typer.Option(help="File with the public keys of the nodes.")] = None,
     node: Annotated[str | None, typer.Option(help="Name of the node, if the allow-list has several.")] = None,
+    end: Annotated[
+        bool, typer.Option("--end", help="Announce the end of the trace's types: then all their results become final.")
+    ] = False,
+    advertise: Annotated[
+        str | None,
+        typer.Option(metavar="HOST[:PORT]", help="How executors reach this machine (default: by the host of Spark's driver)."),
+    ] = None,
     announce: Annotated[
         Path | None, typer.Option(help="File that gets start moment, first arrival and speed as JSON before the first event.")
     ] = None,
@@ -132,11 +139,12 @@ def feed(
 ) -> None:
     """Publish a trace to a node from Spark, in arrival order, at a chosen speed.
 
-    Ends with 0 when the node has taken every event; then it also knows that no more will come.
+    Ends with 0 when the node has taken every event. Another trace, or live events, may follow into the same node; with --end
+    it knows that no more will come of these types.
 
     Examples:
 
-      [bold]slackline trace feed traces/match tcp://127.0.0.1:5570[/]
+      [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --end[/]
 
       [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --speed max --partitions 4 --json -[/]
     """
@@ -159,6 +167,8 @@ def feed(
                 announce=announce,
                 keys=(keys, allow_list) if keys and allow_list else None,
                 node=node,
+                end=end,
+                advertise=advertise,
                 progress=lambda events, arrival: bar.update(task, completed=events, description="feeding"),
                 master=master,
             )
@@ -168,6 +178,8 @@ def feed(
     _show_report(out, report)
     if json:
         write_json(report, json)
+    if report.turned:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def parse_speed(text: str) -> float | None:
@@ -236,3 +248,7 @@ def _show_report(out: Console, report: FeedReport) -> None:
     out.print(f"fed {report.events:,} events in {report.seconds:.2f} s: {report.events_per_second:,.0f} events/s")
     if report.attempts > 1:
         out.print(f"[yellow]Spark started over {report.attempts - 1} times[/]")
+    if report.repeats:
+        out.print(f"the node had {report.repeats:,} of them already")
+    for why, count in report.turned.items():
+        out.print(f"[red]the node did not take {count:,} event{'s' if count > 1 else ''}: {why}[/]")

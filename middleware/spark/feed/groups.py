@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,6 +76,17 @@ def slices(path: Path, trace: Trace, events: int = SLICE_EVENTS) -> list[int]:
             pieces = -(-group.rows // events)
             cuts.update(group.first + (group.last - group.first) * piece // pieces for piece in range(pieces))
     return [NEVER, *sorted(cuts)[1:], END]
+
+
+def owners(path: Path, trace: Trace, cuts: Sequence[int], partitions: int) -> list[int]:
+    """The partition that reads each slice: slices of one row group belong to one partition, so that no other one reads it.
+
+    That holds for the type with the most events; a row group of a sparser one reaches over several, and each reader of these
+    reads it once. There are no more partitions than row groups, so fewer than asked for may be used. O(row groups + slices).
+    """
+    largest = max(trace.types, key=lambda name: trace.types[name].events)
+    starts = [group.first for group in row_groups(path, trace, largest)]
+    return [max(0, bisect_right(starts, cut) - 1) % partitions for cut in cuts[:-1]]
 
 
 def _unreadable(file: Path, why: object) -> TraceError:

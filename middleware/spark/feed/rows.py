@@ -45,7 +45,7 @@ class _Rows(NamedTuple):
 
 
 class TypeRows:
-    """The events of one type, read by row group; the last one read stays loaded."""
+    """The events of one type, read by row group; the last one read stays loaded. ``read``: how many were read."""
 
     def __init__(self, path: Path, trace: Trace, name: str) -> None:
         self.name = name
@@ -53,7 +53,8 @@ class TypeRows:
         self._lasts = [group.last for group in self._groups]
         self._firsts = [group.first for group in self._groups]
         self._wanted = ["arrival", *wire_columns(trace, name)]
-        self._read: tuple[RowGroup, _Rows] | None = None
+        self._loaded: tuple[RowGroup, _Rows] | None = None
+        self.read = 0
 
     def groups(self, low: int, high: int) -> list[RowGroup]:
         """The row groups that may hold arrivals from ``low`` to before ``high``."""
@@ -61,10 +62,11 @@ class TypeRows:
 
     def rows(self, group: RowGroup) -> _Rows:
         """The rows of a row group. O(rows), or O(1) for the group read last."""
-        if self._read is None or self._read[0] is not group:
+        if self._loaded is None or self._loaded[0] is not group:
             arrivals, *wire, sources = read_group(group, self._wanted).columns
-            self._read = group, _Rows(column_of(arrivals), [*map(column_of, wire), words := words_of(sources)], words)
-        return self._read[1]
+            self.read += 1
+            self._loaded = group, _Rows(column_of(arrivals), [*map(column_of, wire), words := words_of(sources)], words)
+        return self._loaded[1]
 
 
 class RowStream:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_FILE = 2_000_000
-ROWS_PER_GROUP = 65_536
+ROWS_PER_GROUP = 16_384
+"""Rows that one task of a feed reads at once: few, so that several can share a recording of seconds."""
+
 DRAWN_ORDER = ("arrival", "ts", "source", "id")
 MEASURED_ORDER = ("arrival", "_position")
 """Events that arrived in the same nanosecond keep the order of the recording, if that is in arrival order."""
@@ -47,6 +49,7 @@ def prepare(
     cores: int = 2,
     progress: Progress = lambda step: None,
     rows_per_file: int = ROWS_PER_FILE,
+    rows_per_group: int = ROWS_PER_GROUP,
     master: str | None = None,
     spark: SparkSession | None = None,
 ) -> Trace:
@@ -75,7 +78,9 @@ def prepare(
     try:
         progress("starting Spark")
         with spark_session(cores, work=work, master=master, spark=spark) as session:
-            trace = interruptible(_Preparation(session, recording, work, delays, samples, progress, rows_per_file).run)
+            trace = interruptible(
+                _Preparation(session, recording, work, delays, samples, progress, rows_per_file, rows_per_group).run
+            )
         (work / "trace" / DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(trace), indent=2) + b"\n")
         _replace(target, work)
     except TraceError:
@@ -117,6 +122,7 @@ class _Preparation:
     samples: Samples
     progress: Progress
     rows_per_file: int
+    rows_per_group: int
 
     def run(self) -> Trace:
         """Read, sort, write and describe."""
@@ -160,7 +166,7 @@ class _Preparation:
         wanted = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
         folder = type_folder(self.work / "trace", name)
         folder.mkdir(parents=True)
-        wanted.mapInArrow(WritePart(str(folder)), "file string, rows bigint").collect()
+        wanted.mapInArrow(WritePart(str(folder), self.rows_per_group), "file string, rows bigint").collect()
 
     def _description(self, staged: Staged, types: dict[str, TypeTrace], offset: int) -> Trace:
         return Trace(
@@ -185,8 +191,9 @@ def _offset(frame: DataFrame) -> int:
 class WritePart:
     """Writes one sorted partition as one Parquet file, on an executor."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, rows_per_group: int) -> None:
         self._folder = folder
+        self._rows_per_group = rows_per_group
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -202,7 +209,7 @@ class WritePart:
             for batch in batches:
                 if writer is None:
                     writer = pq.ParquetWriter(part, batch.schema, compression="zstd")
-                writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)
+                writer.write_batch(batch, row_group_size=self._rows_per_group)
                 rows += batch.num_rows
             if writer is not None:
                 writer.close()

@@ -1,4 +1,4 @@
-"""Columns packed into rows decode as the same values, whatever the columns are; runs of identities name just those that are there."""
+"""Columns packed into rows decode as the same values; runs of identities name just those that are there."""
 
 from __future__ import annotations
 
