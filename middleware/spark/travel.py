@@ -1,4 +1,4 @@
-"""Code that travels with a job: executors have Slackline and installed packages, but not the user's own modules.
+"""Code that travels with a job: executors have Slackline and installed packages, but no modules of users or scenarios.
 
 What is defined in a user's module (or in a notebook) goes by value: ``cloudpickle`` writes down functions and classes, and this
 module adds event types, which it cannot make anew. What is installed goes by name, so both sides need the same versions.
@@ -12,17 +12,17 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from inspect import get_annotations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import cloudpickle
 import msgspec
 
 from middleware.installation import ROOT
 
-_OWN = ("middleware", "detectors", "scenarios")
+_OWN = ("middleware", "detectors")
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _INHERITED = ("__module__", "__qualname__", "__dict__", "__weakref__", "__annotations__", "__match_args__", "__slots__")
 
@@ -42,8 +42,10 @@ def unpacked(data: bytes) -> Any:
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, item: Any) -> Any:
-        if isinstance(item, type) and issubclass(item, msgspec.Struct) and _goes_by_value(item):
-            return _reduced(item)
+        if isinstance(item, type) and _goes_by_value(item):
+            if issubclass(item, msgspec.Struct):
+                return _reduced(item)
+            _resolve(item)
         return super().reducer_override(item)
 
 
@@ -85,6 +87,15 @@ def _users_modules() -> Iterator[None]:
     finally:
         for each in added:
             cloudpickle.unregister_pickle_by_value(each)
+
+
+def _resolve(kind: type) -> None:
+    """Turn annotations that are texts into the types that they name: where the class goes, its module is not known."""
+    own = vars(kind).get("__annotations__", {})
+    if any(isinstance(each, str) for each in own.values()):
+        with suppress(Exception):  # a name that only type checkers know: nobody asks for it at run time
+            hints = get_type_hints(kind, include_extras=True)
+            kind.__annotations__ = {name: hints[name] for name in own}
 
 
 def _reduced(kind: Any) -> tuple[Any, ...]:
