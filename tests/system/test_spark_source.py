@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
+from middleware.model.errors import SlacklineError
 from middleware.model.event import Event
 from middleware.runtime.clients import Subscriber
+from middleware.runtime.clients.log_reader import extent
 from middleware.spark.session import spark_session
 from middleware.spark.source import register
+from middleware.spark.source.options import parse
 from tests.system.test_log_reader import DEADLINE, DISORDERED, TICKS, Rise, Tick, durable_node, published
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
@@ -69,6 +73,67 @@ def test_a_stream_goes_on_where_its_checkpoint_ends_and_gives_each_final_once(sp
         stream(spark, node.address, "Rise", tmp_path, maxEventsPerTrigger=70)
     rows = spark.read.parquet(str(tmp_path / "rows")).orderBy("ts").collect()
     assert [(row.ts, row.by) for row in rows] == rises()
+
+
+def test_a_batch_that_failed_is_read_again_as_it_was(spark: Any, tmp_path: Path) -> None:
+    seen: dict[int, list[list[tuple[int, int]]]] = {}
+    fails = [2]  # batches
+
+    def take(frame: Any, number: int) -> None:
+        seen.setdefault(number, []).append([(row.ts, row.by) for row in frame.orderBy("ts").collect()])
+        if number in fails:
+            fails.clear()
+            raise RuntimeError("the driver dies here")
+
+    def run(address: str) -> Any:
+        options = {"type": "Rise", "name": "again", "startingOffsets": "earliest", "maxEventsPerTrigger": "60"}
+        reader = spark.readStream.format("slackline").options(**options)
+        writer = reader.load(address).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return writer.foreachBatch(take).trigger(availableNow=True).start()
+
+    with durable_node(tmp_path / "node") as node:
+        extent(node.address, Rise, resume="again")
+        published(node, DISORDERED, end=True)
+        with pytest.raises(StreamingQueryException, match="the driver dies here"):
+            run(node.address).awaitTermination(DEADLINE)
+        assert run(node.address).awaitTermination(DEADLINE)
+    assert len(seen[2]) == 2
+    assert seen[2][0] == seen[2][1] != []
+    assert [row for number in sorted(seen) for row in seen[number][-1]] == rises()
+
+
+def test_a_stream_is_published_into_a_node(spark: Any, tmp_path: Path) -> None:
+    with durable_node(tmp_path / "one") as one, durable_node(tmp_path / "two") as two:
+        published(one, DISORDERED)
+        options = {"type": "Tick", "name": "copy", "startingOffsets": "earliest", "consistency": "early"}
+        ticks = spark.readStream.format("slackline").options(**options).load(one.address).drop("op")
+        made = ticks.selectExpr("price * 2 as price", "ts")
+        for frame, name, source in ((ticks, "given", {}), (made, "made", {"source": "doubled"})):
+            writer = frame.writeStream.format("slackline").options(type="Tick", path=two.address, **source)
+            query = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start()
+            assert query.awaitTermination(DEADLINE)
+        read = spark.read.format("slackline").options(type="Tick", consistency="early").load(two.address)
+        found = {(row.source, row.id): row.price for row in read.collect()}
+    assert {key: price for key, price in found.items() if key[0] == "exchange"} == {(e.source, e.id): e.price for e in TICKS}
+    assert sorted(price for key, price in found.items() if key[0] != "exchange") == sorted(2 * e.price for e in TICKS)
+    assert len(found) == 2 * len(TICKS)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"type": "Tick", "colour": "red"}, "no option 'colour'"),
+        ({}, "needs the option 'type'"),
+        ({"type": "Tock"}, "Tock is not known"),
+        ({"type": "Tick", "consistency": "soon"}, "final or early"),
+        ({"type": "Tick", "maxEventsPerTrigger": "0"}, "from 1"),
+        ({"type": "Tick", "keys": "only.key"}, "go together"),
+        ({"type": "no.module:Tick"}, "cannot import"),
+    ],
+)
+def test_options_that_cannot_be_are_told(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SlacklineError, match=complaint):
+        parse({"path": "tcp://127.0.0.1:1", **options}, {"Tick": Tick})
 
 
 def test_rows_are_published_once_with_made_identities_and_a_stream_into_a_node(spark: Any, tmp_path: Path) -> None:

@@ -150,4 +150,3 @@ def extent(
     with _Where(address, interest, resume or name, keys, node) as where:
         gap = where.ask()
     return Extent(gap.line, vitals.log.oldest, gap.offset)
-

@@ -269,7 +269,17 @@ class _Sender:
         rate = self.events / seconds if seconds else 0.0
         held, behind = self._held_back, self._pace.behind
         return FeedReport(
-            self.timetable, self.events, self.bytes, seconds, rate, held, behind, attempts, partitions, self._repeats, self._turned
+            self.timetable,
+            self.events,
+            self.bytes,
+            seconds,
+            rate,
+            held,
+            behind,
+            attempts,
+            partitions,
+            self._repeats,
+            self._turned,
         )
 
 

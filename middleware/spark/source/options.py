@@ -33,6 +33,9 @@ KNOWN = {
     "node": "name of the node, if the allow-list has several",
 }
 
+_OF_SPARK = {"checkpointlocation"}
+"""Options that Spark passes on although they are its own."""
+
 _KINDS: dict[str, type] = {"bigint": int, "int": int, "double": float, "string": str, "boolean": bool, "binary": bytes}
 
 
@@ -62,10 +65,10 @@ class Options:
 def parse(given: Mapping[str, str], registered: Mapping[str, EventType], schema: StructType | None = None) -> Options:
     """The options as given in any case of letters. Raises TraceError for one that is unknown, missing or wrong."""
     known = {name.lower(): name for name in KNOWN}
-    if unknown := [name for name in given if name.lower() not in known]:
+    if unknown := [name for name in given if name.lower() not in known.keys() | _OF_SPARK]:
         told = "; ".join(f"{name}: {what}" for name, what in KNOWN.items())
         raise TraceError(f'format("slackline") has no option {", ".join(map(repr, unknown))}. It has {told}')
-    values = {known[name.lower()]: value for name, value in given.items()}
+    values = {known[name.lower()]: value for name, value in given.items() if name.lower() in known}
     for name in ("path", "type"):
         if not values.get(name):
             raise TraceError(f'format("slackline") needs the option {name!r}: {KNOWN[name]}')

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -57,27 +57,28 @@ class Position(msgspec.Struct, frozen=True):
     rows: int = 0
 
 
+class Read(Protocol):
+    """The part of ``LogReader`` that a tail needs."""
+
+    @property
+    def reached(self) -> tuple[int, int, Mark | None]: ...
+    @property
+    def seen(self) -> int: ...
+    @property
+    def gaps(self) -> int: ...
+    def changes(self, timeout: float) -> list[Change]: ...
+
+
 class Tail:
     """Reads on from a position. ``position``: up to where it has given rows."""
 
-    def __init__(self, options: Options, start: Position) -> None:
-        self._options, self.position = options, start
-        target = options.target
-        self._where = f"the log of the node at {target.address}"
+    def __init__(self, reader: Read, start: Position, where: str = "the log") -> None:
+        self.reader, self.position = reader, start
+        self._where = where
         self._skip = start.skip
         self._waiting: list[Change] = []
         """What came, and lies behind the position."""
         self._reached: tuple[int, int, Mark | None] = (start.line, start.offset, start.mark)
-        self.reader = LogReader(
-            target.address,
-            target.event_type,
-            (start.line, start.offset),
-            consistency=options.consistency,
-            resume=options.name,
-            after=start.mark,
-            keys=target.keys,
-            node=target.node,
-        )
 
     def take(self, most: int, until: int | None = None) -> list[Change]:
         """The next changes, up to ``most``: those that come until nothing comes for a while, or up to an offset of the log.
@@ -116,10 +117,16 @@ class Tail:
         before = self.position
         rows = before.rows + len(part)
         if self._waiting or self._skip:  # in the midst of what came together: its offset lies behind the place
-            if self._options.consistency == "early":
-                self.position = msgspec.structs.replace(before, skip=before.skip + len(part), rows=rows)
-            elif part:
-                self.position = msgspec.structs.replace(before, mark=_mark(part[-1]), rows=rows)
+            if not part:
+                return
+            is_final = self._reached[2] is not None
+            self.position = Position(
+                before.line,
+                before.offset,
+                0 if is_final else before.skip + len(part),
+                _mark(part[-1]) if is_final else None,
+                rows,
+            )
             return
         line, offset, mark = self._reached
         self.position = Position(line, offset, 0, mark, rows)
@@ -141,6 +148,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.name is None:
             raise TraceError("a stream needs the option 'name': under it the node keeps what the query has not read yet")
         self._options = options
+        self._reader: LogReader | None = None
         self._tail: Tail | None = None
         self._batches: dict[tuple[str, str], bytes] = {}
         self._until: int | None = None
@@ -194,8 +202,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batches = {
             key: rows for key, rows in self._batches.items() if int(msgspec.json.decode(key[1])["rows"]) > position.rows
         }
-        if self._tail is not None:
-            self._tail.reader.commit_at(position.line, position.offset, position.mark)
+        if self._reader is not None:
+            self._reader.commit_at(position.line, position.offset, position.mark)
 
     def stop(self) -> None:
         self._close()
@@ -217,13 +225,24 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _tail_at(self, position: Position) -> Tail:
         if self._tail is None or self._tail.position.rows != position.rows:  # without rows in between it is the same place
             self._close()
-            self._tail = Tail(self._options, position)
+            options, target = self._options, self._options.target
+            reader = LogReader(
+                target.address,
+                target.event_type,
+                (position.line, position.offset),
+                consistency=options.consistency,
+                resume=options.name,
+                after=position.mark,
+                keys=target.keys,
+                node=target.node,
+            )
+            self._reader, self._tail = reader, Tail(reader, position, f"the log of the node at {target.address}")
         return self._tail
 
     def _close(self) -> None:
-        if self._tail is not None:
-            self._tail.reader.close()
-            self._tail = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = self._tail = None
 
     def _rows(self, changes: list[Change]) -> bytes:
         import pyarrow as pa
