@@ -226,6 +226,12 @@ class Subscription:
             changes.append(Watermark(self.watermark))
         return changes
 
+    def deltas(self, arrived: Arrived) -> list[Delta]:
+        """What has arrived, early, as the changes of each block, in the order in which they were sent. O(changes)."""
+        self._goes_on(arrived)
+        self._advance(_latest_watermarks(arrived))
+        return [delta for _, delta in self._deltas(arrived)]
+
     def batch(self, arrived: Arrived) -> Batch:
         """The net effect of what has arrived, in columns by type; finals are insertions, those of a type in total order."""
         batch = self._decoded(arrived)

@@ -107,7 +107,7 @@ def test_a_stream_is_published_into_a_node(spark: Any, tmp_path: Path) -> None:
         published(one, DISORDERED)
         options = {"type": "Tick", "name": "copy", "startingOffsets": "earliest", "consistency": "early"}
         ticks = spark.readStream.format("slackline").options(**options).load(one.address).drop("op")
-        made = ticks.selectExpr("price * 2 as price", "ts")
+        made = ticks.selectExpr("price * 2 as price", "ts + 1000000000000 as ts")  # later than all that was promised
         for frame, name, source in ((ticks, "given", {}), (made, "made", {"source": "doubled"})):
             writer = frame.writeStream.format("slackline").options(type="Tick", path=two.address, **source)
             query = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from middleware.link.codec import Gap, Interest, Mark, Passed, decode_payload, encode
 from middleware.link.frames import Parts
-from middleware.model.change import Change
+from middleware.model.change import Change, Delta
 from middleware.model.errors import NetworkError
 from middleware.model.event import EventType, EventTypes, type_name
 from middleware.model.time import SECOND
@@ -88,6 +88,10 @@ class LogReader(Subscriber):
     def changes(self, timeout: float) -> list[Change]:
         """The changes that arrive together next; none within ``timeout`` seconds, or if all that came was word of an offset."""
         return self._subscription.changes(self._next(timeout))
+
+    def deltas(self, timeout: float) -> list[Delta]:
+        """Like ``changes``, early and without watermarks, block by block: what is inserted stays a list."""
+        return self._subscription.deltas(self._next(timeout))
 
     def commit(self) -> None:
         """Nothing: what was read may have to be read again."""

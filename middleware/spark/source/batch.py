@@ -13,7 +13,7 @@ from middleware.model.errors import TraceError
 from middleware.model.event import NEVER
 from middleware.runtime.clients.log_reader import LogReader, extent
 from middleware.spark.source.options import Options
-from middleware.spark.source.rows import batch_of
+from middleware.spark.source.rows import batch_of, batch_of_deltas
 from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 """Seconds within which a node must go on with what it has."""
+
+SETTLED = 2.0
+"""Seconds after which nothing is expected to become final of what there was."""
 
 
 class LogRange(InputPartition):
@@ -67,11 +70,21 @@ def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
         is_final = options.consistency == "final"
         while reader.seen < part.end or (is_final and reader.watermark == NEVER):
             before = reader.seen
-            changes = reader.changes(PATIENCE)
+            is_there = before >= part.end
+            rows = _next(reader, options, SETTLED if is_there else PATIENCE)
             if reader.gaps:
                 raise TraceError(f"{where} no longer has what follows offset {before or part.start}: it was cut off meanwhile")
-            if not changes and reader.seen == before and reader.seen < part.end:
+            if reader.seen == before and not rows.num_rows:
+                if is_there:
+                    return  # nothing is final yet
                 raise TraceError(f"{where} gave nothing for {PATIENCE:g} s after offset {before}, of {part.end}")
-            if not changes and reader.seen >= part.end:
-                return
-            yield batch_of(target.event_type, options.consistency, [c for c in changes if not isinstance(c, Watermark)])
+            yield rows
+
+
+def _next(reader: LogReader, options: Options, timeout: float) -> pa.RecordBatch:
+    """What arrives next, as rows; none if nothing does in time."""
+    event_type = options.target.event_type
+    if options.consistency == "early":
+        return batch_of_deltas(event_type, reader.deltas(timeout))
+    changes = [change for change in reader.changes(timeout) if not isinstance(change, Watermark)]
+    return batch_of(event_type, "final", changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from middleware.model.change import Change, Insert, Retract, Revise
+from middleware.model.change import Change, Delta, Insert, Retract, Revise
 from middleware.model.event import Event, EventType
 from middleware.runtime.clients.subscriber import Consistency
 from middleware.spark.schemas import schema_of
@@ -25,8 +25,6 @@ def columns(event_type: EventType, consistency: Consistency) -> dict[str, str]:
 
 def batch_of(event_type: EventType, consistency: Consistency, changes: Sequence[Change]) -> pa.RecordBatch:
     """Changes (not watermarks) as a record batch, in order. O(n)."""
-    import pyarrow as pa
-
     events: list[Event] = []
     ops: list[str] = []
     for change in changes:
@@ -36,7 +34,23 @@ def batch_of(event_type: EventType, consistency: Consistency, changes: Sequence[
         elif isinstance(change, Insert | Retract):
             ops.append("insert" if isinstance(change, Insert) else "retract")
             events.append(change.event)
+    return _batch(event_type, events, None if consistency == "final" else ops)
+
+
+def batch_of_deltas(event_type: EventType, deltas: Sequence[Delta]) -> pa.RecordBatch:
+    """The same of early changes as they stand in blocks. O(n)."""
+    events: list[Event] = []
+    ops: list[str] = []
+    for delta in deltas:  # in the order of ``Delta.changes``
+        events += [*delta.retracts, *(new for _, new in delta.revises), *delta.inserts]
+        ops += ["retract"] * len(delta.retracts) + ["revise"] * len(delta.revises) + ["insert"] * len(delta.inserts)
+    return _batch(event_type, events, ops)
+
+
+def _batch(event_type: EventType, events: list[Event], ops: list[str] | None) -> pa.RecordBatch:
+    import pyarrow as pa
+
     batch = schema_of(event_type).batch(events)
-    if consistency == "final":
+    if ops is None:
         return batch
     return pa.RecordBatch.from_arrays([pa.array(ops, pa.string()), *batch.columns], [OP, *batch.schema.names])
