@@ -233,7 +233,9 @@ def _show(out: Console, folder: Path, trace: Trace) -> None:
 
 
 def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
-    """Say how many lines of the recording were left out, with the first few of them; nothing if there are none."""
+    """Say how many lines of the recording were left out, with the first few of them, and what is doubtful; or nothing."""
+    for doubt in trace.doubts:
+        out.print(doubt, style="yellow", markup=False, soft_wrap=True)
     count = trace.bad_lines.count
     if not count:
         return

@@ -249,7 +249,7 @@ class Subscription:
         return self._taken
 
     def reached(self) -> tuple[int, int, Mark | None]:
-        """Line and offset in the node's log after which to go on when all that was read is safe; of finals, the last one, too."""
+        """Line and offset in the node's log after which to go on once all that was read is safe; of finals, the last one."""
         if self.barrier is not None:
             return self._cursor.log_offset[0], self._cursor.offset, self._cursor.mark
         return *self._taken, None

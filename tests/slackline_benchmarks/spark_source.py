@@ -37,7 +37,7 @@ node.run()
 
 
 def spark_source(spark: SparkSession, seconds: float = 20.0, rounds: int = 3) -> list[dict[str, Any]]:
-    """Feed a made-up recording (34,000 events a second, 10 fields) into a node with a log; read it ``rounds`` times both ways."""
+    """Feed a made-up recording (34,000 events a second, 10 fields) into a node with a log; read it both ways."""
     from middleware.spark.feed.feed import feed
     from middleware.spark.prepare.prepare import prepare
     from middleware.spark.readers import open_recording

@@ -1,4 +1,4 @@
-"""A reader that keeps its own offset reads the log of a node from there, as often as it likes: the same changes in the same order."""
+"""A reader that keeps its own offset reads the log of a node from there: the same changes in the same order."""
 
 from __future__ import annotations
 

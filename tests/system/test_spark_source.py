@@ -58,7 +58,7 @@ def test_a_batch_has_all_that_the_log_holds(spark: Any, tmp_path: Path) -> None:
         assert frame.columns == ["op", "price", "ts", "id", "source", "level"]
         assert [(row.op, row.id, row.price) for row in frame.collect()] == [("insert", e.id, e.price) for e in DISORDERED]
         schema = "op string, price bigint, ts bigint, id bigint, source string, level bigint"
-        own = read.option("type", "Tick").schema(schema).load(node.address)
+        own = spark.read.format("slackline").options(type="Tick", consistency="early").schema(schema).load(node.address)
         assert own.groupBy("source").sum("price").collect()[0][1] == sum(tick.price for tick in TICKS)
 
 

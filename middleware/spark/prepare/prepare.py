@@ -19,7 +19,7 @@ import msgspec
 from middleware.model.errors import TraceError
 from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
 from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
-from middleware.spark.prepare.describe import describe
+from middleware.spark.prepare.describe import describe, doubts
 from middleware.spark.prepare.staging import Staged, stage
 from middleware.spark.readers.recording import Recording
 from middleware.spark.session import FailedRunError, interruptible, literal_path, reason, spark_session
@@ -177,6 +177,9 @@ class _Preparation:
             seed=self.delays.seed if self.delays else None,
             clock_offset=offset,
             bad_lines=staged.bad,
+            doubts=[
+                each for name, one in types.items() for each in doubts(name, one, self.recording.reader.startswith("mapping"))
+            ],
         )
 
 

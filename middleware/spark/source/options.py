@@ -15,6 +15,7 @@ from middleware.runtime.clients.subscriber import Consistency
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.usercode import load_object
 from middleware.spark.schemas import STAMP
+from middleware.spark.source.rows import OP
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -90,7 +91,10 @@ def parse(given: Mapping[str, str], registered: Mapping[str, EventType], schema:
 
 
 def event_type_of(name: str, registered: Mapping[str, EventType], schema: StructType | None = None) -> EventType:
-    """The event type of this name: registered, a ``module:Class``, or made from a schema. Raises TraceError."""
+    """The event type of this name: registered, a ``module:Class``, or made from a schema (no field is named "op" there).
+
+    Raises TraceError.
+    """
     if name in registered:
         return registered[name]
     if ":" in name:
@@ -103,7 +107,7 @@ def event_type_of(name: str, registered: Mapping[str, EventType], schema: Struct
             f"the event type {name} is not known (registered: {told}): write module:Class, register it with "
             "middleware.spark.source.register(spark, [Class]), or give a schema with .schema(...)"
         )
-    return _made(name, {field.name: field.dataType.simpleString() for field in schema.fields})
+    return _made(name, {field.name: field.dataType.simpleString() for field in schema.fields if field.name != OP})
 
 
 def _made(name: str, columns: Mapping[str, str]) -> EventType:
