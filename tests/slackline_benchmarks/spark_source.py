@@ -42,6 +42,7 @@ def spark_source(spark: SparkSession, seconds: float = 20.0, rounds: int = 3) ->
     from middleware.spark.prepare.prepare import prepare
     from middleware.spark.readers import open_recording
     from middleware.spark.source import register
+    from middleware.spark.traces import type_folder
 
     register(spark)
     logged: list[float] = []
@@ -54,7 +55,7 @@ def spark_source(spark: SparkSession, seconds: float = 20.0, rounds: int = 3) ->
         from_log = reader.load(address)
         if (rows := from_log.count()) != made.events:
             raise SlacklineError(f"the log has {rows} rows of {made.events}")
-        from_parquet = spark.read.parquet(str(trace))
+        from_parquet = spark.read.parquet(str(type_folder(trace, "bench.Position")))
         for _ in range(rounds + 1):
             logged.append(made.events / _timed(from_log.write.format("noop").mode("overwrite").save))
             stored.append(made.events / _timed(from_parquet.write.format("noop").mode("overwrite").save))

@@ -141,9 +141,11 @@ class _Layout:
         for name, value in zip(names, self._values, strict=True):
             table[name] = value
         data = table.view(np.uint8).reshape(rows, table.itemsize)
+        fields = table.dtype.fields
+        assert fields is not None, "it is a table"
         keep = None
         for number, lengths in self._texts.items():
-            kind, at = (table.dtype.fields or {})[names[number]][:2]
+            kind, at = fields[names[number]][:2]
             if lengths.min() < kind.itemsize:
                 keep = np.ones(data.shape, np.bool_) if keep is None else keep
                 keep[:, at : at + kind.itemsize] = np.arange(kind.itemsize) < lengths[:, None]

@@ -87,7 +87,7 @@ def _clashes(parts: Sequence[Path], fields: Mapping[str, str], repeated: pa.Tabl
     contents: set[bytes] = set()
     for table in found:
         contents.update(map(msgspec.msgpack.encode, zip(*(table[name].to_pylist() for name in columns), strict=True)))
-    return len(contents) - repeated.num_rows
+    return len(contents) - int(repeated.num_rows)
 
 
 _LARGER = {10**3: "a thousand", 10**6: "a million", 10**9: "a thousand million"}
