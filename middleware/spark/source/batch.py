@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from middleware.model.change import Watermark
 from middleware.model.errors import TraceError
 from middleware.model.event import NEVER
 from middleware.runtime.clients.log_reader import LogReader, extent
@@ -40,7 +39,7 @@ class LogBatchReader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._packed = packed(options)  # a user's event type travels by value
 
-    def partitions(self) -> list[LogRange]:  # type: ignore[override]
+    def partitions(self) -> list[LogRange]:
         target = unpacked(self._packed).target
         held = extent(target.address, target.event_type, keys=target.keys, node=target.node)
         return [LogRange(held.line, held.oldest, held.offset)]
@@ -86,5 +85,4 @@ def _next(reader: LogReader, options: Options, timeout: float) -> pa.RecordBatch
     event_type = options.target.event_type
     if options.consistency == "early":
         return batch_of_deltas(event_type, reader.deltas(timeout))
-    changes = [change for change in reader.changes(timeout) if not isinstance(change, Watermark)]
-    return batch_of(event_type, "final", changes)
+    return batch_of(event_type, "final", reader.changes(timeout))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from middleware.model.change import Change, Delta, Insert, Retract, Revise
+from middleware.model.change import Change, Delta, Insert, Retract, Revise, Watermark
 from middleware.model.event import Event, EventType
 from middleware.runtime.clients.subscriber import Consistency
 from middleware.spark.schemas import schema_of
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 OP = "op"
 """The column of early changes before those of the event: insert, revise (the event as it is now) or retract."""
 
+_OPS: dict[type[Change], str] = {Insert: "insert", Revise: "revise", Retract: "retract"}
+
 
 def columns(event_type: EventType, consistency: Consistency) -> dict[str, str]:
     """The columns of what is read, with their types in Spark's DDL."""
@@ -24,16 +26,13 @@ def columns(event_type: EventType, consistency: Consistency) -> dict[str, str]:
 
 
 def batch_of(event_type: EventType, consistency: Consistency, changes: Sequence[Change]) -> pa.RecordBatch:
-    """Changes (not watermarks) as a record batch, in order. O(n)."""
+    """Changes as a record batch, in order, without watermarks. O(n)."""
     events: list[Event] = []
     ops: list[str] = []
     for change in changes:
-        if isinstance(change, Revise):
-            ops.append("revise")
-            events.append(change.new)
-        elif isinstance(change, Insert | Retract):
-            ops.append("insert" if isinstance(change, Insert) else "retract")
+        if not isinstance(change, Watermark):
             events.append(change.event)
+            ops.append(_OPS[type(change)])
     return _batch(event_type, events, None if consistency == "final" else ops)
 
 

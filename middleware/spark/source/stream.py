@@ -97,7 +97,7 @@ class Tail:
 
     def _more(self, quiet: float) -> bool:
         """Whether more has come: changes, or word that the log goes on with others."""
-        changes = [change for change in self.reader.changes(quiet) if not isinstance(change, Watermark)]
+        changes: list[Change] = [change for change in self.reader.changes(quiet) if not isinstance(change, Watermark)]
         line, offset, mark = self.reader.reached
         if self.reader.gaps:
             raise TraceError(
@@ -187,7 +187,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return tail.take(most)  # the watermark may come after the last event
         return taken
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogBatch]:  # type: ignore[override]
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogBatch]:
         rows = self._batches.get(_key(start, end))
         return [LogBatch(rows if rows is not None else self._again(_read(start), _read(end)))]
 
@@ -263,7 +263,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _told(position: Position) -> dict[str, Any]:
     """A position as Spark keeps it: numbers and texts only."""
-    told = msgspec.to_builtins(position)
+    told: dict[str, Any] = msgspec.to_builtins(position)
     return told | {"mark": msgspec.json.encode(position.mark).decode()}
 
 

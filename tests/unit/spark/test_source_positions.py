@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.link.codec import Mark
-from middleware.model.change import Change, Insert, Watermark
+from middleware.model.change import Change, Delta, Insert, Retract, Revise, Watermark
 from middleware.model.event import ORDER, Event
+from middleware.spark.source.rows import batch_of, batch_of_deltas, columns
 from middleware.spark.source.stream import Position, Tail
 
 
@@ -45,6 +46,18 @@ class Cut:
             self._mark = ORDER(came[-1].event) if came else self._mark
         self.reached = (1, end, self._mark)
         return [*came, Watermark(end)]
+
+
+def test_early_changes_are_rows_that_say_what_happened_and_how_the_event_is_now() -> None:
+    old, new, gone = (Tick(price, ts=5, id=1, source="s") for price in (1, 2, 3))
+    changes: list[Change] = [Insert(old), Revise(new, old), Watermark(4), Retract(gone)]
+    rows = batch_of(Tick, "early", changes).to_pylist()
+    assert [(row["op"], row["price"]) for row in rows] == [("insert", 1), ("revise", 2), ("retract", 3)]
+    deltas = [Delta([old], [(old, new)], [gone]), Delta([gone])]
+    single = [change for delta in deltas for change in delta.changes()]
+    assert batch_of_deltas(Tick, deltas) == batch_of(Tick, "early", single)
+    assert batch_of(Tick, "final", []).schema.names == ["price", "ts", "id", "source", "level"]
+    assert list(columns(Tick, "early")) == ["op", "price", "ts", "id", "source", "level"]
 
 
 pieces = st.lists(st.integers(1, 9), max_size=12)
