@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import AF_INET
 from threading import Thread, Timer
 from typing import Any
 
@@ -166,6 +167,15 @@ def test_a_node_that_asks_for_keys_is_fed_by_those_it_knows(trace: Path, tmp_pat
         drops = node.statistics().drops
     assert report.events == load_trace(trace).events
     assert drops == {"duplicate": report.events - len(expected(trace))}
+
+
+def test_executors_reach_a_driver_that_is_not_on_loopback(trace: Path) -> None:
+    places = [each.address for some in psutil.net_if_addrs().values() for each in some if each.family == AF_INET]
+    place = next((address for address in places if not address.startswith("127.")), "127.0.0.1")
+    recorder = Recorder()
+    report = feed(trace, "nowhere", speed=None, advertise=place, connect=lambda name: recorder)
+    assert report.events == load_trace(trace).events == sum(head.count for frame in recorder.frames for head, _ in frame)
+    assert recorder.said == ["flushed"]  # no end, as none was asked for
 
 
 class Recorder:

@@ -14,7 +14,9 @@ from psutil import net_if_addrs
 
 from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
+from middleware.model.event import END, NEVER
 from middleware.spark.feed.coordinator import AHEAD, Coordinator, Joined, Piece, Place
+from middleware.spark.feed.encoding import FeedPartition
 from middleware.spark.feed.sequencer import Sequencer
 
 relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
@@ -180,3 +182,11 @@ def test_a_host_of_another_machine_is_told_to_partitions_as_it_is() -> None:
 def test_a_place_where_nobody_can_meet_is_told(place: str) -> None:
     with pytest.raises(TraceError, match="--advertise"):
         Coordinator(1, 1, place)
+
+
+def test_a_trace_that_an_executor_does_not_have_ends_the_feed_with_its_host_and_path() -> None:
+    with Coordinator(1, 1) as coordinator:
+        with pytest.raises(TraceError, match=r"where executors read the trace by the same path as here: .*nowhere is no trace"):
+            FeedPartition("/tmp/nowhere", coordinator.address, [NEVER, END], [0], None)(0)
+        assert list(coordinator.frames()) == []
+    assert "partition 0 failed: on " in coordinator.reason
