@@ -154,7 +154,7 @@ def _tell_how_to_ask(result: Summary, scenario: str, trace: Path, screen: Consol
 def prepared(plan: Scenario, out: Path, screen: Console, master: str | None = None) -> Path:
     """The scenario's trace, prepared if need be, and what there is to know of it told."""
     from middleware.cli.live import steps
-    from middleware.cli.trace import show_broken_lines
+    from middleware.cli.trace import show_broken_lines, show_doubts
     from middleware.model.quantities import spoken_duration
     from middleware.spark.prepare.prepared import prepared_trace
     from middleware.spark.traces import load_trace
@@ -168,6 +168,7 @@ def prepared(plan: Scenario, out: Path, screen: Console, master: str | None = No
         f"trace {folder}: {trace.events:,} events of {len(trace.sources())} sources, "
         f"{late / trace.events:.1%} late, the latest by {spoken_duration(worst)}"
     )
+    show_doubts(screen, trace)
     show_broken_lines(screen, trace)
     return folder
 

@@ -229,13 +229,18 @@ def _show(out: Console, folder: Path, trace: Trace) -> None:
     out.print(table)
     out.print(f"arrival: {f'{trace.delays}, seed {trace.seed or 0}' if trace.delays else 'measured'}")
     out.print(f"from: {', '.join(trace.origin)}")
+    show_doubts(out, trace)
     show_broken_lines(out, trace, len(trace.bad_lines.first))
 
 
-def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
-    """Say how many lines of the recording were left out, with the first few of them, and what is doubtful; or nothing."""
+def show_doubts(out: Console, trace: Trace) -> None:
+    """Say what is likely to be wrong with the recording."""
     for doubt in trace.doubts:
         out.print(doubt, style="yellow", markup=False, soft_wrap=True)
+
+
+def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
+    """Say how many lines of the recording were left out, with the first few of them; nothing if there are none."""
     count = trace.bad_lines.count
     if not count:
         return
