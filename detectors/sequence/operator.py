@@ -62,6 +62,8 @@ class SequenceQuery(Operator):
         self.subscribes = self.plan.types
         self.publishes = (self.plan.result,)
         self.definition = str(query)
+        keys = {step.key for step in (*self.plan.steps, *self.plan.negations)}
+        self.parted_by = (keys.pop() or ()) if len(keys) == 1 else ()
         self.prompt = not self.plan.trails  # type: ignore[misc]
 
     @property

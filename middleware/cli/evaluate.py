@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from middleware.cli.options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.model.errors import ScenarioError
 
@@ -31,6 +32,7 @@ def evaluate(
     quick: Annotated[bool, typer.Option("--quick", help="Few modes and a short snippet: checks structure, not times.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html and the figures.")] = Path("out/evaluation"),
     traces: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for prepared traces.")] = Path("out"),
+    master: Master = None,
     json: JsonFile = None,
 ) -> None:
     """Replay a snippet of the match in every mode through a real node, and report latency, CPU, memory and corrections.
@@ -60,7 +62,7 @@ def evaluate(
     plan = plan.lasting(length, seed)
     screen = console(json)
     screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
-    trace = prepared(plan, traces, screen)
+    trace = prepared(plan, traces, screen, master)
     with steps(screen) as begin:
         results = Evaluation(plan, trace, SHORT if quick else WHOLE, _command(), begin).run(out)
     _show(results, screen, out)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 KeyFile = Annotated[Path | None, typer.Option("--keys", help="Key file of this client (slackline keys new).")]
 AllowList = Annotated[Path | None, typer.Option("--allow-list", help="File with the public keys of the nodes.")]
 NodeName = Annotated[str | None, typer.Option("--node", help="Name of the node in the allow-list.")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Whose Spark: spark://HOST:7077, yarn, k8s://..., sc://HOST (Spark Connect); without it, one on this machine.",
+    ),
+]
 NodeNames = Annotated[
     list[str] | None,
     typer.Option("--node", help="Names of the nodes in the allow-list (default: whichever of them answers)."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from middleware.cli.options import Master
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
 from middleware.cli.results import KINDS, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
@@ -60,6 +61,7 @@ def run(
     spark: Annotated[
         bool, typer.Option("--spark", help="Prepare and feed with Spark, as is done for large recordings.")
     ] = False,
+    master: Master = None,
     json: JsonFile = None,
 ) -> None:
     """Prepare the recording, start the nodes, feed them, and hold the final results against the in-order oracle.
@@ -105,12 +107,12 @@ def run(
     screen = console(results if results == STANDARD_OUTPUT else json)
     if results is not None:
         check_output(results)
-    spark = not _introduce(plan, screen) or spark
+    spark = not _introduce(plan, screen) or spark or master is not None
     with ExitStack() as stack:
         if spark:
             with step(screen, "Spark starts"):
-                stack.enter_context(spark_session(2))
-        trace = prepared(plan, out, screen, spark)
+                stack.enter_context(spark_session(2, master=master))
+        trace = prepared(plan, out, screen, spark, master)
         ended = _missing(plan, trace, screen)
         page = opened_page(screen) if view else None
         outcomes = {each: _run(plan, trace, ended, each, factor, screen, page, spark) for each in modes}
@@ -158,16 +160,18 @@ def _tell_how_to_ask(result: Summary, scenario: str, trace: Path, screen: Consol
         screen.print(told, markup=False, soft_wrap=True)
 
 
-def prepared(plan: Scenario, out: Path, screen: Console, spark: bool = False) -> Path:
-    """The scenario's trace, prepared if need be (``spark``: by Spark), and what there is to know of it told."""
+def prepared(plan: Scenario, out: Path, screen: Console, with_spark: bool = False, master: str | None = None) -> Path:
+    """The scenario's trace, prepared if need be (``with_spark``, ``master``: by Spark); tells what there is to know of it."""
     from middleware.cli.live import steps
-    from middleware.cli.trace import show_broken_lines
+    from middleware.cli.trace import show_broken_lines, show_doubts
     from middleware.model.quantities import spoken_duration
     from middleware.spark.prepare.prepared import prepared_trace
     from middleware.spark.traces import load_trace
 
     with steps(screen) as begin:
-        folder = prepared_trace(plan, out, lambda step: begin(f"the trace is prepared: {step}"), spark)
+        folder = prepared_trace(
+            plan, out, lambda step: begin(f"the trace is prepared: {step}"), with_spark=with_spark, master=master
+        )
     trace = load_trace(folder)
     late = sum(one.late for one in trace.types.values())
     worst = max(one.max_lateness for one in trace.types.values())
@@ -175,6 +179,7 @@ def prepared(plan: Scenario, out: Path, screen: Console, spark: bool = False) ->
         f"trace {folder}: {trace.events:,} events of {len(trace.sources())} sources, "
         f"{late / trace.events:.1%} late, the latest by {spoken_duration(worst)}"
     )
+    show_doubts(screen, trace)
     show_broken_lines(screen, trace)
     return folder
 
@@ -210,6 +215,7 @@ def _run(
                     trace,
                     cluster.addresses[plan.entry],
                     speed=speed,
+                    end=True,
                     ended=ended,
                     progress=lambda events, arrival: setattr(progress, "fed", events),
                     in_process=not spark,

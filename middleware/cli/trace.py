@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.options import pairs
+from middleware.cli.options import Master, pairs
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
 from middleware.model.errors import TraceError
 
@@ -44,7 +44,8 @@ def prepare(
     ] = None,
     duplicates: Annotated[float, typer.Option(help="Probability that an event arrives twice.")] = 0.0,
     force: Annotated[bool, typer.Option(help="Replace a trace that is there.")] = False,
-    cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time, where Spark runs on this machine.")] = 2,
+    master: Master = None,
     json: JsonFile = None,
 ) -> None:
     """Read a recording, give its events arrival times, and write them as a trace in arrival order.
@@ -80,7 +81,15 @@ def prepare(
         out.print(doubt, style="yellow", markup=False, soft_wrap=True)
     with out.status("...") as status:
         try:
-            made = write(recording, trace, delays, force=force, cores=cores, progress=lambda step: status.update(f"{step} ..."))
+            made = write(
+                recording,
+                trace,
+                delays,
+                force=force,
+                cores=cores,
+                progress=lambda step: status.update(f"{step} ..."),
+                master=master,
+            )
         except TraceError as error:
             status.stop()
             raise _ended(error) from None
@@ -115,18 +124,27 @@ def feed(
     keys: Annotated[Path | None, typer.Option(help="Key file, for nodes that ask for one (slackline keys new).")] = None,
     allow_list: Annotated[Path | None, typer.Option(help="File with the public keys of the nodes.")] = None,
     node: Annotated[str | None, typer.Option(help="Name of the node, if the allow-list has several.")] = None,
+    end: Annotated[
+        bool, typer.Option("--end", help="Announce the end of the trace's types: then all their results become final.")
+    ] = False,
+    advertise: Annotated[
+        str | None,
+        typer.Option(metavar="HOST[:PORT]", help="How executors reach this machine (default: by the host of Spark's driver)."),
+    ] = None,
     announce: Annotated[
         Path | None, typer.Option(help="File that gets start moment, first arrival and speed as JSON before the first event.")
     ] = None,
+    master: Master = None,
     json: JsonFile = None,
 ) -> None:
     """Publish a trace to a node from Spark, in arrival order, at a chosen speed.
 
-    Ends with 0 when the node has taken every event; then it also knows that no more will come.
+    Ends with 0 when the node has taken every event. Another trace, or live events, may follow into the same node; with --end
+    it knows that no more will come of these types.
 
     Examples:
 
-      [bold]slackline trace feed traces/match tcp://127.0.0.1:5570[/]
+      [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --end[/]
 
       [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --speed max --partitions 4 --json -[/]
     """
@@ -149,7 +167,10 @@ def feed(
                 announce=announce,
                 keys=(keys, allow_list) if keys and allow_list else None,
                 node=node,
+                end=end,
+                advertise=advertise,
                 progress=lambda events, arrival: bar.update(task, completed=events, description="feeding"),
+                master=master,
             )
         except TraceError as error:
             bar.stop()
@@ -157,6 +178,8 @@ def feed(
     _show_report(out, report)
     if json:
         write_json(report, json)
+    if report.turned:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def parse_speed(text: str) -> float | None:
@@ -206,7 +229,14 @@ def _show(out: Console, folder: Path, trace: Trace) -> None:
     out.print(table)
     out.print(f"arrival: {f'{trace.delays}, seed {trace.seed or 0}' if trace.delays else 'measured'}")
     out.print(f"from: {', '.join(trace.origin)}")
+    show_doubts(out, trace)
     show_broken_lines(out, trace, len(trace.bad_lines.first))
+
+
+def show_doubts(out: Console, trace: Trace) -> None:
+    """Say what is likely to be wrong with the recording."""
+    for doubt in trace.doubts:
+        out.print(doubt, style="yellow", markup=False, soft_wrap=True)
 
 
 def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
@@ -225,3 +255,7 @@ def _show_report(out: Console, report: FeedReport) -> None:
     out.print(f"fed {report.events:,} events in {report.seconds:.2f} s: {report.events_per_second:,.0f} events/s")
     if report.attempts > 1:
         out.print(f"[yellow]Spark started over {report.attempts - 1} times[/]")
+    if report.repeats:
+        out.print(f"the node had {report.repeats:,} of them already")
+    for why, count in report.turned.items():
+        out.print(f"[red]the node did not take {count:,} event{'s' if count > 1 else ''}: {why}[/]")

@@ -21,8 +21,8 @@ class Cursor:
         (line, offset) reached, (0, 0) before anything came. ``mark``: finals up to this order key have been delivered.
     """
 
-    def __init__(self, mark: Mark | None = None) -> None:
-        self.log_offset = (0, 0)
+    def __init__(self, mark: Mark | None = None, log_offset: tuple[int, int] = (0, 0)) -> None:
+        self.log_offset = log_offset
         self.mark = mark
         self._groups: deque[_Group] = deque()
         self._came: dict[Identity, _Group] = {}

@@ -71,7 +71,8 @@ class Subscription:
     ``final``
         whether it is read as finals, each once and in total order, or early: each change in the order in which it was made.
     ``resumes``
-        whether the node keeps its offset under its name. ``after``: the last final that is known to be taken.
+        whether the node keeps its offset under its name. ``after``: the last final that is known to be taken. ``start``: the
+        offset in the node's log at which it begins, whatever the node keeps: for who stores that himself.
     ``ready``
         whether all nodes know the subscription. ``watermark``: the reader's; events read up to it do not change. It goes
         back from END when a new era begins: what comes then is newer than all that was read.
@@ -90,6 +91,7 @@ class Subscription:
         on_slow: OnSlow = "block",
         resumes: bool = False,
         after: Mark | None = None,
+        start: LogOffset | None = None,
     ) -> None:
         if len(patterns) > MOST_TYPES:
             raise EventError(
@@ -106,13 +108,14 @@ class Subscription:
         self._interest = Interest(1, list(patterns), on_slow, resumes=resumes, after=after)
         self._codec = codec
         self._inbox: deque[tuple[Payload, Parts, int]] = deque()
-        self._log_offset: LogOffset | None = None
+        self._start = start
+        self._log_offset = start
         """The offset reached in the node's log: _NOWHERE if none was given, None if nothing has arrived."""
         self._doubts = False
         """Whether the node, which has lost the link, has yet to say if it still knows the name."""
         self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
-        self._taken = _NOWHERE
-        self._cursor = Cursor(after)
+        self._taken = start or _NOWHERE
+        self._cursor = Cursor(after, start or _NOWHERE)
         self._passed = Passed(0, 0)
 
     # -- what arrives -------------------------------------------------------------------------------------------------
@@ -183,13 +186,15 @@ class Subscription:
             size += cost
         if arrived:
             last = arrived[-1][0]
-            self._taken = (last.line, last.offset)
+            self._taken, self._start = (last.line, last.offset), None
         return arrived, size
 
     def _heed(self, payload: Payload) -> None:
         if type(payload) is Gap and payload.stopped:
             self.drops["interruption"] += 1
             self.interruptions.append(Interruption(0, stopped=tuple(payload.types)))
+        elif type(payload) is Gap and (payload.line, payload.offset) == self._start:
+            pass  # the node has forgotten this reader, but its log goes back to where the reader begins
         elif type(payload) is Gap:
             self._interrupted()
         elif type(payload) is Resumed and payload.mark is not None:
@@ -221,6 +226,12 @@ class Subscription:
             changes.append(Watermark(self.watermark))
         return changes
 
+    def deltas(self, arrived: Arrived) -> list[Delta]:
+        """What has arrived, early, as the changes of each block, in the order in which they were sent. O(changes)."""
+        self._goes_on(arrived)
+        self._advance(_latest_watermarks(arrived))
+        return [delta for _, delta in self._deltas(arrived)]
+
     def batch(self, arrived: Arrived) -> Batch:
         """The net effect of what has arrived, in columns by type; finals are insertions, those of a type in total order."""
         batch = self._decoded(arrived)
@@ -232,11 +243,20 @@ class Subscription:
             deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
         return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
 
+    @property
+    def taken(self) -> LogOffset:
+        """Line and offset up to which everything has been taken out."""
+        return self._taken
+
+    def reached(self) -> tuple[int, int, Mark | None]:
+        """Line and offset in the node's log after which to go on once all that was read is safe; of finals, the last one."""
+        if self.barrier is not None:
+            return self._cursor.log_offset[0], self._cursor.offset, self._cursor.mark
+        return *self._taken, None
+
     def passed(self) -> Parts | None:
         """What to tell the node once the changes read are safe, so that they are not sent again; None if nothing is new."""
-        line, offset, mark = *self._taken, None
-        if self.barrier is not None:
-            line, offset, mark = self._cursor.log_offset[0], self._cursor.offset, self._cursor.mark
+        line, offset, mark = self.reached()
         if not self._interest.resumes or not line:
             return None
         passed = Passed(line, offset, mark)

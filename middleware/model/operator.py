@@ -96,6 +96,10 @@ class Operator(Detector):
         whether, at alpha = 0, it gets events at once even if they are ahead of the node's clock, as events derived on other
         nodes may be. Right where no result waits for time to pass: then nothing is held back for the clock.
 
+    ``parted_by``
+        names of fields that all events it reads have, if events that differ in one of them never meet in a result: its work may
+        then be parted by them (``middleware.spark.archive``). Empty: it may not.
+
     Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
     """
 
@@ -103,6 +107,7 @@ class Operator(Detector):
     name: str = ""
     definition: str = ""
     prompt: ClassVar[bool] = False
+    parted_by: tuple[str, ...] = ()
 
     def start(self, name: str, level: int) -> Operation:
         """A new running state, which stamps its results with ``name`` as their source and with ``level``."""

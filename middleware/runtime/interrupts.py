@@ -13,16 +13,22 @@ from types import FrameType
 def uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C until the block is left: a process started in it is known by then, and can be ended.
 
-    Does nothing in threads other than the main one, which Ctrl-C does not reach.
+    A handler that is set meanwhile, such as Spark's, stays. Does nothing in threads other than the main one, which Ctrl-C
+    does not reach.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[FrameType | None] = []
-    before = signal.signal(signal.SIGINT, lambda _, frame: came.append(frame))
+
+    def note(_: int, frame: FrameType | None) -> None:
+        came.append(frame)
+
+    before = signal.signal(signal.SIGINT, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, before)
         if came and callable(before):
             before(signal.SIGINT, came[0])

@@ -1,23 +1,24 @@
-"""One local Spark session, started quietly and quickly; if it cannot start, the error says what to install."""
+"""The Spark session to work with: the user's, one of their master, or a local one, started quietly and quickly."""
 
 from __future__ import annotations
 
-import logging as logs
 import os
 import re
+import shlex
 import shutil
+import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from middleware.installation import install
 from middleware.model.errors import TraceError
-from middleware.spark.java import environment, java_gateway
+from middleware.runtime.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,17 +39,19 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c{1}: %m%n
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = fatal
 """
 
-_SETTINGS = {
-    "spark.ui.enabled": "false",
+_EVERYWHERE = {
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+
+_LOCAL = _EVERYWHERE | {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xshare:auto",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.windowExec.buffer.spill.threshold": "100000",
     "spark.sql.shuffle.partitions": "2",
@@ -57,88 +60,163 @@ _SETTINGS = {
     "spark.io.compression.codec": "lz4",
 }
 
+_PORTS = {"spark": 7077, "sc": 15002}
+"""Where a standalone master, and a server of Spark Connect, listen unless their address says otherwise."""
+
+_ANSWER = 5.0
+"""Seconds that a master has to take a connection."""
+
 
 @contextmanager
-def spark_session(cores: int = 2, memory: str = "1g", work: Path | None = None) -> Iterator[SparkSession]:
-    """A local Spark session of ``cores`` task slots; stopped on leaving. A running session is used, and left running.
+def spark_session(
+    cores: int = 2,
+    memory: str = "1g",
+    work: Path | None = None,
+    *,
+    master: str | None = None,
+    spark: SparkSession | None = None,
+) -> Iterator[SparkSession]:
+    """A Spark session: the given one; else one that runs; else one of ``master``; else a local one of ``cores`` task slots.
 
     ``memory``
-        heap of the Java process.
+        heap of the Java process of a local session.
     ``work``
-        folder for what Spark spills to disk (default: the system's temporary folder).
+        folder for what a local session spills to disk (default: the system's temporary folder).
+    ``master``
+        as spark-submit takes it (``spark://host:7077``, ``yarn``, ``k8s://...``), or a server of Spark Connect (``sc://host``).
+        Such a session is configured as Spark configures it: files in SPARK_CONF_DIR, PYSPARK_PYTHON, SPARK_LOCAL_IP.
 
-    Raises TraceError if Java, PySpark or what PySpark needs is missing.
+    Only a session that was started here is stopped on leaving. Under spark-submit, its master and its configuration count.
+    Raises TraceError if Java, PySpark or what PySpark needs is missing, or if nobody answers at ``master``.
     """
-    check_installed()
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    if SparkContext._active_spark_context is not None:  # in any thread
-        yield SparkSession.builder.getOrCreate()
+    if spark is not None:
+        yield spark
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="slackline-spark-", dir=work, ignore_cleanup_errors=True) as scratch,
-        environment(_environment()),
-    ):
-        session = _start(cores, memory, Path(scratch))
+    master = master or os.environ.get("SPARK_REMOTE")
+    check_installed(java=not (master or "").startswith("sc://"))
+    if (running := _running()) is not None:
+        if master is not None and (own := _master_of(running)) not in (None, master):
+            raise TraceError(f"a Spark session of {own} runs in this process already: stop it, to have one of {master}")
+        yield running
+        return
+    with ExitStack() as stack:
+        builder = _local_builder(stack, cores, memory, work) if _is_ours(master) else _cluster_builder(master)
+        session = None
         try:
+            with uninterrupted():  # or Java might be left behind, known to nobody
+                session = _started(builder, master)
             yield session
         finally:
-            session.stop()
+            if session is not None:
+                session.stop()
 
 
-def check_installed() -> None:
+def _is_ours(master: str | None) -> bool:
+    """Whether nobody has said which Spark to use: no master, and no spark-submit that has started this process."""
+    return master is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def check_installed(java: bool = True) -> None:
     """Raise TraceError, which says what to install, unless PySpark, its Python packages and Java are installed."""
     missing = [name for name in ("pyspark", "pandas", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
         raise TraceError(f"Spark needs the Python packages {', '.join(missing)}; {install('spark')}")
     home = os.environ.get("JAVA_HOME")
-    if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
+    if java and not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
         raise TraceError(
             "Spark needs Java 17 or newer and there is no 'java' on the PATH nor in JAVA_HOME: "
             "apt-get install openjdk-17-jre-headless"
         )
 
 
-def _start(cores: int, memory: str, scratch: Path) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
+def _running() -> SparkSession | None:
+    """The session of this process, whichever thread has started it; None if there is none."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    logging = scratch / "log4j2.properties"
-    logging.write_text(_LOGGING)
-    java = f"-Dlog4j2.configurationFile={logging.as_uri()} -XX:+UseSerialGC -Xshare:auto"
-    settings = _SETTINGS | {
-        "spark.driver.memory": memory,
-        "spark.local.dir": str(scratch),
-        "spark.driver.extraJavaOptions": java,
-    }
-    conf = SparkConf().setMaster(f"local[{cores}]").setAppName("slackline").setAll(list(settings.items()))
-    log = scratch / "spark.log"
     try:
-        if SparkContext._gateway:
-            return SparkSession(SparkContext(conf=conf))
-        with _without_py4j_tracebacks(), java_gateway(conf, log) as gateway:
-            try:
-                return SparkSession(SparkContext(conf=conf, gateway=gateway))
-            except BaseException:  # Java has been ended, and must not be taken for a running one
-                SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-                raise
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+def _master_of(session: SparkSession) -> str | None:
+    return session.conf.get("spark.master", None) or session.conf.get("spark.remote", None)
+
+
+def _local_builder(stack: ExitStack, cores: int, memory: str, work: Path | None) -> SparkSession.Builder:
+    """A builder of a quiet local session; its folders and environment last as long as ``stack``."""
+    from pyspark.sql import SparkSession
+
+    def folder(below: Path | None) -> Path:
+        made = tempfile.TemporaryDirectory(prefix="slackline-spark-", dir=below, ignore_cleanup_errors=True)
+        return Path(stack.enter_context(made))
+
+    conf = folder(None)
+    (conf / "log4j2.properties").write_text(_LOGGING)
+    (conf / "spark-env.sh").write_text(f"exec 2>{shlex.quote(str(conf / 'spark.log'))}\n")
+    stack.enter_context(environment(_environment() | {"SPARK_CONF_DIR": str(conf)}))
+    settings = _LOCAL | {"spark.driver.memory": memory, "spark.local.dir": str(folder(work))}
+    return SparkSession.builder.master(f"local[{cores}]").appName("slackline").config(map=settings)
+
+
+def _cluster_builder(master: str | None) -> SparkSession.Builder:
+    """A builder of a session of the user's master; None: of what spark-submit says."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("slackline")
+    if master is None:
+        return builder
+    check_reachable(master)
+    if not master.startswith("sc://"):
+        return builder.master(master).config(map=_EVERYWHERE | {"spark.log.level": "ERROR"})
+    if missing := [name for name in ("grpc", "grpc_status", "zstandard") if find_spec(name) is None]:
+        raise TraceError(f"Spark Connect needs more Python packages ({', '.join(missing)}): pip install 'pyspark[connect]'")
+    return builder.remote(master)
+
+
+def check_reachable(master: str) -> None:
+    """Raise TraceError unless somebody takes connections at a standalone master, or at a server of Spark Connect."""
+    kind, _, rest = master.partition("://")
+    if kind not in _PORTS or not rest:
+        return
+    places = [place.partition(";")[0].rstrip("/") for place in rest.split(",")]
+    tried = []
+    for place in places:
+        host, _, port = place.partition(":")
+        try:
+            with socket.create_connection((host, int(port or _PORTS[kind])), _ANSWER):
+                return
+        except (OSError, ValueError) as error:
+            tried.append(f"{place}: {error}")
+    raise TraceError(f"no Spark answers at {master} ({'; '.join(tried)}): start it, or mend the address given with --master")
+
+
+def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
+    try:
+        return builder.getOrCreate()
     except Exception as error:
-        said = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:]) if log.exists() else ""
-        raise TraceError(
-            f"Spark does not start: {reason(error)} {said} (slackline doctor --spark looks for the cause)"
-        ) from error
+        log = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark.log")
+        said = (
+            " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:]) if _is_ours(master) and log.exists() else ""
+        )
+        look = "slackline doctor --spark" + (f" --master {master}" if master else "")
+        raise TraceError(f"Spark does not start: {reason(error)} {said} ({look} looks for the cause)") from error
 
 
 @contextmanager
-def _without_py4j_tracebacks() -> Iterator[None]:
-    """Silence Py4J's traceback in the root logger at a Ctrl-C while it waits for Java; the exception says enough."""
-    before = logs.root.manager.disable
-    logs.disable(logs.ERROR)
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set these environment variables until the block is left."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        logs.disable(before)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def interruptible(work: Callable[[], Result]) -> Result:
@@ -148,7 +226,7 @@ def interruptible(work: Callable[[], Result]) -> Result:
 
 
 def _environment() -> dict[str, str]:
-    """Environment for Spark: its Python workers are this Python, with the same modules, and it looks up no host names."""
+    """Environment for local Spark: its Python workers are this Python, with the same modules, and it looks up no host names."""
     path = [entry or os.getcwd() for entry in sys.path]
     return {
         "PYSPARK_PYTHON": sys.executable,

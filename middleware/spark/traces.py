@@ -32,7 +32,8 @@ class TypeTrace(msgspec.Struct):
     ``fields``
         Arrow type by field name, in the order of the event type.
     ``duplicates``
-        events whose (source, id) came before; None if there are too many events to count them.
+        events whose (source, id) came before; None if there are too many events to count them. ``clashes``: those of them with
+        another content.
     ``sources``
         events by source.
     """
@@ -47,6 +48,7 @@ class TypeTrace(msgspec.Struct):
     late: int
     max_lateness: int
     sources: dict[str, int]
+    clashes: int | None = None
 
 
 class Trace(msgspec.Struct):
@@ -56,6 +58,8 @@ class Trace(msgspec.Struct):
         the model from which arrival times were drawn, as text, and ``seed``; None if they were measured.
     ``clock_offset``
         nanoseconds added to measured arrival times, because source and receiver count from different moments.
+    ``doubts``
+        what is likely to be wrong with the recording, or with how it was read.
     """
 
     reader: str
@@ -66,6 +70,7 @@ class Trace(msgspec.Struct):
     clock_offset: int = 0
     bad_lines: BadLines = msgspec.field(default_factory=BadLines)
     units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
+    doubts: list[str] = []
     version: int = 1
 
     @property

@@ -57,20 +57,22 @@ def bench_feed(rounds: int = 5) -> list[dict[str, Any]]:
 
 def encode_only(spark: SparkSession, trace: Path) -> float:
     """Events per second of reading and encoding a trace on the executors, in batches like those of a feed, into nothing."""
-    from middleware.spark.feed.groups import slices
+    from middleware.spark.feed.groups import owners, slices
     from middleware.spark.traces import load_trace
 
     cuts = slices(trace, load_trace(trace))
+    shares = owners(trace, load_trace(trace), cuts, PARTITIONS)
 
     def run(numbers: Iterable[int]) -> Iterable[tuple[int, float]]:
-        return [_encode_share(trace, cuts, number) for number in numbers]
+        own = [[at for at, owner in enumerate(shares) if owner == number] for number in numbers]
+        return [_encode_share(trace, cuts, some) for some in own]
 
     context = spark.sparkContext
     done = context.parallelize(range(PARTITIONS), PARTITIONS).barrier().mapPartitions(run).collect()
     return sum(events for events, _ in done) / max(seconds for _, seconds in done)
 
 
-def _encode_share(path: Path, cuts: list[int], partition: int) -> tuple[int, float]:
+def _encode_share(path: Path, cuts: list[int], slices: list[int]) -> tuple[int, float]:
     import time
 
     from middleware.spark.feed.rows import TypeRows, frames
@@ -80,7 +82,7 @@ def _encode_share(path: Path, cuts: list[int], partition: int) -> tuple[int, flo
     types = [TypeRows(path, trace, name) for name in trace.types]
     began = time.monotonic()
     events = 0
-    for number in range(partition, len(cuts) - 1, PARTITIONS):
+    for number in slices:
         events += sum(frame.events for frame in frames(types, None, *cuts[number : number + 2]))
     return events, time.monotonic() - began
 

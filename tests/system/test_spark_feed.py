@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import AF_INET
 from threading import Thread, Timer
 from typing import Any
 
@@ -21,9 +22,11 @@ import pytest
 
 from middleware.link.codec import BlockHead
 from middleware.model.change import Change, Insert
+from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
-from middleware.model.event import Event, EventTypes
-from middleware.runtime.clients import Subscriber
+from middleware.model.event import END, Event, EventTypes
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.transport.keys import Keys, new_keys
 from middleware.spark.feed.feed import Timetable, feed
@@ -37,6 +40,8 @@ pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60.0
+GROUP = 4_096
+"""Rows of a row group: few, so that each of four partitions has some."""
 
 
 class Beat(Event):
@@ -72,13 +77,13 @@ def spark() -> Iterator[object]:
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("feed") / "trace"
     delays = parse_delays("uniform(5ms, 250ms)", duplicates=0.05, seed=1)
-    prepare(open_recording([], generate=f"{__name__}:music", seconds=15), folder, delays)
+    prepare(open_recording([], generate=f"{__name__}:music", seconds=15), folder, delays, rows_per_group=GROUP)
     return folder
 
 
 @contextmanager
-def running_node(keys: Keys | None = None) -> Iterator[Node]:
-    node = Node("hub", "tcp://127.0.0.1:*", types=TYPES, keys=keys)
+def running_node(keys: Keys | None = None, processor: Hierarchy | None = None) -> Iterator[Node]:
+    node = Node("hub", "tcp://127.0.0.1:*", processor=processor, types=TYPES, keys=keys)
     thread = Thread(target=node.run)
     thread.start()
     try:
@@ -123,7 +128,7 @@ def test_every_event_arrives_once_at_full_speed(trace: Path) -> None:
     with running_node() as node:
         listener = Listener(node.address)
         told: list[int] = []
-        report = feed(trace, node.address, speed=None, progress=lambda events, arrival: told.append(events))
+        report = feed(trace, node.address, speed=None, end=True, progress=lambda events, arrival: told.append(events))
         events = listener.events()
     wanted = expected(trace)
     assert {(event.source, event.id): event for event in events} == wanted
@@ -140,7 +145,7 @@ def test_a_paced_feed_keeps_its_timetable(trace: Path, tmp_path: Path) -> None:
     with running_node() as node:
         listener = Listener(node.address)
         began = time.time_ns()
-        report = feed(trace, node.address, speed=4.0, partitions=1, announce=announce)
+        report = feed(trace, node.address, speed=4.0, partitions=1, end=True, announce=announce)
         ended = time.time_ns()
         listener.events()
     timetable = json.loads(announce.read_bytes())
@@ -162,6 +167,15 @@ def test_a_node_that_asks_for_keys_is_fed_by_those_it_knows(trace: Path, tmp_pat
         drops = node.statistics().drops
     assert report.events == load_trace(trace).events
     assert drops == {"duplicate": report.events - len(expected(trace))}
+
+
+def test_executors_reach_a_driver_that_is_not_on_loopback(trace: Path) -> None:
+    places = [each.address for some in psutil.net_if_addrs().values() for each in some if each.family == AF_INET]
+    place = next((address for address in places if not address.startswith("127.")), "127.0.0.1")
+    recorder = Recorder()
+    report = feed(trace, "nowhere", speed=None, advertise=place, connect=lambda name: recorder)
+    assert report.events == load_trace(trace).events == sum(head.count for frame in recorder.frames for head, _ in frame)
+    assert recorder.said == ["flushed"]  # no end, as none was asked for
 
 
 class Recorder:
@@ -207,16 +221,55 @@ def test_a_node_is_sent_the_same_whatever_the_partitions_and_however_slow_one_is
             running[0].suspend()
             Timer(0.5, running[0].resume).start()
 
+    groups = {name: -(-one.events // GROUP) for name, one in load_trace(trace).types.items()}
+    assert groups["Tone"] == 1  # all partitions read it, but no other group is read twice
     for partitions, told in ((1, print), (2, print), (4, print), (4, slow)):
         stopped: list[psutil.Process] = []
         sent.append(recorder := Recorder())
-        feed(trace, "nowhere", speed=None, partitions=partitions, connect=lambda name: recorder, progress=told)
+        report = feed(
+            trace, "nowhere", speed=None, partitions=partitions, end=True, connect=lambda name: recorder, progress=told
+        )
         assert recorder.frames == sent[0].frames
+        assert sum(part.groups for part in report.partitions) == groups["Beat"] + partitions * groups["Tone"]
     described = load_trace(trace)
     assert sum(head.count for frame in sent[0].frames for head, _ in frame) == described.events
     assert len(sent[0].frames) >= 3
     assert max(len(frame) for frame in sent[0].frames) == len(described.types)  # types go together
     assert sent[0].said == ["end Beat Tone", "flushed"]
+
+
+def test_without_an_end_another_recording_and_live_events_follow_into_the_same_node(trace: Path) -> None:
+    with running_node() as node:
+        listener = Listener(node.address)
+        first = feed(trace, node.address, speed=None)
+        again = feed(trace, node.address, speed=None)
+        assert (first.repeats, first.turned) == (first.events - len(expected(trace)), {})
+        assert (again.repeats, again.turned) == (first.events, {})
+        with Publisher(node.address, types=[Beat]) as live:
+            live.publish([Beat(7, ts=load_trace(trace).types["Beat"].last_ts + 1, id=1, source="live")])
+            assert live.flush(DEADLINE).taken == 1
+            live.advance(["Beat", "Tone"], END)
+            events = listener.events()
+    assert {(event.source, event.id): event for event in events} == expected(trace) | {("live", 1): events[-1]}
+    assert len(events) == len(expected(trace)) + 1
+
+
+class Counts(Detector):
+    subscribes, publishes = (Beat, Tone), ()
+
+    def on_event(self, event: Event) -> None:
+        pass
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_a_feed_as_fast_as_it_goes_makes_no_event_late(trace: Path, partitions: int) -> None:
+    hierarchy = Hierarchy([Counts()])
+    with running_node(processor=hierarchy) as node:
+        report = feed(trace, node.address, speed=None, partitions=partitions, end=True)
+    (found,) = hierarchy.statistics()
+    described = load_trace(trace)
+    assert (found.received, found.late, report.turned) == (len(expected(trace)), 0, {})
+    assert 0 < found.k <= max(one.max_lateness for one in described.types.values())
 
 
 class Broken(Recorder):
@@ -274,7 +327,7 @@ def test_the_command_feeds_and_says_so_in_json(trace: Path) -> None:
     with running_node() as node:
         listener = Listener(node.address)
         done = subprocess.run(
-            command("feed", trace, node.address, "--speed", "max", "--json", "-"),
+            command("feed", trace, node.address, "--speed", "max", "--end", "--json", "-"),
             env=environment(), capture_output=True, text=True, timeout=DEADLINE, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 import structlog
 
+from middleware.broker.log import LogOffset
 from middleware.broker.routing import check_pattern
 from middleware.delivery.subscription import Arrived, Subscription
 from middleware.link.codec import BlockHead, EventCodec, Mark, OnSlow
@@ -57,6 +58,8 @@ class Subscriber(Connection):
         order key of the last final known to be taken, if a sink with that name has stored it; it takes precedence over
         the node's offset. If a sink has less than was committed (an old copy, say), the node sends the rest again, as
         far as its log still has it; if not, the sink gets a gap.
+    ``start``
+        line and offset in the node's log at which to begin, for who stores them: see ``LogReader``.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Subscriber(Connection):
         name: str | None = None,
         resume: str | None = None,
         after: Mark | None = None,
+        start: LogOffset | None = None,
         keys: Keys | None = None,
         node: str | None = None,
         patience: float = PATIENCE,
@@ -90,6 +94,7 @@ class Subscriber(Connection):
             on_slow=on_slow,
             resumes=resume is not None,
             after=after,
+            start=start,
         )
         greeting = self._subscription.greeting
         super().__init__("subscriber", address, greeting, name=resume or name, keys=keys, node=node, patience=patience)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from queue import SimpleQueue
+from socket import gethostname
 from threading import Thread
 
 import msgspec
@@ -12,11 +13,12 @@ import zmq
 
 from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
+from middleware.spark.feed.meeting import LOOPBACK, Meeting, opened
 from middleware.spark.feed.rows import Frame
 from middleware.spark.feed.sequencer import Sequencer
 
-AHEAD = 2 * 2**20
-"""Bytes that a partition may be ahead of publishing: two or three slices, so that no partition waits for another one."""
+AHEAD = 4 * 2**20
+"""Bytes that a partition may be ahead of publishing: two or three row groups, so that no partition waits for another one."""
 
 _FRAME_COSTS = 1_024
 """Bytes of a frame besides its events."""
@@ -71,9 +73,13 @@ _Given = tuple[bytes, Frame]
 
 
 class Coordinator:
-    """Serves the partitions of one feed while its context is open; ``frames`` gives their encoded frames, in order."""
+    """Serves the partitions of one feed while its context is open; ``frames`` gives their encoded frames, in order.
 
-    def __init__(self, partitions: int, slices: int) -> None:
+    ``place``
+        HOST or HOST:PORT under which executors reach this process.
+    """
+
+    def __init__(self, partitions: int, slices: int, place: str = LOOPBACK) -> None:
         self.attempts = 1
         """How often the partitions started: more than once if Spark lost one and tried again."""
         self.reason = ""
@@ -86,8 +92,11 @@ class Coordinator:
         self._told: dict[bytes, int] = {}
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
-        port = self._socket.bind_to_random_port("tcp://127.0.0.1")
-        self.address = f"tcp://127.0.0.1:{port}"
+        try:
+            self.address, self._gatekeeper = opened(self._context, self._socket, place)
+        except TraceError:
+            self._context.destroy(0)
+            raise
         self._taken = self._context.socket(zmq.PAIR)
         self._taken.bind("inproc://taken")
         self._thread = Thread(target=self._serve, name="feed-coordinator", daemon=True)
@@ -132,6 +141,8 @@ class Coordinator:
                     self._limits[peer] += msgspec.msgpack.decode(size[0], type=int)
             self._answer(self.reason or over, everyone=is_quiet)
         taken.close(0)
+        if self._gatekeeper is not None:
+            self._gatekeeper.stop()
         self._socket.close(1_000)
 
     def _take(self, peer: bytes, data: bytes, *blocks: bytes) -> None:
@@ -179,7 +190,7 @@ class Coordinator:
 class Place:
     """A partition's connection to the coordinator: sends it the encoded frames. Used as a context manager."""
 
-    def __init__(self, address: str, partition: int) -> None:
+    def __init__(self, address: Meeting, partition: int) -> None:
         self.waited = 0.0
         """Seconds spent waiting for permission to send more."""
         self._partition = partition
@@ -187,7 +198,8 @@ class Place:
         self._sent = 0
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
-        self._socket.connect(address)
+        self._address = address.address
+        address.connect(self._socket)
 
     def __enter__(self) -> Place:
         return self
@@ -217,7 +229,10 @@ class Place:
 
     def _receive(self, timeout: int) -> None:
         if not self._socket.poll(timeout):
-            raise TraceError(f"partition {self._partition} heard nothing from the driver for {timeout / 1000:g} s: is it dead?")
+            raise TraceError(
+                f"partition {self._partition}, on {gethostname()}, heard nothing from the driver at {self._address} for "
+                f"{timeout / 1000:g} s: is it dead? If executors reach it by another address, give that one (--advertise HOST)"
+            )
         answer = _decode_answer(self._socket.recv())
         if isinstance(answer, Over):
             raise TraceError(answer.reason)

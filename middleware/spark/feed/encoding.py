@@ -6,16 +6,21 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 
 import msgspec
 
+from middleware.model.errors import TraceError
 from middleware.spark.feed.coordinator import Piece, Place
+from middleware.spark.feed.meeting import Meeting
 from middleware.spark.feed.rows import Frame, TypeRows, frames
 from middleware.spark.traces import load_trace
 
 
 class PartitionReport(msgspec.Struct):
-    """Counts of one partition. ``waited``: seconds spent waiting for its turn, or for the node to take more."""
+    """Counts of one partition. ``waited``: seconds spent waiting for its turn, or for the node to take more; ``groups``: row
+    groups read.
+    """
 
     partition: int
     slices: int = 0
@@ -24,37 +29,47 @@ class PartitionReport(msgspec.Struct):
     frames: int = 0
     seconds: float = 0.0
     waited: float = 0.0
+    groups: int = 0
 
 
 @dataclass(frozen=True)
 class FeedPartition:
-    """One of the n partitions of a feed; runs on an executor. It has every n-th slice of the trace.
+    """One of the partitions of a feed; runs on an executor.
 
     ``cuts``
         where slices begin and end (see ``groups.slices``).
+    ``owners``
+        the partition of each slice (see ``groups.owners``).
     ``window``
         the longest span of arrival time (ns) that goes out together; None: any.
     """
 
     trace: str
-    coordinator: str
-    partitions: int
+    coordinator: Meeting
     cuts: list[int]
+    owners: list[int]
     window: int | None
 
     def __call__(self, partition: int) -> PartitionReport:
         path = Path(self.trace)
-        trace = load_trace(path)
         report = PartitionReport(partition)
         with Place(self.coordinator, partition) as place:
-            types = [TypeRows(path, trace, name) for name in trace.types]
+            types = self._types(path)
             first = place.join()
             began = time.monotonic()
-            for number in range(partition, len(self.cuts) - 1, self.partitions):
-                if number >= first:
+            for number, owner in enumerate(self.owners):
+                if owner == partition and number >= first:
                     self._send(number, frames(types, self.window, *self.cuts[number : number + 2]), place, report)
             report.seconds, report.waited = time.monotonic() - began, place.waited
+            report.groups = sum(rows.read for rows in types)
         return report
+
+    def _types(self, path: Path) -> list[TypeRows]:
+        try:
+            trace = load_trace(path)
+            return [TypeRows(path, trace, name) for name in trace.types]
+        except TraceError as error:
+            raise TraceError(f"on {gethostname()}, where executors read the trace by the same path as here: {error}") from None
 
     def _send(self, number: int, of_slice: Iterator[Frame], place: Place, report: PartitionReport) -> None:
         position = 0

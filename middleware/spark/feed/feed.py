@@ -17,19 +17,24 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from middleware.broker.ingress.checks import UNCOMPARED
 from middleware.link.codec import BlockHead
 from middleware.model.errors import SlacklineError, TraceError
 from middleware.model.event import END
 from middleware.spark.feed.coordinator import Coordinator
 from middleware.spark.feed.encoding import FeedPartition, PartitionReport
-from middleware.spark.feed.groups import slices
+from middleware.spark.feed.groups import owners, slices
+from middleware.spark.feed.meeting import host_of
 from middleware.spark.feed.pacing import Pace, window_of
 from middleware.spark.feed.rows import Frame, TypeRows, frames
 from middleware.spark.session import FailedRunError, reason, spark_session
 from middleware.spark.traces import load_trace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from middleware.runtime.clients.publisher import Receipt
 
 FLUSH_TIMEOUT = 60.0
 
@@ -64,6 +69,10 @@ class FeedReport(msgspec.Struct):
         the most (ns) that the feed fell behind its timetable.
     ``attempts``
         more than 1 if Spark had to start over; nothing was sent twice.
+    ``repeats``
+        events that the node had already.
+    ``turned``
+        events that it did not take, by reason.
     """
 
     timetable: Timetable
@@ -75,6 +84,8 @@ class FeedReport(msgspec.Struct):
     behind: int
     attempts: int
     partitions: list[PartitionReport]
+    repeats: int = 0
+    turned: dict[str, int] = {}
 
 
 class EventPublisher(Protocol):
@@ -82,7 +93,7 @@ class EventPublisher(Protocol):
 
     def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None: ...
     def advance(self, types: Sequence[str], watermark: int) -> None: ...
-    def flush(self, timeout: float) -> object: ...
+    def flush(self, timeout: float) -> Receipt | None: ...
 
 
 Progress = Callable[[int, int], None]
@@ -98,30 +109,40 @@ def feed(
     announce: str | Path | None = None,
     keys: tuple[str | Path, str | Path] | None = None,
     node: str | None = None,
+    end: bool = False,
     ended: Collection[str] = (),
+    advertise: str | None = None,
     progress: Progress = lambda events, arrival: None,
     connect: Callable[[str], AbstractContextManager[EventPublisher]] | None = None,
     in_process: bool = False,
+    master: str | None = None,
+    spark: SparkSession | None = None,
 ) -> FeedReport:
-    """Publish the trace at ``path`` to the node at ``address``; then announce the end of its types.
+    """Publish the trace at ``path`` to the node at ``address``.
 
     ``speed``
         arrival time / wall time: 1 as recorded, 10 ten times as fast, None as fast as possible.
     ``partitions``
-        executors that read and encode at the same time. The node gets the same, however many there are.
+        executors that read and encode at the same time, at most one for each row group. The node gets the same, however many
+        there are.
     ``announce``
         a file that gets the ``Timetable`` as JSON before the first event is sent.
     ``keys``, ``node``
         key file and allow-list, and the node's name if the list has several, for nodes that require keys.
-    ``ended``
-        further types, of which the trace has no event: their end is announced, too.
+    ``end``
+        announce the end of the trace's types, and of those in ``ended``: no event of them follows, from anyone. Without it,
+        another trace may be fed into the same node, or live events follow.
+    ``advertise``
+        HOST or HOST:PORT under which executors reach this process (default: the host of Spark's driver).
     ``connect``
         opens a publisher of a given name (default: ``middleware.runtime.clients.Publisher`` to ``address``).
     ``in_process``
         read and encode in this process, without Spark; the node gets the same.
+    ``master``, ``spark``
+        whose Spark encodes: see ``spark_session``.
 
     Events go out in the order in which they arrived in the recording, at any speed. Raises TraceError if a partition fails;
-    the end is then not announced.
+    the end is then not announced. The report tells what the node did not take.
     """
     trace = load_trace(path)
     if speed is not None and not speed > 0:
@@ -130,22 +151,24 @@ def feed(
         raise TraceError(f"a feed needs at least one partition, not {partitions}")
     folder = Path(path).resolve()
     cuts = slices(folder, trace)
-    partitions = min(partitions, len(cuts) - 1)
+    shares = owners(folder, trace, cuts, partitions)
+    partitions = max(shares) + 1
     timetable = Timetable(
         str(folder), address, 0, trace.first_arrival, trace.last_arrival, speed, list(trace.types), trace.events
     )
-    task_of = partial(FeedPartition, str(folder), partitions=partitions, cuts=cuts, window=window_of(speed))
+    task_of = partial(FeedPartition, str(folder), cuts=cuts, owners=shares, window=window_of(speed))
     connect = connect or partial(_publisher, address, timetable.types, keys, node)
     if in_process:
         with connect("feed") as publisher:
             sender = _Sender(timetable, publisher, progress, Path(announce) if announce is not None else None)
             sender.send(frames([TypeRows(folder, trace, name) for name in trace.types], window_of(speed)))
-            sender.end(ended)
+            sender.finish([*trace.types, *ended] if end else [])
         return sender.report(1, [])
-    with spark_session(cores=partitions) as spark, connect("feed") as publisher:
+    with spark_session(partitions, master=master, spark=spark) as session, connect("feed") as publisher:
         sender = _Sender(timetable, publisher, progress, Path(announce) if announce is not None else None)
-        with ThreadPoolExecutor(1, "spark-job") as pool, Coordinator(partitions, len(cuts) - 1) as coordinator:
-            job = pool.submit(_encoded_by, spark, task_of(coordinator=coordinator.address), partitions)
+        meeting = host_of(session, advertise)
+        with ThreadPoolExecutor(1, "spark-job") as pool, Coordinator(partitions, len(shares), meeting) as coordinator:
+            job = pool.submit(_encoded_by, session, task_of(coordinator=coordinator.address), partitions)
             job.add_done_callback(lambda done: coordinator.is_over() if done.exception() is not None else None)
             sender.send(coordinator.frames())
             reports = _reports(job, coordinator)
@@ -153,7 +176,7 @@ def feed(
             raise TraceError(
                 f"the feed sent {sender.events} of {trace.events} events: the trace changed under it; its end was not announced"
             )
-        sender.end(ended)
+        sender.finish([*trace.types, *ended] if end else [])
     return sender.report(coordinator.attempts, reports)
 
 
@@ -169,14 +192,30 @@ def _publisher(
 
 def _encoded_by(spark: SparkSession, task: FeedPartition, partitions: int) -> list[PartitionReport]:
     """Run all partitions at the same time (as a barrier stage): each waits for its turn."""
-    context = spark.sparkContext
-    if context.defaultParallelism < partitions:
-        raise TraceError(f"this Spark session runs {context.defaultParallelism} tasks at a time, the feed needs {partitions}")
+    slots = _slots(spark)
+    if slots is not None and slots < partitions:
+        raise TraceError(f"this Spark session runs {slots} tasks at a time, the feed needs {partitions} (--partitions)")
 
-    def run(numbers: Iterable[int]) -> Iterable[PartitionReport]:
-        return [task(number) for number in numbers]
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
 
-    return list(context.parallelize(range(partitions), partitions).barrier().mapPartitions(run).collect())
+        for batch in batches:
+            reports = [msgspec.msgpack.encode(task(number)) for number in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"report": pa.array(reports, pa.binary())})
+
+    rows = spark.range(0, partitions, 1, partitions).mapInArrow(run, "report binary", barrier=True).collect()
+    reports = [msgspec.msgpack.decode(bytes(row.report), type=PartitionReport) for row in rows]
+    return sorted(reports, key=lambda report: report.partition)
+
+
+def _slots(spark: SparkSession) -> int | None:
+    """How many tasks run at a time; None if only the server of Spark Connect knows."""
+    from pyspark.errors import PySparkAttributeError
+
+    try:
+        return spark.sparkContext.defaultParallelism
+    except PySparkAttributeError:
+        return None
 
 
 def _reports(job: Future[list[PartitionReport]], coordinator: Coordinator) -> list[PartitionReport]:
@@ -199,6 +238,8 @@ class _Sender:
         self._publisher, self._progress, self._announce = publisher, progress, announce
         self._began = time.monotonic()
         self._held_back = 0.0
+        self._turned: dict[str, int] = {}
+        self._repeats = 0
         self._pace = Pace(0, timetable.first_arrival, None)
 
     def send(self, frames: Iterable[Frame]) -> None:
@@ -222,18 +263,33 @@ class _Sender:
         self._began = time.monotonic()
         self._pace = Pace(self.timetable.start, self.timetable.first_arrival, self.timetable.speed)
 
-    def end(self, ended: Collection[str]) -> None:
-        """After all is sent: wait until the node has it, and announce the end of all types."""
+    def finish(self, ended: Sequence[str]) -> None:
+        """After all is sent: announce the end of these types, and wait until the node has everything."""
         with _told():
-            self._publisher.advance([*self.timetable.types, *ended], END)
-            self._publisher.flush(FLUSH_TIMEOUT)
+            if ended:
+                self._publisher.advance(ended, END)
+            if (receipt := self._publisher.flush(FLUSH_TIMEOUT)) is not None:
+                self._turned = {why: count for why, count in receipt.turned.items() if why != UNCOMPARED}
+                self._repeats = receipt.repeats + receipt.turned.get(UNCOMPARED, 0)
 
     def report(self, attempts: int, partitions: list[PartitionReport]) -> FeedReport:
         """The report of what was sent so far."""
         seconds = time.monotonic() - self._began
         rate = self.events / seconds if seconds else 0.0
         held, behind = self._held_back, self._pace.behind
-        return FeedReport(self.timetable, self.events, self.bytes, seconds, rate, held, behind, attempts, partitions)
+        return FeedReport(
+            self.timetable,
+            self.events,
+            self.bytes,
+            seconds,
+            rate,
+            held,
+            behind,
+            attempts,
+            partitions,
+            self._repeats,
+            self._turned,
+        )
 
 
 @contextmanager

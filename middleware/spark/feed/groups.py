@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,12 +52,12 @@ def row_groups(path: Path, trace: Trace, name: str) -> list[RowGroup]:
 
 
 def read_group(group: RowGroup, wanted: Sequence[str]) -> pa.RecordBatch:
-    """The ``wanted`` columns of a row group as one record batch. ``source`` is dictionary-encoded. O(rows)."""
+    """The ``wanted`` columns of a row group as one record batch. Columns of texts are dictionary-encoded. O(rows)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(group.file, read_dictionary=["source"]) as parquet:
+        with pq.ParquetFile(group.file, read_dictionary=list(wanted)) as parquet:  # of no effect but on texts
             table = parquet.read_row_group(group.number, columns=list(wanted), use_threads=False).select(list(wanted))
     except (pa.ArrowException, OSError, KeyError) as error:
         raise _unreadable(group.file, error) from None
@@ -75,6 +76,17 @@ def slices(path: Path, trace: Trace, events: int = SLICE_EVENTS) -> list[int]:
             pieces = -(-group.rows // events)
             cuts.update(group.first + (group.last - group.first) * piece // pieces for piece in range(pieces))
     return [NEVER, *sorted(cuts)[1:], END]
+
+
+def owners(path: Path, trace: Trace, cuts: Sequence[int], partitions: int) -> list[int]:
+    """The partition that reads each slice: slices of one row group belong to one partition, so that no other one reads it.
+
+    That holds for the type with the most events; a row group of a sparser one reaches over several, and each reader of these
+    reads it once. There are no more partitions than row groups, so fewer than asked for may be used. O(row groups + slices).
+    """
+    largest = max(trace.types, key=lambda name: trace.types[name].events)
+    starts = [group.first for group in row_groups(path, trace, largest)]
+    return [max(0, bisect_right(starts, cut) - 1) % partitions for cut in cuts[:-1]]
 
 
 def _unreadable(file: Path, why: object) -> TraceError:

@@ -5,24 +5,19 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from middleware.connect.tables.columns import values
 from middleware.link.codec import LARGEST_BLOCK, MOST_PLACES, BlockHead, Run
 from middleware.model.event import END, NEVER
 from middleware.spark.feed.groups import RowGroup, read_group, row_groups
+from middleware.spark.feed.packing import Column, Words, column_of, packed, part_of, words_of
 from middleware.spark.traces import Trace, wire_columns
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
     Numbers = npt.NDArray[np.int64]
-    Column = Any
-    """An array of numbers, or a list of others."""
 
 FRAME_ROWS = 4_096
 """Rows encoded at once: enough to make the cost per call negligible, few enough to stay in the cache."""
@@ -42,16 +37,15 @@ class Frame(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Loaded rows: arrivals, the wire columns (numbers as arrays, others as lists), and sources by code."""
+    """Loaded rows: arrivals, the columns on the wire but for the level, and (the last of them) the sources."""
 
     arrivals: Numbers
     wire: list[Column]
-    codes: Numbers
-    names: list[str]
+    sources: Words
 
 
 class TypeRows:
-    """The events of one type, read by row group; the last one read stays loaded."""
+    """The events of one type, read by row group; the last one read stays loaded. ``read``: how many were read."""
 
     def __init__(self, path: Path, trace: Trace, name: str) -> None:
         self.name = name
@@ -59,7 +53,8 @@ class TypeRows:
         self._lasts = [group.last for group in self._groups]
         self._firsts = [group.first for group in self._groups]
         self._wanted = ["arrival", *wire_columns(trace, name)]
-        self._read: tuple[RowGroup, _Rows] | None = None
+        self._loaded: tuple[RowGroup, _Rows] | None = None
+        self.read = 0
 
     def groups(self, low: int, high: int) -> list[RowGroup]:
         """The row groups that may hold arrivals from ``low`` to before ``high``."""
@@ -67,12 +62,11 @@ class TypeRows:
 
     def rows(self, group: RowGroup) -> _Rows:
         """The rows of a row group. O(rows), or O(1) for the group read last."""
-        if self._read is None or self._read[0] is not group:
-            arrivals, *wire = (column := read_group(group, self._wanted)).columns
-            encoded = column.column("source")
-            codes, names = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
-            self._read = group, _Rows(_array(arrivals), [_array(each) for each in wire], codes, names)
-        return self._read[1]
+        if self._loaded is None or self._loaded[0] is not group:
+            arrivals, *wire, sources = read_group(group, self._wanted).columns
+            self.read += 1
+            self._loaded = group, _Rows(column_of(arrivals), [*map(column_of, wire), words := words_of(sources)], words)
+        return self._loaded[1]
 
 
 class RowStream:
@@ -83,7 +77,6 @@ class RowStream:
         self._groups = rows.groups(low, high)
         self._rows: _Rows | None = None
         self._position = self._end = 0
-        self._encode = msgspec.msgpack.Encoder().encode
         self._load()
 
     def _load(self) -> None:
@@ -117,12 +110,14 @@ class RowStream:
         return min(most, end - self._position)
 
     def encoded(self, count: int) -> tuple[BlockHead, bytes]:
-        """The next events as a block. Its head names their identities if these are few runs: then no broker need decode it."""
+        """The next events as a block. Its head names their identities, if each is there once: then no broker need decode it."""
+        import numpy as np
+
         rows, start, end = self._rows, self._position, self._position + count
         assert rows is not None, "there is something to encode"
-        block = self._encode(list(zip(*(_python(column[start:end]) for column in rows.wire), strict=True)))
-        times = rows.wire[-3][start:end]
-        runs = identity_runs(rows.codes[start:end], rows.wire[-2][start:end], rows.names)
+        *others, times, ids, sources = (part_of(column, start, end) for column in rows.wire)
+        block = packed([*others, times, ids, sources, np.zeros(count, np.uint8)], count)
+        runs = identity_runs(sources.codes, ids, sources.names)
         head = BlockHead(self._type.name, count, raw=True, runs=runs, oldest=int(times.min()), newest=int(times.max()))
         return head, block
 
@@ -177,26 +172,18 @@ def _place(heads: list[BlockHead], arrivals: list[Column]) -> None:
 
 
 def identity_runs(codes: Numbers, ids: Numbers, names: list[str]) -> list[Run] | None:
-    """The identities as runs; None if one occurs twice, or if there would be more than one run per four events."""
+    """The identities as runs; None if one occurs twice, or if ids are so far apart that they hardly are runs. O(n log n)."""
     import numpy as np
 
-    order = np.lexsort((ids, codes))
-    codes, ids = codes[order], ids[order]
-    steps, same = np.diff(ids), np.diff(codes) == 0
-    ends = np.flatnonzero(~same | (steps != 1))
-    if len(ends) > len(ids) // 4 or (same & (steps == 0)).any():
+    low = int(ids.min())
+    span = int(ids.max()) - low + 2  # so that the ids of one source never touch those of the next
+    if span * len(names) >= 2**63:
         return None
-    starts, stops = [0, *(ends + 1).tolist()], [*ends.tolist(), len(ids) - 1]
-    return [(names[codes[a]], int(ids[a]), int(ids[b])) for a, b in zip(starts, stops, strict=True)]
-
-
-def _array(column: pa.Array) -> Column:
-    import pyarrow as pa
-
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return column.to_numpy(zero_copy_only=False)
-    return values(column)
-
-
-def _python(column: Column) -> list[object]:
-    return column if isinstance(column, list) else list(column.tolist())
+    numbers = np.sort(codes.astype(np.int64) * span + (ids - low))
+    steps = np.diff(numbers)
+    if not steps.all():
+        return None
+    ends = np.flatnonzero(np.append(steps, 2) != 1)
+    sources, firsts = np.divmod(numbers[np.append(0, ends[:-1] + 1)], span)
+    lasts = numbers[ends] % span
+    return list(zip(map(names.__getitem__, sources.tolist()), (firsts + low).tolist(), (lasts + low).tolist(), strict=True))

@@ -23,7 +23,7 @@ from middleware.connect.files.tally import Staged
 from middleware.model.errors import TraceError
 from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
 from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
-from middleware.spark.prepare.describe import describe
+from middleware.spark.prepare.describe import describe, doubts
 from middleware.spark.prepare.local import LocalPreparation
 from middleware.spark.prepare.staging import stage
 from middleware.spark.session import FailedRunError, interruptible, literal_path, reason, spark_session
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_FILE = 2_000_000
-ROWS_PER_GROUP = 65_536
+ROWS_PER_GROUP = 16_384
+"""Rows that one task of a feed reads at once: few, so that several can share a recording of seconds."""
+
 DRAWN_ORDER = ("arrival", "ts", "source", "id")
 MEASURED_ORDER = ("arrival", "_position")
 """Events that arrived in the same nanosecond keep the order of the recording, if that is in arrival order."""
@@ -52,6 +54,9 @@ def prepare(
     progress: Progress = lambda step: None,
     rows_per_file: int = ROWS_PER_FILE,
     in_process: bool = False,
+    rows_per_group: int = ROWS_PER_GROUP,
+    master: str | None = None,
+    spark: SparkSession | None = None,
 ) -> Trace:
     """Write ``recording`` as a trace to ``folder`` and return its description.
 
@@ -63,6 +68,8 @@ def prepare(
         called with the name of each step as it begins.
     ``in_process``
         prepare it in this process, without Spark: the same trace. Raises TooLargeError if it is too large for that.
+    ``master``, ``spark``
+        whose Spark does it, on how many ``cores`` if it is a local one: see ``spark_session``.
 
     Raises TraceError, and then leaves ``folder`` as it was. O(n log n), on disk where memory is short.
     """
@@ -77,13 +84,13 @@ def prepare(
     work = _work_folder(target)
     try:
         if in_process:
-            local = LocalPreparation(recording, delays, samples, progress, partial(_written, rows_per_file))
+            local = LocalPreparation(recording, delays, samples, progress, partial(_written, rows_per_file, rows_per_group))
             staged, offset = local.run(work / "trace")
         else:
             progress("starting Spark")
-            with spark_session(cores, work=work) as spark:
+            with spark_session(cores, work=work, master=master, spark=spark) as session:
                 staged, offset = interruptible(
-                    _Preparation(spark, recording, work, delays, samples, progress, rows_per_file).run
+                    _Preparation(session, recording, work, delays, samples, progress, rows_per_file, rows_per_group).run
                 )
         trace = _described(recording, delays, staged, work / "trace", offset, progress)
         (work / "trace" / DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(trace), indent=2) + b"\n")
@@ -127,6 +134,7 @@ class _Preparation:
     samples: Samples
     progress: Progress
     rows_per_file: int
+    rows_per_group: int
 
     def run(self) -> tuple[Staged, int]:
         """Read, sort and write; returns what was read, and the clock offset (ns)."""
@@ -167,7 +175,7 @@ class _Preparation:
         wanted = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
         folder = type_folder(self.work / "trace", name)
         folder.mkdir(parents=True)
-        wanted.mapInArrow(WritePart(str(folder)), "file string, rows bigint").collect()
+        wanted.mapInArrow(WritePart(str(folder), self.rows_per_group), "file string, rows bigint").collect()
 
 
 def _described(
@@ -178,6 +186,7 @@ def _described(
     for name, fields in staged.fields.items():
         progress(f"describing {name}")
         types[name] = describe(folder, name, fields)
+    is_mapped = recording.reader.startswith("mapping")
     return Trace(
         reader=recording.reader,
         origin=list(recording.origin),
@@ -186,17 +195,18 @@ def _described(
         seed=delays.seed if delays else None,
         clock_offset=offset,
         bad_lines=staged.bad,
+        doubts=[each for name, one in types.items() for each in doubts(name, one, is_mapped)],
     )
 
 
-def _written(rows_per_file: int, table: pa.Table, folder: Path) -> None:
+def _written(rows_per_file: int, rows_per_group: int, table: pa.Table, folder: Path) -> None:
     """Write the sorted events of a type, in as many files as their number needs."""
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True)
     for number, start in enumerate(range(0, table.num_rows, rows_per_file)):
         file = folder / f"part-{number:05d}.parquet"
-        pq.write_table(table.slice(start, rows_per_file), file, compression="zstd", row_group_size=ROWS_PER_GROUP)
+        pq.write_table(table.slice(start, rows_per_file), file, compression="zstd", row_group_size=rows_per_group)
 
 
 def _offset(frame: DataFrame) -> int:
@@ -210,8 +220,9 @@ def _offset(frame: DataFrame) -> int:
 class WritePart:
     """Writes one sorted partition as one Parquet file, on an executor."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, rows_per_group: int) -> None:
         self._folder = folder
+        self._rows_per_group = rows_per_group
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -227,7 +238,7 @@ class WritePart:
             for batch in batches:
                 if writer is None:
                     writer = pq.ParquetWriter(part, batch.schema, compression="zstd")
-                writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)
+                writer.write_batch(batch, row_group_size=self._rows_per_group)
                 rows += batch.num_rows
             if writer is not None:
                 writer.close()

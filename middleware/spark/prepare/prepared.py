@@ -20,6 +20,8 @@ from middleware.spark.readers import Recording, open_recording
 from middleware.spark.traces import DESCRIPTION
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from middleware.runtime.scenario import Scenario
 
 _READING = 2
@@ -49,36 +51,61 @@ def opened(plan: Scenario) -> Recording:
     )
 
 
-def prepared_trace(plan: Scenario, out: Path, progress: Progress = lambda step: None, spark: bool = False) -> Path:
+def prepared_trace(
+    plan: Scenario,
+    out: Path,
+    progress: Progress = lambda step: None,
+    *,
+    with_spark: bool = False,
+    master: str | None = None,
+    spark: SparkSession | None = None,
+) -> Path:
     """The folder of the scenario's trace, under ``out``; it is prepared unless it exists, by Spark if it is large.
 
     A trace is used again if it was made from the same recording with the same settings: files are compared by path, size and
     time of change, a mapping and the code of a generator by their contents. ``progress`` is called with the steps of a
-    preparation. ``spark``: Spark prepares it, however small it is. Raises TraceError if the recording cannot be read.
+    preparation. ``with_spark``: Spark prepares it, however small it is; so does the Spark of ``master`` or ``spark`` (see
+    ``spark_session``). Raises TraceError if the recording cannot be read.
     """
     recording, read = plan.plan.recording, opened(plan)
     model = recording.delay
     if recording.delay_like is not None:
-        model = f"empirical({prepared_trace(load_scenario(recording.delay_like), out, progress)})"
+        model = f"empirical({prepared_trace(load_scenario(recording.delay_like), out, progress, master=master, spark=spark)})"
     delays = None
     if model or recording.delay_for or recording.duplicates:
         delays = parse_delays(model or "constant(0ms)", recording.delay_for, recording.duplicates, recording.seed)
     folder = out / plan.plan.name / f"trace-{trace_version(plan, delays):016x}"
     if not (folder / DESCRIPTION).exists():
-        _prepare(read, folder, delays, progress, spark)
+        _prepare(read, folder, delays, progress, with_spark, master, spark)
     return folder
 
 
-def _prepare(recording: Recording, folder: Path, delays: Delays | None, progress: Progress, spark: bool) -> None:
+def _prepare(
+    recording: Recording,
+    folder: Path,
+    delays: Delays | None,
+    progress: Progress,
+    with_spark: bool,
+    master: str | None,
+    spark: SparkSession | None,
+) -> None:
     """Prepare a trace in this process, or with Spark if it is too large for that, or if it is asked for."""
-    if not spark and is_small(recording):
+    if not with_spark and master is None and spark is None and is_small(recording):
         try:
             prepare(recording, folder, delays, force=True, progress=progress, in_process=True)
         except TooLargeError as error:
             progress(f"{error}: Spark takes over")
         else:
             return
-    prepare(recording, folder, delays, force=True, progress=lambda step: progress(f"Spark: {step}"))
+    prepare(
+        recording,
+        folder,
+        delays,
+        force=True,
+        progress=lambda step: progress(f"Spark: {step}"),
+        master=master,
+        spark=spark,
+    )
 
 
 def trace_version(plan: Scenario, delays: Delays | None) -> int:

@@ -67,8 +67,8 @@ def test_a_trace_of_other_types_starts_no_node(folder: Path, monkeypatch: pytest
     trace = folder / "trace"
     write(trace, "Ping", [1, 2, 3])
     finish(trace)
-    monkeypatch.setattr("middleware.spark.session.spark_session", nullcontext)
-    monkeypatch.setattr("middleware.spark.prepare.prepared.prepared_trace", lambda plan, out, progress, spark: trace)
+    monkeypatch.setattr("middleware.spark.session.spark_session", lambda *cores, master: nullcontext())
+    monkeypatch.setattr("middleware.spark.prepare.prepared.prepared_trace", lambda plan, out, progress, **spark: trace)
     told = CliRunner().invoke(application(), ["run", ".", "--spark"])
     assert told.exit_code == ExitCode.BAD_INPUT, told.output
     assert "holds Ping, which no detector reads" in told.stderr
@@ -84,7 +84,7 @@ def test_a_mapping_that_cannot_be_right_does_not_even_start_spark(
     folder: Path, monkeypatch: pytest.MonkeyPatch, type_: str, unit: str, complaint: str
 ) -> None:
     (folder / "yard.toml").write_text(MAPPING.replace("TYPE", type_).replace("UNIT", unit))
-    monkeypatch.setattr("middleware.spark.session.spark_session", lambda *cores: pytest.fail("Spark is started"))
+    monkeypatch.setattr("middleware.spark.session.spark_session", lambda *cores, master: pytest.fail("Spark is started"))
     told = CliRunner().invoke(application(), ["run", "."])
     assert told.exit_code == ExitCode.BAD_INPUT, told.output
     assert complaint in " ".join(told.stderr.split())

@@ -105,7 +105,9 @@ def preparations(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders that Spark was to write a trace to, which it does not do here."""
     folders: list[Path] = []
 
-    def prepare(recording: Recording, folder: Path, delays: Delays | None, *, force, progress, in_process) -> None:
+    def prepare(
+        recording: Recording, folder: Path, delays: Delays | None, *, force: bool, progress: prepared.Progress, **how: object
+    ) -> None:
         assert force, "what a preparation that was cut off has left is no obstacle"
         progress("reading")
         folder.mkdir(parents=True, exist_ok=True)

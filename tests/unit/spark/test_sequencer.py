@@ -2,15 +2,21 @@
 
 from collections.abc import Callable
 from random import Random
+from socket import AF_INET
 from threading import Thread
 
+import msgspec
 import pytest
+import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psutil import net_if_addrs
 
 from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
-from middleware.spark.feed.coordinator import AHEAD, Coordinator, Piece, Place
+from middleware.model.event import END, NEVER
+from middleware.spark.feed.coordinator import AHEAD, Coordinator, Joined, Piece, Place
+from middleware.spark.feed.encoding import FeedPartition
 from middleware.spark.feed.sequencer import Sequencer
 
 relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
@@ -141,3 +147,46 @@ def test_partitions_that_begin_anew_are_counted_and_old_ones_ignored() -> None:
             lost.send(Piece(1, 0, 99, [BlockHead("Ping", 1)]), [b"9"])
     assert rest == [1, 2]  # of slice 0 all had gone out before
     assert coordinator.attempts == 2
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback."""
+    found = [each.address for some in net_if_addrs().values() for each in some if each.family == AF_INET]
+    found = [address for address in found if not address.startswith("127.")]
+    return found[0] if found else pytest.skip("this machine has no address but loopback")
+
+
+def test_beyond_loopback_only_the_partitions_of_the_feed_are_let_in() -> None:
+    place = own_address()
+    with Coordinator(1, 3, place) as coordinator, zmq.Context() as context:
+        assert coordinator.address.address.startswith(f"tcp://{place}:")
+        stranger = context.socket(zmq.DEALER)
+        stranger.connect(coordinator.address.address)
+        stranger.send(msgspec.msgpack.encode(Joined(0)))
+        (thread,) = in_threads(lambda: hand_over(coordinator.address, 0, [0, 1, 2]))
+        assert [frame.last for frame in coordinator.frames()] == [0, 1, 2]
+        thread.join(30)
+        assert coordinator.attempts == 1  # it would be 2 if the stranger had joined
+        assert not stranger.poll(0)
+        stranger.close(0)
+
+
+def test_a_host_of_another_machine_is_told_to_partitions_as_it_is() -> None:
+    with Coordinator(1, 1, "192.0.2.77") as coordinator:  # reserved for documentation
+        assert coordinator.address.address.startswith("tcp://192.0.2.77:")
+        assert coordinator.address.own is not None
+        coordinator.is_over()
+
+
+@pytest.mark.parametrize("place", ["", "host:port", "host:70000", "no.such.host.invalid", "user@host", "a/b"])
+def test_a_place_where_nobody_can_meet_is_told(place: str) -> None:
+    with pytest.raises(TraceError, match="--advertise"):
+        Coordinator(1, 1, place)
+
+
+def test_a_trace_that_an_executor_does_not_have_ends_the_feed_with_its_host_and_path() -> None:
+    with Coordinator(1, 1) as coordinator:
+        with pytest.raises(TraceError, match=r"where executors read the trace by the same path as here: .*nowhere is no trace"):
+            FeedPartition("/tmp/nowhere", coordinator.address, [NEVER, END], [0], None)(0)
+        assert list(coordinator.frames()) == []
+    assert "partition 0 failed: on " in coordinator.reason

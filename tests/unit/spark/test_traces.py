@@ -204,4 +204,7 @@ def test_runs_of_identities() -> None:
     codes, ids = np.array([0, 1, 0, 1, 0, 0, 1, 1]), np.array([4, 7, 3, 8, 5, 6, 9, 10])
     assert identity_runs(codes, ids, ["a", "b"]) == [("a", 3, 6), ("b", 7, 10)]
     assert identity_runs(codes, np.array([4, 7, 3, 8, 5, 5, 9, 10]), ["a", "b"]) is None
-    assert identity_runs(codes, ids * 2, ["a", "b"]) is None
+    assert identity_runs(codes, ids * 2, ["a", "b"]) == [
+        *(("a", number, number) for number in (6, 8, 10, 12)),
+        *(("b", number, number) for number in (14, 16, 18, 20)),
+    ]

@@ -1,0 +1,142 @@
+"""``archive``: a whole hierarchy of detectors over DataFrames of raw events; its results are DataFrames by type.
+
+One stage a level: rows are shuffled by detector and key, sorted by the total order, and run in order. Nothing is early there,
+so nothing is taken back; identities are those of the live run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from middleware.model.detector import Detector
+from middleware.model.errors import EventError
+from middleware.model.event import EventType, type_name
+from middleware.model.words import listed
+from middleware.ordering.unit import Policies
+from middleware.spark.archive.frames import by_type, first_arrivals, routed
+from middleware.spark.archive.plan import Plan
+from middleware.spark.archive.running import FAILURE, RESULT, ROUTED, RunLanes, TypedResults
+from middleware.spark.schemas import schema_of
+from middleware.spark.travel import packed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ORDER = ("ts", "level", "source", "id")
+"""The columns by which events are in total order."""
+
+
+class Archive(Mapping[str, "DataFrame"]):
+    """The results of an archive: a DataFrame for each derived type, by its name, in no particular order.
+
+    They are computed when Spark is asked for them; what several of them rest on is kept by Spark until ``close``.
+
+    ``failures``
+        the events that were left out because a detector, or its key, raised at them: detector, type, ts, id, source, why.
+    """
+
+    def __init__(self, plan: Plan, levels: list[DataFrame], refused: list[DataFrame]) -> None:
+        self.plan = plan
+        self._levels = levels
+        self._packed = packed(plan)
+        self._refused = refused
+
+    def __getitem__(self, name: str) -> DataFrame:
+        for event_type in self.plan.published:
+            if type_name(event_type) == name:
+                return self._of(event_type)
+        raise EventError(f"no detector publishes {name!r}; they publish {listed(map(type_name, self.plan.published))}")
+
+    def __iter__(self) -> Iterator[str]:
+        return map(type_name, self.plan.published)
+
+    def __len__(self) -> int:
+        return len(self.plan.published)
+
+    def _of(self, event_type: EventType) -> DataFrame:
+        number = self.plan.types.index(event_type)
+        rows = [
+            self._levels[level - 1].where(f"detector = {RESULT} and type = {number}").select("body")
+            for level in self.plan.published[event_type]
+        ]
+        return _union(rows).mapInArrow(TypedResults(self._packed, number), schema_of(event_type).ddl)
+
+    @property
+    def failures(self) -> DataFrame:
+        """The events that were left out. Empty, if detectors are sound."""
+        from pyspark.sql import functions as sql
+
+        names = sql.array(*[sql.lit(type_name(event_type)) for event_type in self.plan.types])
+        rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
+        return rows.select(
+            sql.col("lane").alias("detector"),
+            names[sql.col("type")].alias("type"),
+            "ts",
+            "id",
+            "source",
+            sql.col("body").cast("string").alias("why"),
+        )
+
+    def explain(self, rows: Mapping[str, int] | None = None) -> list[str]:
+        """What runs where, in lines; ``rows``: numbers of raw events by type, for what it costs."""
+        return self.plan.explain(rows)
+
+    def close(self) -> None:
+        """Let Spark forget what it has kept."""
+        for frame in self._levels:
+            frame.unpersist()
+
+
+def archive(
+    frames: DataFrame | Mapping[str, DataFrame] | Mapping[EventType, DataFrame],
+    detectors: Iterable[Detector] | Mapping[str, Detector],
+    *,
+    policies: Policies | Mapping[str, Policies] | None = None,
+) -> Archive:
+    """Run ``detectors`` over raw events in Spark, wherever the frames live; returns their results as DataFrames by type.
+
+    ``frames``
+        the raw events of each type that detectors read (a single frame will do for a single type): the fields of the type,
+        ``ts`` (bigint, ns), ``id`` (bigint), ``source`` (string). With a column ``arrival``, the first arrival of a (source,
+        id) counts, as it does live; without it, events that come twice must be equal.
+    ``policies``
+        as nodes have them; only ``failing`` matters here.
+
+    The results are those of nodes and of the oracle over the same events, identities included. Detectors with a key run in as
+    many tasks as Spark has for them, one lane at a time in each, in the memory of one lane; a detector without a key runs in
+    one. Each stage shuffles and sorts its input, spilling to disk. Raises EventError if frames do not fit, DetectorError if
+    detectors do not.
+    """
+    plan = Plan.of(detectors, _stopping(policies, detectors))
+    given = first_arrivals(by_type(plan, frames))  # type: ignore[arg-type]
+    code = packed(plan)
+    levels: list[DataFrame] = []
+    refused: list[DataFrame] = []
+    for level, stage in enumerate(plan.stages, 1):
+        parts: list[DataFrame] = []
+        for event_type, frame in given.items():
+            readers = [number for number in plan.readers[event_type] if number in stage]
+            parts += routed(plan, code, event_type, frame, readers) if readers else []
+        refused += [part for part in parts if "body" in part.columns]
+        mine = f"detector between {stage[0]} and {stage[-1]}"
+        parts += [frame for below, frame in enumerate(levels, 1) if plan.feeds(below, level)]
+        rows = _union(parts).where(mine)
+        ordered = rows.repartition("detector", "lane").sortWithinPartitions("detector", "lane", *ORDER)
+        levels.append(ordered.mapInArrow(RunLanes(code), ROUTED).persist())
+    return Archive(plan, levels, refused)
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def _stopping(
+    policies: Policies | Mapping[str, Policies] | None, detectors: Iterable[Detector] | Mapping[str, Detector]
+) -> list[str]:
+    """The names of the detectors that stop where they raise."""
+    from middleware.model.identity import named
+
+    each = policies if isinstance(policies, Mapping) else {"": policies or Policies()}
+    return [name for name in named(detectors) if each.get(name, each.get("", Policies())).failing == "stop"]

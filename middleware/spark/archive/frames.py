@@ -1,0 +1,165 @@
+"""Raw events as an archive takes them: DataFrames with the columns of their types, each event once, routed to detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from middleware.model.errors import EventError, TraceError
+from middleware.model.event import EventType, EventTypes, type_name
+from middleware.model.words import listed
+from middleware.spark.archive.plan import SHARDS, Plan, Route
+from middleware.spark.archive.running import ROUTED, RouteRaw, raw_column
+from middleware.spark.schemas import STAMP, EventSchema, schema_of
+from middleware.spark.session import literal_path
+from middleware.spark.traces import check_fields, load_trace, type_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Frames = Mapping[str, "DataFrame"]
+"""DataFrames by the name of their event type."""
+
+_PLAIN = ("bigint", "string")
+"""Types of columns of which Spark makes the same text as ``plan.lane_text``."""
+
+
+def by_type(plan: Plan, frames: DataFrame | Mapping[str | EventType, DataFrame]) -> dict[EventType, DataFrame]:
+    """The frames by raw type, checked, with just the columns of the type, and ``arrival`` where there is one.
+
+    Raises EventError if a type that detectors read is missing, if one is given that none reads, or if columns do not fit.
+    """
+    if not isinstance(frames, Mapping):
+        if len(plan.raw) != 1:
+            raise EventError(f"these detectors read {', '.join(map(type_name, plan.raw))}: give a dict of DataFrames by type")
+        frames = {plan.raw[0]: frames}
+    given = {key if isinstance(key, str) else type_name(key): frame for key, frame in frames.items()}
+    wanted = {type_name(event_type): event_type for event_type in plan.raw}
+    if missing := [name for name in wanted if name not in given]:
+        raise EventError(f"no DataFrame for {', '.join(missing)}, which detectors read; there are {listed(given) or 'none'}")
+    if stray := [name for name in given if name not in wanted]:
+        raise EventError(f"a DataFrame of {stray[0]}, which is no raw type that detectors read: they read {listed(wanted)}")
+    return {wanted[name]: _checked(schema_of(wanted[name]), frame) for name, frame in given.items()}
+
+
+def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
+    """The frame with the columns of its type; ``level`` 0 unless it has one."""
+    from pyspark.sql import functions as sql
+
+    if "arrival" not in frame.columns:
+        return _with_level(schema.check(frame, f"the DataFrame of {schema.name}"))
+    marked = _with_level(schema.check(frame, f"the DataFrame of {schema.name}"))
+    names = [column for column in marked.columns if column != "level"]
+    level = [sql.col("level")] if "level" in frame.columns else [sql.lit(0).cast("bigint").alias("level")]
+    plain = [sql.col(f"`{name}`").cast(dict(marked.dtypes)[name]) for name in names]
+    return frame.select(*plain, *level, sql.col("arrival").cast("bigint").alias("arrival"))
+
+
+def _with_level(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    return frame if "level" in frame.columns else frame.withColumn("level", sql.lit(0).cast("bigint"))
+
+
+def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFrame]:
+    """Each (source, id) once, of whatever type: the first to arrive counts, where frames say when (``arrival``).
+
+    A shuffle by identity. Where frames do not say when, all that comes twice must be equal, and costs nothing: see ``Decoder``.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sql
+
+    timed = [event_type for event_type, frame in frames.items() if "arrival" in frame.columns]
+    if not timed:
+        return frames
+    identity = ("source", "id")
+    if len(timed) > 1:
+        each = [frames[t].select(*identity, "arrival", sql.lit(at).alias("_type")) for at, t in enumerate(timed)]
+        whole = each[0]
+        for other in each[1:]:
+            whole = whole.union(other)
+        firsts = whole.groupBy(*identity).agg(sql.min(sql.struct("arrival", "_type")).alias("_first"))
+        for at, t in enumerate(timed):
+            own = firsts.where(sql.col("_first._type") == at).select(*identity)
+            frames[t] = frames[t].join(own, [*identity], "left_semi")
+    order = Window.partitionBy(*identity).orderBy("arrival", "ts")
+    for t in timed:
+        ranked = frames[t].withColumn("_rank", sql.row_number().over(order))
+        frames[t] = ranked.where("_rank = 1").drop("_rank")
+    return frames
+
+
+def routed(plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, readers: Sequence[int]) -> list[DataFrame]:
+    """The rows of a raw type for these readers of one level: the columns of ``ROUTED``, with the event in a struct.
+
+    Keys of plain columns are parted by Spark; others are asked for in Python (``RouteRaw``).
+    """
+    from pyspark.sql import functions as sql
+
+    schema, number = schema_of(event_type), plan.types.index(event_type)
+    lanes = {reader: _lane(schema, plan.routes[reader]) for reader in readers}
+    plain = {reader: lane for reader, lane in lanes.items() if lane is not None}
+    frame = frame.drop("arrival")
+    found = []
+    if plain:
+        own = [column.name for column in schema.columns if column.name not in STAMP]
+        body = sql.struct(*[sql.col(f"`{name}`") for name in own]) if own else sql.struct(sql.col("ts").alias("ts"))
+        places = [sql.struct(sql.lit(reader).alias("detector"), lane.alias("lane")) for reader, lane in plain.items()]
+        place = places[0] if len(places) == 1 else sql.explode(sql.array(*places))
+        rows = frame.select(place.alias("_place"), *STAMP, body.alias(raw_column(number)))
+        found.append(
+            rows.select(
+                "_place.detector",
+                "_place.lane",
+                "ts",
+                "level",
+                "source",
+                "id",
+                sql.lit(number).alias("type"),
+                raw_column(number),
+            )
+        )
+    if others := [reader for reader in readers if reader not in plain]:
+        found.append(frame.mapInArrow(RouteRaw(packed, number, others), ROUTED))
+    return found
+
+
+def _lane(schema: EventSchema, route: Route) -> Column | None:
+    """The lane of each row as ``Route.lane`` has it; None if only Python can tell."""
+    from pyspark.sql import functions as sql
+
+    if route.fields is None:
+        return None
+    kinds = {column.name: column for column in schema.columns}
+    if any(kinds[name].kind.ddl not in _PLAIN or kinds[name].kind.out is not None for name in route.fields):
+        return None
+    parts = []
+    for name in route.fields:
+        text = sql.col(f"`{name}`").cast("string")
+        text = sql.concat(sql.lit("'"), text) if kinds[name].kind.ddl == "string" else text
+        parts.append(sql.coalesce(text, sql.lit("None")))
+    if len(parts) > 1:
+        parts = [sql.concat(sql.length(part).cast("string"), sql.lit(":"), part) for part in parts]
+    whole = sql.concat(*parts) if parts else sql.lit("")
+    return (sql.crc32(whole) % SHARDS).cast("string") if route.is_sharded else whole
+
+
+def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame]:
+    """The raw events of a trace as DataFrames by type. The folder must be one that executors can read, too.
+
+    Where the trace says that no event came twice, frames come without ``arrival``, so nobody looks for repeats.
+    Raises TraceError if there is no trace, or if its types are others.
+    """
+    folder, known = Path(path).resolve(), EventTypes(types)
+    trace = load_trace(folder)
+    sources = [source for one in trace.types.values() for source in one.sources]
+    is_unique = len(sources) == len(set(sources)) and all(one.duplicates == 0 for one in trace.types.values())
+    frames = {}
+    for name, one in trace.types.items():
+        if name not in known:
+            raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(known) or 'none'}")
+        check_fields(folder, name, one.fields, known[name])
+        frame = spark.read.parquet(literal_path(type_folder(folder, name)))
+        frames[name] = frame.drop("arrival", "type") if is_unique else frame.drop("type")
+    return frames

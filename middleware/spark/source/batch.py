@@ -1,0 +1,88 @@
+"""Reading what the log of a node holds now, as a batch."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from middleware.model.errors import TraceError
+from middleware.model.event import NEVER
+from middleware.runtime.clients.log_reader import LogReader, extent
+from middleware.spark.source.options import Options
+from middleware.spark.source.rows import batch_of, batch_of_deltas
+from middleware.spark.travel import packed, unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PATIENCE = 30.0
+"""Seconds within which a node must go on with what it has."""
+
+SETTLED = 2.0
+"""Seconds after which nothing is expected to become final of what there was."""
+
+
+class LogRange(InputPartition):
+    """The log after offset ``start``, up to ``end`` at least."""
+
+    def __init__(self, line: int, start: int, end: int) -> None:
+        super().__init__((line, start, end))
+        self.line, self.start, self.end = line, start, end
+
+
+class LogBatchReader(DataSourceReader):
+    """Reads all that the log holds of a type, in its order, in one task."""
+
+    def __init__(self, options: Options) -> None:
+        self._packed = packed(options)  # a user's event type travels by value
+
+    def partitions(self) -> list[LogRange]:
+        target = unpacked(self._packed).target
+        held = extent(target.address, target.event_type, keys=target.keys, node=target.node)
+        return [LogRange(held.line, held.oldest, held.offset)]
+
+    def read(self, partition: LogRange) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        options: Options = unpacked(self._packed)
+        yield batch_of(options.target.event_type, options.consistency, [])
+        if partition.start < partition.end:
+            yield from _read(options, partition)
+
+
+def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
+    target, name = options.target, f"spark-{uuid.uuid4().hex}"
+    held = extent(target.address, target.event_type, name=name, keys=target.keys, node=target.node)
+    where = f"the log of the node at {target.address}"
+    if held.line != part.line:
+        raise TraceError(f"{where} is another one than a moment ago: read it again")
+    with LogReader(
+        target.address,
+        target.event_type,
+        (part.line, part.start),
+        consistency=options.consistency,
+        name=name,
+        keys=target.keys,
+        node=target.node,
+    ) as reader:
+        is_final = options.consistency == "final"
+        while reader.seen < part.end or (is_final and reader.watermark == NEVER):
+            before = reader.seen
+            is_there = before >= part.end
+            rows = _next(reader, options, SETTLED if is_there else PATIENCE)
+            if reader.gaps:
+                raise TraceError(f"{where} no longer has what follows offset {before or part.start}: it was cut off meanwhile")
+            if reader.seen == before and not rows.num_rows:
+                if is_there:
+                    return  # nothing is final yet
+                raise TraceError(f"{where} gave nothing for {PATIENCE:g} s after offset {before}, of {part.end}")
+            yield rows
+
+
+def _next(reader: LogReader, options: Options, timeout: float) -> pa.RecordBatch:
+    """What arrives next, as rows; none if nothing does in time."""
+    event_type = options.target.event_type
+    if options.consistency == "early":
+        return batch_of_deltas(event_type, reader.deltas(timeout))
+    return batch_of(event_type, "final", reader.changes(timeout))

@@ -1,0 +1,275 @@
+"""Reading the log of a node as a stream: micro-batches between positions that Spark keeps in its checkpoint.
+
+The driver reads, and hands the rows of a batch to its task. What follows a position is the same whenever it is read: early
+changes come in the order of the log, finals in the total order. So a position is an offset of the log, and what to leave out
+after it; and a batch that Spark runs again is the number of rows between two positions, read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from middleware.link.codec import Mark
+from middleware.model.change import Change, Insert, Watermark
+from middleware.model.errors import NetworkError, TraceError
+from middleware.model.event import ORDER
+from middleware.runtime.clients.log_reader import Extent, LogReader, extent
+from middleware.spark.source.options import Options
+from middleware.spark.source.rows import batch_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_QUIET = 0.2
+"""Seconds for which a batch waits for more changes."""
+
+_ALL = 2**31
+_FAR = 10_000
+"""Blocks of the log without rows for this query after which Spark is given a position, so that the node need not keep them."""
+
+_AGAIN = 60.0
+"""Seconds within which a node must give once more what it gave before."""
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A place in what the subscription gives.
+
+    ``line``, ``offset``
+        of the node's log: all that follows the place lies behind it.
+    ``skip``
+        early changes after the offset that lie before the place.
+    ``mark``
+        the last final before the place.
+    ``rows``
+        rows before the place, since the subscription began.
+    """
+
+    line: int
+    offset: int
+    skip: int = 0
+    mark: Mark | None = None
+    rows: int = 0
+
+
+class Read(Protocol):
+    """The part of ``LogReader`` that a tail needs."""
+
+    @property
+    def reached(self) -> tuple[int, int, Mark | None]: ...
+    @property
+    def seen(self) -> int: ...
+    @property
+    def gaps(self) -> int: ...
+    def changes(self, timeout: float) -> list[Change]: ...
+
+
+class Tail:
+    """Reads on from a position. ``position``: up to where it has given rows."""
+
+    def __init__(self, reader: Read, start: Position, where: str = "the log") -> None:
+        self.reader, self.position = reader, start
+        self._where = where
+        self._skip = start.skip
+        self._waiting: list[Change] = []
+        """What came, and lies behind the position."""
+        self._reached: tuple[int, int, Mark | None] = (start.line, start.offset, start.mark)
+
+    def take(self, most: int, until: int | None = None) -> list[Change]:
+        """The next changes, up to ``most``: those that come until nothing comes for a while, or up to an offset of the log.
+
+        Raises TraceError.
+        """
+        taken: list[Change] = []
+        while len(taken) < most:
+            if not self._waiting and ((until is not None and self.reader.seen >= until) or not self._more(_QUIET)):
+                break
+            part = self._waiting[: most - len(taken)]
+            self._waiting = self._waiting[len(part) :]
+            taken += part
+            self._moved(part)
+        return taken
+
+    def _more(self, quiet: float) -> bool:
+        """Whether more has come: changes, or word that the log goes on with others."""
+        changes: list[Change] = [change for change in self.reader.changes(quiet) if not isinstance(change, Watermark)]
+        line, offset, mark = self.reader.reached
+        if self.reader.gaps:
+            raise TraceError(
+                f"{self._where} no longer has what follows offset {self.position.offset}, from which this stream goes on: it "
+                "was cut off, or lost. Begin anew: another name, another checkpoint"
+            )
+        has_come = bool(changes) or (line, offset, mark) != self._reached
+        if self._skip:
+            self._skip -= len(left := changes[: self._skip])
+            changes = changes[len(left) :]
+        self._waiting, self._reached = changes, (line, offset, mark)
+        if not changes and has_come:
+            self._moved([])
+        return has_come
+
+    def _moved(self, part: list[Change]) -> None:
+        before = self.position
+        rows = before.rows + len(part)
+        if self._waiting or self._skip:  # in the midst of what came together: its offset lies behind the place
+            if not part:
+                return
+            is_final = self._reached[2] is not None
+            self.position = Position(
+                before.line,
+                before.offset,
+                0 if is_final else before.skip + len(part),
+                _mark(part[-1]) if is_final else None,
+                rows,
+            )
+            return
+        line, offset, mark = self._reached
+        self.position = Position(line, offset, 0, mark, rows)
+
+
+def _mark(change: Change) -> Mark:
+    assert isinstance(change, Insert), "finals are insertions"
+    return ORDER(change.event)
+
+
+class LogBatch(InputPartition):
+    """The rows of a micro-batch, as an Arrow stream."""
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See the module. Lives in one process of the driver as long as its query."""
+
+    def __init__(self, options: Options) -> None:
+        if options.name is None:
+            raise TraceError("a stream needs the option 'name': under it the node keeps what the query has not read yet")
+        self._options = options
+        self._reader: LogReader | None = None
+        self._tail: Tail | None = None
+        self._batches: dict[tuple[str, str], bytes] = {}
+        self._until: int | None = None
+        self._has_settled = False
+
+    def initialOffset(self) -> dict[str, Any]:
+        held = self._extent(self._options.name)
+        is_early = self._options.starting == "earliest"
+        return _told(Position(held.line, held.oldest if is_early else held.offset))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._until = self._extent(None).offset
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        position = _read(start)
+        tail = self._tail_at(position)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else _ALL
+        changes = tail.take(most) if self._until is None else self._taken_until(self._until, tail, most)
+        end = _told(tail.position)
+        if not changes and tail.position.offset - position.offset < _FAR:
+            return start
+        self._batches[_key(start, end)] = self._rows(changes)
+        return end
+
+    def _taken_until(self, until: int, tail: Tail, most: int) -> list[Change]:
+        """The changes of the next batch that were there when the query began, or came together with one of those."""
+        deadline = time.monotonic() + _AGAIN
+        while not (taken := tail.take(most, until)) and tail.reader.seen < until:
+            if time.monotonic() > deadline:
+                raise TraceError(f"the node gave nothing for {_AGAIN:g} s after offset {tail.reader.seen}, of {until}")
+        if not taken and self._options.consistency == "final" and not self._has_settled:
+            self._has_settled = True
+            return tail.take(most)  # the watermark may come after the last event
+        return taken
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogBatch]:
+        rows = self._batches.get(_key(start, end))
+        return [LogBatch(rows if rows is not None else self._again(_read(start), _read(end)))]
+
+    def read(self, partition: LogBatch) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        import pyarrow as pa
+
+        with pa.ipc.open_stream(partition.value) as stream:
+            yield from stream
+
+    def commit(self, end: dict[str, Any]) -> None:
+        position = _read(end)
+        self._batches = {
+            key: rows for key, rows in self._batches.items() if int(msgspec.json.decode(key[1])["rows"]) > position.rows
+        }
+        if self._reader is not None:
+            self._reader.commit_at(position.line, position.offset, position.mark)
+
+    def stop(self) -> None:
+        self._close()
+
+    def _again(self, start: Position, end: Position) -> bytes:
+        """The rows of a batch that was planned in an earlier life of the query."""
+        tail, wanted = self._tail_at(start), end.rows - start.rows
+        changes: list[Change] = []
+        deadline = time.monotonic() + _AGAIN
+        while len(changes) < wanted:
+            changes += tail.take(wanted - len(changes))
+            if time.monotonic() > deadline:
+                raise TraceError(
+                    f"the node gave {len(changes)} of the {wanted} rows that it had given after offset {start.offset}, "
+                    f"within {_AGAIN:g} s: was its log lost?"
+                )
+        return self._rows(changes)
+
+    def _tail_at(self, position: Position) -> Tail:
+        if self._tail is None or self._tail.position.rows != position.rows:  # without rows in between it is the same place
+            self._close()
+            options, target = self._options, self._options.target
+            reader = LogReader(
+                target.address,
+                target.event_type,
+                (position.line, position.offset),
+                consistency=options.consistency,
+                resume=options.name,
+                after=position.mark,
+                keys=target.keys,
+                node=target.node,
+            )
+            self._reader, self._tail = reader, Tail(reader, position, f"the log of the node at {target.address}")
+        return self._tail
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = self._tail = None
+
+    def _rows(self, changes: list[Change]) -> bytes:
+        import pyarrow as pa
+
+        batch = batch_of(self._options.target.event_type, self._options.consistency, changes)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def _extent(self, name: str | None) -> Extent:
+        target = self._options.target
+        try:
+            return extent(target.address, target.event_type, resume=name, keys=target.keys, node=target.node)
+        except NetworkError as error:
+            raise TraceError(str(error)) from None
+
+
+def _told(position: Position) -> dict[str, Any]:
+    """A position as Spark keeps it: numbers and texts only."""
+    told: dict[str, Any] = msgspec.to_builtins(position)
+    return told | {"mark": msgspec.json.encode(position.mark).decode()}
+
+
+def _read(told: dict[str, Any]) -> Position:
+    return msgspec.convert(told | {"mark": msgspec.json.decode(told["mark"])}, Position)
+
+
+def _key(start: dict[str, Any], end: dict[str, Any]) -> tuple[str, str]:
+    return msgspec.json.encode(start, order="sorted").decode(), msgspec.json.encode(end, order="sorted").decode()

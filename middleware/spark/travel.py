@@ -1,0 +1,156 @@
+"""Code that travels with a job: executors have Slackline and installed packages, but no modules of users or scenarios.
+
+What is defined in a user's module (or in a notebook) goes by value: ``cloudpickle`` writes down functions and classes, and this
+module adds event types, which it cannot make anew. What is installed goes by name, so both sides need the same versions.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from inspect import get_annotations
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import cloudpickle
+import msgspec
+
+from middleware.installation import ROOT
+
+_OWN = ("middleware", "detectors")
+_INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_INHERITED = ("__module__", "__qualname__", "__dict__", "__weakref__", "__annotations__", "__match_args__", "__slots__")
+
+
+def packed(value: object) -> bytes:
+    """A value as bytes that ``unpacked`` reads in a process without the user's modules. Raises what pickle raises."""
+    buffer = io.BytesIO()
+    with _users_modules():
+        _Pickler(buffer, protocol=5).dump(value)
+    return buffer.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    """The value that was packed."""
+    return pickle.loads(data)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def reducer_override(self, item: Any) -> Any:
+        if isinstance(item, type) and _goes_by_value(item):
+            if issubclass(item, msgspec.Struct):
+                return _reduced(item)
+            _resolve(item)
+        return super().reducer_override(item)
+
+
+def _goes_by_value(kind: type) -> bool:
+    """Whether executors cannot import it: it is a user's, or was made while this process ran."""
+    module = sys.modules.get(kind.__module__)
+    if module is None or module.__name__ == "__main__" or is_users(module):
+        return True
+    found: Any = module
+    for name in kind.__qualname__.split("."):
+        if not isinstance(found, types.ModuleType | type):
+            return True
+        found = getattr(found, name, None)
+    return found is not kind
+
+
+def is_users(module: types.ModuleType) -> bool:
+    """Whether a module is neither a part of Slackline nor installed: executors are not supposed to have it."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        return False
+    path = Path(file).absolute()
+    if any(path.is_relative_to(ROOT / name) for name in _OWN) or {"site-packages", "dist-packages"} & {*path.parts}:
+        return False
+    return not any(path.is_relative_to(folder) for folder in _INSTALLED)
+
+
+@contextmanager
+def _users_modules() -> Iterator[None]:
+    """Meanwhile, cloudpickle writes down by value what is in the user's modules."""
+    found = [each for each in list(sys.modules.values()) if isinstance(each, types.ModuleType) and is_users(each)]
+    found = [each for each in found if sys.modules.get(each.__name__) is each and each.__name__ != "__main__"]
+    known = set(cloudpickle.list_registry_pickle_by_value())
+    added = [each for each in found if each.__name__ not in known]
+    for each in added:
+        cloudpickle.register_pickle_by_value(each)
+    try:
+        yield
+    finally:
+        for each in added:
+            cloudpickle.unregister_pickle_by_value(each)
+
+
+def _resolve(kind: type) -> None:
+    """Turn annotations that are texts into the types that they name: where the class goes, its module is not known."""
+    own = vars(kind).get("__annotations__", {})
+    if any(isinstance(each, str) for each in own.values()):
+        with suppress(Exception):  # a name that only type checkers know: nobody asks for it at run time
+            hints = get_type_hints(kind, include_extras=True)
+            kind.__annotations__ = {name: hints[name] for name in own}
+
+
+def _reduced(kind: Any) -> tuple[Any, ...]:
+    """A struct type: how to make its fields, then all else that it holds, which may mention the type itself."""
+    config = kind.__struct_config__
+    options = {
+        name: getattr(config, name) for name in ("frozen", "eq", "order", "array_like", "gc", "weakref", "omit_defaults")
+    }
+    options |= {"forbid_unknown_fields": config.forbid_unknown_fields, "tag": config.tag, "tag_field": config.tag_field}
+    own = set(get_annotations(kind))
+    fields = [_field(field) for field in msgspec.structs.fields(kind) if field.name in own]
+    held = {name: value for name, value in vars(kind).items() if _is_held(name, value, kind)}
+    early = {name: held.pop(name) for name in ("__post_init__", "__doc__") if held.get(name) is not None}
+    made = (kind.__name__, kind.__qualname__, kind.__module__, kind.__bases__, fields, options, early)
+    return _made, made, held, None, None, _hold
+
+
+def _is_held(name: str, value: object, kind: Any) -> bool:
+    return not (
+        name in _INHERITED or name.startswith("__struct_") or name in kind.__struct_fields__ or name == "__rich_repr__"
+    ) and not (isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType))
+
+
+def _field(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
+    if field.default is not msgspec.NODEFAULT:
+        return field.name, field.type, field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.name, field.type, _Factory(field.default_factory)
+    return field.name, field.type
+
+
+class _Factory(msgspec.Struct, frozen=True):
+    """A field's default that is made anew each time; ``msgspec.field`` itself cannot be pickled."""
+
+    make: Callable[[], Any]
+
+
+def _made(
+    name: str,
+    qualname: str,
+    module: str,
+    bases: tuple[type, ...],
+    fields: list[tuple[Any, ...]],
+    options: dict[str, Any],
+    early: dict[str, Any],
+) -> type:
+    given = [
+        (*field[:2], msgspec.field(default_factory=field[2].make))
+        if len(field) > 2 and isinstance(field[2], _Factory)
+        else field
+        for field in fields
+    ]
+    return msgspec.defstruct(name, given, bases=bases, module=module, namespace={**early, "__qualname__": qualname}, **options)
+
+
+def _hold(kind: type, held: dict[str, Any]) -> None:
+    for name, value in held.items():
+        setattr(kind, name, value)
