@@ -24,6 +24,7 @@ COMMANDS = {
     "evaluate": CommandEntry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
     "node": CommandEntry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
     "trace": CommandEntry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
+    "archive": CommandEntry("middleware.cli.archive:archive", "Run a scenario's detectors over a whole recording, in Spark."),
     "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
     "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
     "status": CommandEntry("middleware.cli.status:status", "A whole mesh at a glance, from the address of any node."),

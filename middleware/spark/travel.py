@@ -91,11 +91,9 @@ def _users_modules() -> Iterator[None]:
 
 def _resolve(kind: type) -> None:
     """Turn annotations that are texts into the types that they name: where the class goes, its module is not known."""
-    own = vars(kind).get("__annotations__", {})
-    if any(isinstance(each, str) for each in own.values()):
-        with suppress(Exception):  # a name that only type checkers know: nobody asks for it at run time
-            hints = get_type_hints(kind, include_extras=True)
-            kind.__annotations__ = {name: hints[name] for name in own}
+    with suppress(Exception):  # a name that only type checkers know: nobody asks for it at run time
+        hints = get_type_hints(kind, include_extras=True)
+        kind.__annotations__ = {name: hints[name] for name in vars(kind).get("__annotations__", {})}
 
 
 def _reduced(kind: Any) -> tuple[Any, ...]:
