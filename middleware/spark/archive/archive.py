@@ -92,6 +92,7 @@ class Archive(Mapping[str, "DataFrame"]):
 
         names = sql.array(*[sql.lit(type_name(event_type)) for event_type in self.plan.types])
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
+        rows = rows.dropDuplicates(["lane", "source", "id"])  # keys are asked for before repeats are left out
         return rows.select(
             sql.col("lane").alias("detector"),
             names[sql.col("type")].alias("type"),
