@@ -39,6 +39,7 @@ COMMANDS = {
     "simulate": CommandEntry(
         "middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."
     ),
+    "spark": CommandEntry("middleware.cli.spark:app", "What a cluster of Spark needs to run Slackline's jobs."),
     "bench": CommandEntry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
     "doctor": CommandEntry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }

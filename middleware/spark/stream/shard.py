@@ -34,10 +34,11 @@ _TOGETHER = 1_000_000
 
 
 class Row(NamedTuple):
-    """A row of the output. ``op``: insert, revise, retract, final, watermark, late, failed; ``watermark``: that of its type.
+    """A row of the output. ``op``: insert, revise, retract, final, watermark, late, failed.
 
-    ``fields``: the event's own fields as JSON (NaN is null there); ``body``: the whole event as msgpack, exact; of a failure,
-    ``fields`` says why. A watermark has its time as ``ts``.
+    ``watermark``: that of its type; a watermark has its time as ``ts``, too. ``fields``: the event's own fields as JSON (NaN is
+    null there), or, of what is late or failed, where and why. ``body``: the whole event as msgpack, exact.
+    An event that comes again after it has become final is ``late``, too: older identities are not kept.
     """
 
     shard: int
