@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from middleware.broker.log import Record, decode_record, encode_record
+from middleware.broker.records import Record, decode_record, encode_record
 from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import Write
 
@@ -110,8 +110,8 @@ class Disk:
             self._past.append(_Past(list(self._pages), self._checkpoint, self.oldest, self._witness))
 
     def _keep_piece(self, piece: Piece) -> None:
-        number, pieces = self._begun
-        self._begun = (piece.number, [*pieces, piece.data] if piece.number == number else [piece.data])
+        pieces = self._begun[1] if piece.part else []
+        self._begun = (piece.number, [*pieces, piece.data])
         if piece.is_last:
             self._checkpoint = self._begun
 
