@@ -15,7 +15,7 @@ from middleware.model.errors import EventError
 from middleware.model.event import ORDER as TOTAL_ORDER
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.spark.archive.frames import by_type, first_arrivals, routed
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import FAILURE, RESULT, ROUTED, RunLanes, TypedResults

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from middleware.model.event import NEVER
 from middleware.spark.schemas import schema_of
@@ -48,7 +48,7 @@ class HashRaw:
             yield pa.RecordBatch.from_arrays(columns, ["shard", "type", "body", "watermark"])
 
 
-class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
+class ShardProcessor(StatefulProcessor):
     """A shard for each group of rows; its state is in Spark's store, which commits it with the micro-batch."""
 
     def __init__(self, plan: bytes) -> None:

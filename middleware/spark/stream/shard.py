@@ -24,7 +24,7 @@ from middleware.model.event import IDENTITY, NEVER, TS, Event, EventTypes, type_
 from middleware.model.operator import Operator, result_fields
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.spark.archive.plan import Plan, lane_text
 
 BUCKETS = 64
@@ -175,13 +175,13 @@ class Shard:
     def _left_out(self) -> Iterator[Row]:
         """Events that came too late for a unit, and those at which a detector raised: each is told once."""
         for unit in self._hierarchy.units:
-            for late in unit.ledger:
+            if (listed := unit.take_listed()) is None:
+                continue
+            for late in listed.late:
                 yield self._row("late", late.event, msgspec.json.encode({"detector": unit.name, "final": late.final}).decode())
-            for failed in unit.quarantine:
+            for failed in listed.failed:
                 why = {"detector": unit.name, "why": failed.failure}
                 yield self._row("failed", failed.cause, msgspec.json.encode(why).decode())
-            unit.ledger.clear()
-            unit.quarantine.clear()
 
     def state(self) -> tuple[bytes, dict[int, bytes]]:
         """The shard as bytes: its base, and the buckets of lanes that have changed since it was taken up."""
