@@ -62,7 +62,6 @@ def _asked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         try:
             from middleware import native
-            from middleware.spark.cluster import versions
 
             found, slackline = versions(), "built" if native.AVAILABLE else "plain"
         except ImportError as error:
