@@ -20,6 +20,7 @@ import typer
 from packaging.requirements import Requirement
 
 from middleware import native as core
+from middleware.cli.options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.installation import DISTRIBUTION, declared, install, is_checkout
 
@@ -96,8 +97,8 @@ def java(required: bool) -> Iterator[Finding]:
         yield Finding("Java", "ok", f"{version.group()} at {shutil.which(command)}")
 
 
-def spark(start: bool) -> Iterator[Finding]:
-    """PySpark imports; with ``start`` also: a local session counts to ten."""
+def spark(start: bool, master: str | None = None) -> Iterator[Finding]:
+    """PySpark imports; with ``start`` also: a session counts to ten, and its executors say what they have."""
     advice = install("spark")
     try:
         version = import_module("pyspark").__version__
@@ -107,16 +108,20 @@ def spark(start: bool) -> Iterator[Finding]:
     if not start:
         yield Finding("Spark", "ok", f"PySpark {version} imports (slackline doctor --spark also starts it)")
         return
-    try:
-        from pyspark.sql import SparkSession
+    from middleware.spark.cluster import executors
+    from middleware.spark.session import reason, spark_session
 
-        session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-        counted = session.range(10).count()
-        session.stop()
+    try:
+        with spark_session(1, master=master) as session:
+            counted = session.range(10).count()
+            found = executors(session)
     except Exception as error:  # whatever stops Spark is what the user must see
-        yield Finding("Spark", "missing", f"does not start: {str(error).strip()[:300]}", "see the Java line above")
+        hint = "see the Java line above" if master is None else "executors need this Python and Slackline: slackline spark pack"
+        yield Finding("Spark", "missing", f"does not start: {reason(error)[:300]}", hint)
         return
     yield Finding("Spark", "ok" if counted == 10 else "missing", f"PySpark {version} started and counted to {counted}")
+    for each in found:
+        yield Finding("executor", "ok" if each.is_fit else "missing", each.told, each.advice)
 
 
 def sockets(host: str = LOOPBACK) -> Iterator[Finding]:
@@ -212,14 +217,14 @@ def recordings() -> Iterator[Finding]:
         yield Finding(name, "missing", f"{DATA} names {given}, which is no folder", f"mend or unset {DATA}")
 
 
-def examine(start_spark: bool, data: Path) -> list[Finding]:
+def examine(start_spark: bool, data: Path, master: str | None = None) -> list[Finding]:
     """All findings, in the order in which one would mend them."""
     needs_java = start_spark or find_spec("pyspark") is not None
     examinations: list[Callable[[], Iterator[Finding]]] = [
         python,
         packages,
         lambda: java(needs_java),
-        lambda: spark(start_spark),
+        lambda: spark(start_spark, master),
         sockets,
         native,
         machine,
@@ -231,6 +236,7 @@ def examine(start_spark: bool, data: Path) -> list[Finding]:
 
 def doctor(
     start_spark: Annotated[bool, typer.Option("--spark", help="Also start Spark (takes some seconds).")] = False,
+    master: Master = None,
     data: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces and results will be written.")] = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
@@ -243,8 +249,10 @@ def doctor(
       [bold]slackline doctor[/]
 
       [bold]slackline doctor --spark --json -[/]
+
+      [bold]slackline doctor --spark --master spark://host:7077[/]
     """
-    findings = examine(start_spark, data)
+    findings = examine(start_spark or master is not None, data, master)
     if json_file is not None:
         write_json(findings, json_file)
     _report(findings, json_file)

@@ -24,6 +24,7 @@ COMMANDS = {
     "evaluate": CommandEntry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
     "node": CommandEntry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
     "trace": CommandEntry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
+    "archive": CommandEntry("middleware.cli.archive:archive", "Run a scenario's detectors over a whole recording, in Spark."),
     "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
     "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
     "status": CommandEntry("middleware.cli.status:status", "A whole mesh at a glance, from the address of any node."),
@@ -38,6 +39,7 @@ COMMANDS = {
     "simulate": CommandEntry(
         "middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."
     ),
+    "spark": CommandEntry("middleware.cli.spark:app", "What a cluster of Spark needs to run Slackline's jobs."),
     "bench": CommandEntry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
     "schema": CommandEntry("middleware.cli.schema:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."),
     "doctor": CommandEntry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),

@@ -21,6 +21,7 @@ from middleware.model.event import Event, EventType, check_event_type, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
 STAMP = ("ts", "id", "source", "level")
@@ -114,8 +115,8 @@ class EventSchema:
         except msgspec.ValidationError as error:
             raise EventError(f"a row does not fit {self.name}: {error}") from None
 
-    def check(self, frame: DataFrame, where: str) -> DataFrame:
-        """The frame with just the columns of this type, in its order; ``level`` only if it has one.
+    def check(self, frame: DataFrame, where: str, also: Sequence[SparkColumn] = ()) -> DataFrame:
+        """The frame with just the columns of this type, in its order; ``level`` only if it has one. ``also``: others to keep.
 
         Whole numbers and floats may be narrower than the type's. Raises EventError that names what is missing or mistyped.
         """
@@ -133,7 +134,8 @@ class EventSchema:
             if _simple(given) != needed and given not in _NARROWER.get(needed, ()):
                 hint = "; write unix_micros(ts) * 1000" if column.name == "ts" and given.startswith("timestamp") else ""
                 raise EventError(f"{where}: {column.name} is {given}, but {self.name}.{column.name} is {needed}{hint}")
-        return frame.select([sql.col(f"`{column.name}`").cast(_simple(column.kind.ddl)) for column in wanted])
+        own = [sql.col(f"`{column.name}`").cast(_simple(column.kind.ddl)).alias(column.name) for column in wanted]
+        return frame.select(*own, *also)
 
 
 @cache

@@ -11,11 +11,14 @@ import pickle
 import sys
 import sysconfig
 import types
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, get_type_hints
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import cloudpickle
 import msgspec
@@ -24,7 +27,16 @@ from middleware.installation import ROOT
 
 _OWN = ("middleware", "detectors")
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_META = tuple(name for name in dir(msgspec.Meta) if not name.startswith("_"))
 _INHERITED = ("__module__", "__qualname__", "__dict__", "__weakref__", "__annotations__", "__match_args__", "__slots__")
+
+
+_known: WeakValueDictionary[str, type] = WeakValueDictionary()
+_ids: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+_whole: set[str] = set()
+"""Types that have been packed or made here, by the number under which they travel: a type is made once in each process, as
+cloudpickle does it with classes, so that all that two jobs have in common goes together.
+"""
 
 
 def packed(value: object) -> bytes:
@@ -35,8 +47,9 @@ def packed(value: object) -> bytes:
     return buffer.getvalue()
 
 
+@lru_cache(maxsize=8)  # executors run one task after another, and each class that is made anew has caches of its own
 def unpacked(data: bytes) -> Any:
-    """The value that was packed."""
+    """The value that was packed: the same object for the same bytes, so it must not be changed."""
     return pickle.loads(data)
 
 
@@ -45,7 +58,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(item, type) and _goes_by_value(item):
             if issubclass(item, msgspec.Struct):
                 return _reduced(item)
-            _resolve(item)
+            return _portable(item, super().reducer_override(item))
+        if isinstance(item, msgspec.Meta):
+            return _meta, ({name: getattr(item, name) for name in _META if getattr(item, name) is not None},)
         return super().reducer_override(item)
 
 
@@ -62,6 +77,7 @@ def _goes_by_value(kind: type) -> bool:
     return found is not kind
 
 
+@cache
 def is_users(module: types.ModuleType) -> bool:
     """Whether a module is neither a part of Slackline nor installed: executors are not supposed to have it."""
     file = getattr(module, "__file__", None)
@@ -89,13 +105,23 @@ def _users_modules() -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(each)
 
 
-def _resolve(kind: type) -> None:
-    """Turn annotations that are texts into the types that they name: where the class goes, its module is not known."""
-    own = vars(kind).get("__annotations__", {})
-    if any(isinstance(each, str) for each in own.values()):
+def _meta(given: dict[str, Any]) -> msgspec.Meta:
+    return msgspec.Meta(**given)
+
+
+def _portable(kind: type, reduced: Any) -> Any:
+    """How cloudpickle takes a class apart, without what is of this process only: annotations as texts, which name things in
+    a module that is not known where the class goes, and what msgspec has worked out about it.
+    """
+    if not isinstance(reduced, tuple) or len(reduced) < 3 or not isinstance(reduced[2], tuple):
+        return reduced
+    held = reduced[2][0]
+    if isinstance(held, dict):
+        held.pop("__msgspec_cache__", None)
         with suppress(Exception):  # a name that only type checkers know: nobody asks for it at run time
             hints = get_type_hints(kind, include_extras=True)
-            kind.__annotations__ = {name: hints[name] for name in own}
+            held["__annotations__"] = {name: hints[name] for name in held["__annotations__"]}
+    return reduced
 
 
 def _reduced(kind: Any) -> tuple[Any, ...]:
@@ -109,8 +135,11 @@ def _reduced(kind: Any) -> tuple[Any, ...]:
     fields = [_field(field) for field in msgspec.structs.fields(kind) if field.name in own]
     held = {name: value for name, value in vars(kind).items() if _is_held(name, value, kind)}
     early = {name: held.pop(name) for name in ("__post_init__", "__doc__") if held.get(name) is not None}
-    made = (kind.__name__, kind.__qualname__, kind.__module__, kind.__bases__, fields, options, early)
-    return _made, made, held, None, None, _hold
+    number = _ids.setdefault(kind, uuid.uuid4().hex)
+    _known.setdefault(number, kind)
+    _whole.add(number)
+    made = (number, kind.__name__, kind.__qualname__, kind.__module__, kind.__bases__, fields, options, early)
+    return _made, made, (number, held), None, None, _hold
 
 
 def _is_held(name: str, value: object, kind: Any) -> bool:
@@ -134,6 +163,7 @@ class _Factory(msgspec.Struct, frozen=True):
 
 
 def _made(
+    number: str,
     name: str,
     qualname: str,
     module: str,
@@ -142,15 +172,21 @@ def _made(
     options: dict[str, Any],
     early: dict[str, Any],
 ) -> type:
+    if (known := _known.get(number)) is not None:
+        return known
     given = [
         (*field[:2], msgspec.field(default_factory=field[2].make))
         if len(field) > 2 and isinstance(field[2], _Factory)
         else field
         for field in fields
     ]
-    return msgspec.defstruct(name, given, bases=bases, module=module, namespace={**early, "__qualname__": qualname}, **options)
+    made = msgspec.defstruct(name, given, bases=bases, module=module, namespace={**early, "__qualname__": qualname}, **options)
+    return _known.setdefault(number, made)
 
 
-def _hold(kind: type, held: dict[str, Any]) -> None:
-    for name, value in held.items():
-        setattr(kind, name, value)
+def _hold(kind: type, state: tuple[str, dict[str, Any]]) -> None:
+    number, held = state
+    if number not in _whole:
+        _whole.add(number)
+        for name, value in held.items():
+            setattr(kind, name, value)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from middleware.model.detector import Detector
 from middleware.model.errors import EventError
-from middleware.model.event import EventType, type_name
+from middleware.model.event import ORDER as TOTAL_ORDER
+from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.spark.archive.frames import by_type, first_arrivals, routed
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import FAILURE, RESULT, ROUTED, RunLanes, TypedResults
@@ -31,7 +32,7 @@ ORDER = ("ts", "level", "source", "id")
 class Archive(Mapping[str, "DataFrame"]):
     """The results of an archive: a DataFrame for each derived type, by its name, in no particular order.
 
-    They are computed when Spark is asked for them; what several of them rest on is kept by Spark until ``close``.
+    They are computed when Spark is asked for them (with adaptive execution, earlier), and kept until nobody refers to them.
 
     ``failures``
         the events that were left out because a detector, or its key, raised at them: detector, type, ts, id, source, why.
@@ -63,6 +64,27 @@ class Archive(Mapping[str, "DataFrame"]):
         ]
         return _union(rows).mapInArrow(TypedResults(self._packed, number), schema_of(event_type).ddl)
 
+    def collect(self) -> list[Event]:
+        """All results, of all types, in total order, in this process: for archives that fit into its memory. One job."""
+        import msgspec
+
+        rows = _union([frame.where(f"detector = {RESULT}").select("type", "body") for frame in self._levels]).toArrow()
+        decoders = [msgspec.msgpack.Decoder(event_type).decode for event_type in self.plan.types]
+        pairs = zip(rows.column("type").to_pylist(), rows.column("body").to_pylist(), strict=True)
+        return sorted((decoders[number](body) for number, body in pairs), key=TOTAL_ORDER)
+
+    def counts(self) -> dict[str, int]:
+        """The number of results of each type. One job."""
+        rows = _union([frame.where(f"detector = {RESULT}").select("type") for frame in self._levels])
+        found = {row["type"]: row["count"] for row in rows.groupBy("type").count().collect()}
+        return {type_name(t): found.get(self.plan.types.index(t), 0) for t in self.plan.published}
+
+    def write(self, folder: str) -> None:
+        """Write each type as Parquet in total order, to ``folder/type=NAME``: a path or an address that Spark can write."""
+        for event_type in self.plan.published:
+            name = type_name(event_type)
+            self._of(event_type).orderBy(*ORDER).write.parquet(f"{folder}/type={name}")
+
     @property
     def failures(self) -> DataFrame:
         """The events that were left out. Empty, if detectors are sound."""
@@ -70,6 +92,7 @@ class Archive(Mapping[str, "DataFrame"]):
 
         names = sql.array(*[sql.lit(type_name(event_type)) for event_type in self.plan.types])
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
+        rows = rows.dropDuplicates(["lane", "source", "id"])  # keys are asked for before repeats are left out
         return rows.select(
             sql.col("lane").alias("detector"),
             names[sql.col("type")].alias("type"),
@@ -82,11 +105,6 @@ class Archive(Mapping[str, "DataFrame"]):
     def explain(self, rows: Mapping[str, int] | None = None) -> list[str]:
         """What runs where, in lines; ``rows``: numbers of raw events by type, for what it costs."""
         return self.plan.explain(rows)
-
-    def close(self) -> None:
-        """Let Spark forget what it has kept."""
-        for frame in self._levels:
-            frame.unpersist()
 
 
 def archive(
@@ -124,8 +142,20 @@ def archive(
         parts += [frame for below, frame in enumerate(levels, 1) if plan.feeds(below, level)]
         rows = _union(parts).where(mine)
         ordered = rows.repartition("detector", "lane").sortWithinPartitions("detector", "lane", *ORDER)
-        levels.append(ordered.mapInArrow(RunLanes(code), ROUTED).persist())
+        levels.append(_kept(ordered.mapInArrow(RunLanes(code), ROUTED)))
     return Archive(plan, levels, refused)
+
+
+def _kept(frame: DataFrame) -> DataFrame:
+    """The frame with its rows kept and its plan forgotten: plans that hold those below twice would grow as 2 to the level.
+
+    In the folder ``spark.checkpoint.dir`` names, if there is one; else on the disks of two executors, so that one may be lost.
+    """
+    from pyspark import StorageLevel
+
+    if frame.sparkSession.conf.get("spark.checkpoint.dir", None):
+        return frame.checkpoint(eager=False)
+    return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY_2)
 
 
 def _union(frames: list[DataFrame]) -> DataFrame:

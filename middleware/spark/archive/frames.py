@@ -44,22 +44,12 @@ def by_type(plan: Plan, frames: DataFrame | Mapping[str | EventType, DataFrame])
 
 
 def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
-    """The frame with the columns of its type; ``level`` 0 unless it has one."""
+    """The frame with the columns of its type, ``level`` 0 unless it has one, and what says when: ``arrival``, ``watermark``."""
     from pyspark.sql import functions as sql
 
-    if "arrival" not in frame.columns:
-        return _with_level(schema.check(frame, f"the DataFrame of {schema.name}"))
-    marked = _with_level(schema.check(frame, f"the DataFrame of {schema.name}"))
-    names = [column for column in marked.columns if column != "level"]
-    level = [sql.col("level")] if "level" in frame.columns else [sql.lit(0).cast("bigint").alias("level")]
-    plain = [sql.col(f"`{name}`").cast(dict(marked.dtypes)[name]) for name in names]
-    return frame.select(*plain, *level, sql.col("arrival").cast("bigint").alias("arrival"))
-
-
-def _with_level(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as sql
-
-    return frame if "level" in frame.columns else frame.withColumn("level", sql.lit(0).cast("bigint"))
+    also = [sql.col(name).cast("bigint").alias(name) for name in ("arrival", "watermark") if name in frame.columns]
+    checked = schema.check(frame, f"the DataFrame of {schema.name}", also)
+    return checked if "level" in frame.columns else checked.withColumn("level", sql.lit(0).cast("bigint"))
 
 
 def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFrame]:
@@ -100,7 +90,7 @@ def routed(plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, r
     schema, number = schema_of(event_type), plan.types.index(event_type)
     lanes = {reader: _lane(schema, plan.routes[reader]) for reader in readers}
     plain = {reader: lane for reader, lane in lanes.items() if lane is not None}
-    frame = frame.drop("arrival")
+    frame = frame.drop("arrival", "watermark")
     found = []
     if plain:
         own = [column.name for column in schema.columns if column.name not in STAMP]

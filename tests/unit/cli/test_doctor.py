@@ -102,7 +102,7 @@ def test_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("state", "code"), [("ok", ExitCode.OK), ("optional", ExitCode.OK), ("missing", ExitCode.FAILED)])
 def test_exit_code_and_json(monkeypatch: pytest.MonkeyPatch, state: doctor.State, code: ExitCode) -> None:
     found = [doctor.Finding("Java", state, "[none]", "install it")]
-    monkeypatch.setattr(doctor, "examine", lambda start_spark, data: found)
+    monkeypatch.setattr(doctor, "examine", lambda start_spark, data, master: found)
     result = CliRunner().invoke(application(), ["doctor", "--json", "-"])
     assert result.exit_code == code
     assert json.loads(result.stdout) == [{"name": "Java", "state": state, "detail": "[none]", "advice": "install it"}]

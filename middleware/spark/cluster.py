@@ -1,0 +1,70 @@
+"""What executors have: their Python, PySpark and Slackline, told by themselves."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_TASKS = 8
+"""Tasks that are asked: enough to reach several executors."""
+
+_SCHEMA = "host string, python string, packages string, slackline string"
+
+
+class Executor(NamedTuple):
+    """What one machine's executors have. ``slackline``: "built" with the native core, "plain" without, or why there is none."""
+
+    host: str
+    python: str
+    packages: str
+    slackline: str
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether jobs of this process can run there."""
+        return self.slackline in ("built", "plain") and self.packages == versions()
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        core = {"built": "Slackline with its native core", "plain": "Slackline without its native core"}
+        return f"{self.host}: Python {self.python}, {self.packages}; {core.get(self.slackline, self.slackline)}"
+
+    @property
+    def advice(self) -> str:
+        """What to do about it; empty if it is fit."""
+        return "" if self.is_fit else f"give executors what this process has ({versions()} and Slackline): slackline spark pack"
+
+
+def versions() -> str:
+    """The packages that must be the same on both sides."""
+    import msgspec
+    import pyarrow
+    import pyspark
+
+    return f"PySpark {pyspark.__version__}, pyarrow {pyarrow.__version__}, msgspec {msgspec.__version__}"
+
+
+def executors(spark: SparkSession) -> list[Executor]:
+    """What the executors of a session have, one for each kind found. Raises what Spark raises, if Python itself differs."""
+    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(_asked, _SCHEMA).distinct().collect()
+    return sorted(Executor(*row) for row in rows)
+
+
+def _asked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for _ in batches:
+        try:
+            from middleware import native
+
+            found, slackline = versions(), "built" if native.AVAILABLE else "plain"
+        except ImportError as error:
+            found, slackline = "", f"no Slackline: {error}"
+        row = {"host": platform.node(), "python": platform.python_version(), "packages": found, "slackline": slackline}
+        yield pa.RecordBatch.from_pylist([row])

@@ -1,0 +1,227 @@
+"""A shard: the units of a hierarchy over the keys that are hashed to it, between two micro-batches only bytes. Pure.
+
+A shard is taken up from its state, takes what has come, and gives its state back. The state is one small blob (units, clocks,
+results that are held back) and the lanes of keyed detectors in buckets, of which only those that have changed are written.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+import xxhash
+
+from middleware.delivery.barrier import Barrier
+from middleware.durability.encoding import decode_state, encode_state
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError, StateError
+from middleware.model.event import IDENTITY, NEVER, TS, Event, EventTypes, type_name
+from middleware.model.operator import Operator, result_fields
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.kslack import Lateness
+from middleware.ordering.policies import Policies
+from middleware.spark.archive.plan import Plan, lane_text
+
+BUCKETS = 64
+"""Into how many buckets a shard's lanes are put; a bucket is written when one of its lanes has changed."""
+
+_TOGETHER = 1_000_000
+
+
+class Row(NamedTuple):
+    """A row of the output. ``op``: insert, revise, retract, final, watermark, late, failed.
+
+    ``watermark``: that of its type; a watermark has its time as ``ts``, too. ``fields``: the event's own fields as JSON (NaN is
+    null there), or, of what is late or failed, where and why. ``body``: the whole event as msgpack, exact.
+    An event that comes again after it has become final is ``late``, too: older identities are not kept.
+    """
+
+    shard: int
+    op: str
+    type: str
+    ts: int
+    id: int
+    source: str
+    level: int
+    watermark: int
+    fields: str
+    body: bytes
+
+
+SCHEMA = (
+    "shard int, op string, type string, ts bigint, id bigint, source string, level bigint, watermark bigint, "
+    "fields string, body binary"
+)
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """What all shards share. ``by``: the field by which events are hashed to shards; None: there is one shard.
+
+    ``lateness``: ns. ``finals``: whether only final results come out.
+    """
+
+    plan: Plan
+    by: str | None
+    shards: int
+    lateness: int
+    finals: bool
+
+    def shard_of(self, event: Event) -> int:
+        """The shard of an event: the same for all equal keys. Raises DetectorError for what cannot be a key."""
+        return zlib.crc32(lane_text(getattr(event, self.by)).encode()) % self.shards if self.by is not None else 0
+
+    @property
+    def policies(self) -> Policies:
+        """How units behave: early results only where somebody gets them."""
+        return Policies(1.0 if self.finals else 0.0, lateness=Lateness(1.0, self.lateness))
+
+    @cached_property
+    def types(self) -> EventTypes:
+        """All event types."""
+        return EventTypes(self.plan.types)
+
+    @cached_property
+    def layout(self) -> tuple[str, str | None, int]:
+        """What stored state depends on besides the detectors."""
+        return "1", self.by, self.shards
+
+
+def common_key(detectors: Iterable[Detector]) -> str | None:
+    """A field that is a part of every detector's key, so that events that differ in it never meet; None if there is none."""
+    common: list[str] | None = None
+    for detector in detectors:
+        key = detector.parted_by if isinstance(detector, Operator) else type(detector).key
+        fields = (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ()
+        common = [name for name in (fields if common is None else common) if name in fields]
+    return common[0] if common else None
+
+
+class Shard:
+    """One shard, in memory for the length of a micro-batch."""
+
+    def __init__(self, plan: StreamPlan, number: int) -> None:
+        self._plan, self._number = plan, number
+        self._hierarchy = Hierarchy(plan.plan.detectors, policies=plan.policies)
+        self._barrier = Barrier(sorted(self._hierarchy.publications))
+        self._seen: dict[tuple[str, int], int] = {}
+        self._promised: dict[str, int] = {}
+        self._written: dict[int, int] = {}
+        self._read = {type_name(t) for t, readers in plan.plan.readers.items() if readers}
+
+    def take(self, events: list[Event], watermark: int = NEVER) -> list[Row]:
+        """Take what has come, in any order; ``watermark``: no event at or below it will come. Returns the changes, in order."""
+        fresh = []
+        for event in sorted(events, key=TS):
+            if (identity := IDENTITY(event)) not in self._seen:
+                self._seen[identity] = event.ts
+                fresh.append(event)
+        return self._stepped(fresh, watermark)
+
+    def _stepped(self, fresh: list[Event], watermark: int) -> list[Row]:
+        if watermark != NEVER:
+            raw = map(type_name, self._plan.plan.raw)
+            self._promised = {name: max(watermark, self._promised.get(name, NEVER)) for name in raw}
+        deltas: dict[str, Delta] = {}
+        for event in fresh:
+            deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
+        rows: list[Row] = []
+        for batch in self._hierarchy.process(Batch(deltas, dict(self._promised), fresh[-1].ts if fresh else None)):
+            rows += self._rows(batch)
+        if halted := self._hierarchy.halted:
+            name, why = next(iter(halted.items()))
+            raise DetectorError(f"{name} raised, and nothing more comes of it\n\n{why}")
+        return rows + list(self._left_out())
+
+    def _rows(self, batch: Batch) -> Iterator[Row]:
+        """The changes in a batch of results, then its watermarks; or what they make final."""
+        for name, delta in batch.deltas.items():
+            if name in self._read:
+                self._check_place([*delta.inserts, *(new for _, new in delta.revises)])
+        released = self._barrier.take(batch)
+        if self._barrier.violations:
+            raise StateError(f"final results were changed, which must never happen: {dict(self._barrier.violations)}")
+        if self._plan.finals:
+            yield from (self._row("final", event) for event in released)
+            return
+        for delta in batch.deltas.values():
+            yield from (self._row("retract", event) for event in delta.retracts)
+        for delta in batch.deltas.values():
+            yield from (self._row("revise", new) for _, new in delta.revises)
+            yield from (self._row("insert", event) for event in delta.inserts)
+        for name, until in batch.watermarks.items():
+            yield Row(self._number, "watermark", name, until, 0, "", 0, until, "{}", b"")
+
+    def _check_place(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if self._plan.shard_of(event) != self._number:
+                raise DetectorError(
+                    f"{event.source} publishes {type_name(event.__class__)} with another {self._plan.by} than its cause, "
+                    "and its readers are in another shard: give shards=1, or run them in a stream of their own"
+                )
+
+    def _row(self, op: str, event: Event, fields: str | None = None) -> Row:
+        name = type_name(event.__class__)
+        told = fields if fields is not None else _json(event)
+        until = self._hierarchy.promised.get(name, NEVER)
+        body = msgspec.msgpack.encode(event)
+        return Row(self._number, op, name, event.ts, event.id, event.source, event.level, until, told, body)
+
+    def _left_out(self) -> Iterator[Row]:
+        """Events that came too late for a unit, and those at which a detector raised: each is told once."""
+        for unit in self._hierarchy.units:
+            if (listed := unit.take_listed()) is None:
+                continue
+            for late in listed.late:
+                yield self._row("late", late.event, msgspec.json.encode({"detector": unit.name, "final": late.final}).decode())
+            for failed in listed.failed:
+                why = {"detector": unit.name, "why": failed.failure}
+                yield self._row("failed", failed.cause, msgspec.json.encode(why).decode())
+
+    def state(self) -> tuple[bytes, dict[int, bytes]]:
+        """The shard as bytes: its base, and the buckets of lanes that have changed since it was taken up."""
+        final = min((unit.final for unit in self._hierarchy.units if unit.level == 1), default=NEVER)
+        self._seen = {identity: ts for identity, ts in self._seen.items() if ts > final}  # older ones would be late anyway
+        base = self._hierarchy.state()
+        buckets: dict[int, list[Any]] = {}
+        for name, lanes in self._hierarchy.parts(_TOGETHER).items():
+            for lane in lanes:
+                bucket = zlib.crc32(lane_text(lane[0]).encode()) % BUCKETS
+                buckets.setdefault(bucket, []).append((name, lane))
+        types = self._plan.types
+        encoded = {bucket: encode_state(sorted(lanes, key=_place), types) for bucket, lanes in buckets.items()}
+        hashes = {bucket: xxhash.xxh3_64_intdigest(data) for bucket, data in encoded.items()}
+        before = self._written
+        changed = {bucket: encoded.get(bucket, b"") for bucket in hashes | before if hashes.get(bucket) != before.get(bucket)}
+        self._written = hashes
+        whole = (self._plan.layout, base, self._barrier, self._seen, self._promised, hashes)
+        return encode_state(whole, types), changed
+
+    def restore(self, base: bytes, buckets: Mapping[int, bytes]) -> None:
+        """Become the shard that gave this state. Raises StateError, DetectorError if it is of another hierarchy."""
+        types = self._plan.types
+        layout, state, barrier, seen, promised, written = decode_state(base, types)
+        if layout != self._plan.layout:
+            raise StateError(
+                f"the checkpoint is of a stream by {layout[1]} in {layout[2]} shards, this one is by {self._plan.by} in "
+                f"{self._plan.shards}: start it as it was, or with a new checkpoint"
+            )
+        parts: dict[str, list[Any]] = {}
+        for data in buckets.values():
+            for name, lane in decode_state(data, types) if data else ():
+                parts.setdefault(name, []).append(lane)
+        self._hierarchy.restore(state, [parts])
+        self._barrier, self._seen, self._promised, self._written = barrier, seen, promised, written
+
+
+def _place(named: tuple[str, Any]) -> tuple[str, str]:
+    return named[0], lane_text(named[1][0])
+
+
+def _json(event: Event) -> str:
+    return msgspec.json.encode({name: getattr(event, name) for name in result_fields(event.__class__)}).decode()

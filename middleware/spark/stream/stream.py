@@ -1,0 +1,89 @@
+"""``stream``: detectors over streaming DataFrames; their changes, or their final results, come out as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Literal
+
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError
+from middleware.model.event import EventType, type_name
+from middleware.model.quantities import parse_duration
+from middleware.spark.archive.frames import by_type
+from middleware.spark.archive.plan import Plan
+from middleware.spark.archive.running import TypedResults
+from middleware.spark.schemas import schema_of
+from middleware.spark.stream.shard import SCHEMA, StreamPlan, common_key
+from middleware.spark.travel import packed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The state store that ``transformWithState`` needs."""
+
+
+def stream(
+    frames: DataFrame | Mapping[str, DataFrame] | Mapping[EventType, DataFrame],
+    detectors: Iterable[Detector] | Mapping[str, Detector],
+    *,
+    shards: int = 1,
+    lateness: str = "1s",
+    out: Literal["changes", "finals"] = "changes",
+) -> DataFrame:
+    """Run ``detectors`` over streams of raw events inside Structured Streaming; returns rows of ``shard.SCHEMA``.
+
+    ``frames``
+        streaming DataFrames as ``archive`` takes them. Rows with a value in a column ``watermark`` (bigint, ns), if there is
+        one, are promises: no event at or below it will come in any shard, ``event.END`` ends the stream. Without any, a
+        result is final ``lateness`` behind the newest event of its shard; what comes later than that is in rows ``late``.
+    ``shards``
+        into how many hierarchies events are hashed, by a field that is a part of every detector's key. 1: all in one, for
+        detectors that have none. It cannot change over a checkpoint.
+    ``out``
+        "changes": insert, revise, retract as they come, and watermarks; "finals": each final result once. Both: what came too
+        late, and what detectors failed at.
+
+    For one shard, rows come in the order of the changes, which is what ``op`` means anything in; identities are the live ones.
+    Checkpointed by Spark: into a sink that is exactly once (Parquet, Delta) each row comes once. Each shard that gets events
+    in a micro-batch reads its whole state, and writes its base and the buckets of lanes that have changed.
+
+    Raises EventError if frames do not fit, DetectorError if no field parts the detectors into shards.
+    """
+    plan = Plan.of(detectors)
+    by = common_key(plan.detectors.values())
+    if shards < 1:
+        raise DetectorError(f"shards={shards}: a stream needs at least one")
+    if by is None and shards > 1:
+        keys = ", ".join(f"{name} by {plan.routes[at].fields or 'none'}" for at, name in enumerate(plan.names))
+        raise DetectorError(
+            f"no field is a part of every detector's key ({keys}): give shards=1, or run them in several streams"
+        )
+    whole = StreamPlan(plan, by if shards > 1 else None, shards, parse_duration(lateness), out == "finals")
+    code = packed(whole)
+    from middleware.spark.stream.processor import HASHED, HashRaw, ShardProcessor
+
+    given = frames if isinstance(frames, Mapping) else {type_name(plan.raw[0]): frames} if len(plan.raw) == 1 else frames
+    checked = by_type(plan, given)  # type: ignore[arg-type]
+    parts = []
+    for event_type, frame in checked.items():
+        hashed = HashRaw(code, plan.types.index(event_type))
+        parts.append(frame.drop("arrival").mapInArrow(hashed, HASHED))
+    rows = reduce(lambda one, other: one.unionByName(other), parts)
+    rows.sparkSession.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    return rows.groupBy("shard").transformWithStateInPandas(ShardProcessor(code), SCHEMA, "append", "none")
+
+
+def typed(rows: DataFrame, event_type: EventType) -> DataFrame:
+    """The rows of one type, as events in columns of their own: of changes or finals that came out of ``stream``."""
+    plan = packed(_OneType([event_type]))
+    found = rows.where(f"type = '{type_name(event_type)}' and op in ('insert', 'revise', 'final')").select("body")
+    return found.mapInArrow(TypedResults(plan, 0), schema_of(event_type).ddl)
+
+
+class _OneType:
+    """What ``TypedResults`` needs of a plan."""
+
+    def __init__(self, types: list[EventType]) -> None:
+        self.types = types

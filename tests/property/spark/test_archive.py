@@ -1,0 +1,235 @@
+"""An archive gives what the oracle gives: the executors' part of it over any events, with a shuffle made here, not by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from typing import Any, ClassVar
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.cql import Script
+from detectors.sequence import SequenceQuery
+from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
+from middleware.model.detector import Detector
+from middleware.model.errors import DetectorError
+from middleware.model.event import ORDER, Event
+from middleware.spark.archive.plan import Plan, lane_text
+from middleware.spark.archive.running import FAILURE, RESULT, RouteRaw, RunLanes
+from middleware.spark.schemas import schema_of
+from middleware.spark.travel import packed
+from middleware.testing.oracle import oracle
+
+
+class Hue(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Ping(Event, frozen=True):
+    host: str
+    port: int
+    hue: Hue = Hue.RED
+    size: float | None = None
+
+
+class Pong(Event, frozen=True):
+    host: str
+    number: int
+
+
+class Seen(Event, frozen=True):
+    host: str
+    port: int
+    count: int
+
+
+class Told(Event, frozen=True):
+    host: str
+    number: int
+
+
+class Both(Event, frozen=True):
+    host: str
+    seen: tuple[int, ...]
+
+
+class Total(Event, frozen=True):
+    host: str
+    start: int
+    end: int
+    n: int
+    ports: int
+
+
+class Count(Detector):
+    """Keyed by two fields; raises now and then, and gives several events at once."""
+
+    subscribes, publishes, key = (Ping,), (Seen,), ("host", "port")
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_event(self, ping: Ping) -> Any:
+        self.count += 1
+        if ping.size == 3.0:
+            raise ValueError("three")
+        return [Seen(ping.host, ping.port, self.count, ts=ping.ts + extra) for extra in range(ping.port % 3)]
+
+
+class ByHue(Detector):
+    """Keyed by a function, which refuses some events."""
+
+    subscribes, publishes = (Ping,), (Both,)
+    key: ClassVar[Any] = staticmethod(lambda ping: ping.hue if ping.size != 2.0 else 1 / 0)
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def on_event(self, ping: Ping) -> Both:
+        self.seen = [*self.seen[-2:], ping.port]
+        return Both(ping.host, tuple(self.seen), ts=ping.ts)
+
+
+class Gather(Detector):
+    """Without a key, over raw and derived events of several levels."""
+
+    subscribes, publishes = (Seen, Both), (Pong,)
+
+    def __init__(self) -> None:
+        self.all = 0
+
+    def on_event(self, event: Seen | Both) -> Pong | None:
+        self.all = (self.all * 31 + event.ts + len(event.host)) % 10_007
+        return Pong(event.host, self.all, ts=event.ts) if self.all % 2 else None
+
+
+class Again(Detector):
+    """Keyed, and reads both raw and derived events."""
+
+    subscribes, publishes, key = (Ping, Pong), (Told,), "host"
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def on_event(self, event: Ping | Pong) -> Told:
+        self.last += event.ts
+        return Told(event.host, self.last, ts=event.ts)
+
+
+WINDOWS = Windows(Ping, Hopping(7, 3), {"n": COUNT, "ports": (SUM, "port")}, key="host", result=Total, name="Totals")
+BIG = Windows(Seen, Tumbling(10), {"n": COUNT, "ports": (SUM, "count")}, name="Bigs")
+PAIRS = SequenceQuery("EVENT SEQ(Ping a, Pong b) WHERE [host] WITHIN 9 ns RETURN Pair(a.host, b.number)", [Ping, Pong], "Pairs")
+SQL = Script([Ping])
+SQL.add(
+    "SELECT host, sum(port) AS ports FROM Ping [SIZE 3] GROUP BY host INTO Sums; SELECT host FROM Sums WHERE ports > 4 INTO Hi"
+)
+
+HIERARCHY: list[Detector] = [Count(), ByHue(), Gather(), Again(), WINDOWS, BIG, PAIRS]
+
+
+@st.composite
+def pings(draw: st.DrawFn) -> list[Event]:
+    drawn = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 40),
+                st.sampled_from(["a", "b", "'c", "d:1"]),
+                st.integers(0, 3),
+                st.sampled_from(list(Hue)),
+                st.sampled_from([None, 1.0, 1.0, 2.0, 3.0]),
+            ),
+            max_size=30,
+        )
+    )
+    return [
+        Ping(host, port, hue, size, ts=ts, id=number, source=f"s{number % 3}")
+        for number, (ts, host, port, hue, size) in enumerate(drawn)
+    ]
+
+
+@cache
+def planned(*detectors: Detector) -> tuple[Plan, bytes]:
+    plan = Plan.of(detectors)
+    return plan, packed(plan)
+
+
+def archived(events: list[Event], detectors: list[Detector], rows: int) -> tuple[list[Event], list[tuple[str, str, int]]]:
+    """What the executors' part makes of raw events: stages as ``archive`` has them, in batches of ``rows``."""
+    plan, code = planned(*detectors)
+    table: list[dict[str, Any]] = []
+    for number, event_type in enumerate(plan.types):
+        if event_type in plan.raw:
+            batch = schema_of(event_type).batch([event for event in events if type(event) is event_type])
+            for out in RouteRaw(code, number, plan.readers[event_type])(iter([batch])):
+                table += out.to_pylist()
+    for stage in plan.stages:
+        mine = [row for row in table if row["detector"] in stage]
+        names = ("detector", "lane", "ts", "level", "source", "id")
+        mine.sort(key=lambda row: tuple(row[name] for name in names))
+        for out in RunLanes(code)(batches(mine, rows)):
+            table += out.to_pylist()
+    results = [msgspec.msgpack.decode(row["body"], type=plan.types[row["type"]]) for row in table if row["detector"] == RESULT]
+    failed = [(row["lane"], row["source"], row["id"]) for row in table if row["detector"] == FAILURE]
+    return sorted(results, key=ORDER), sorted(failed)
+
+
+def batches(rows: list[dict[str, Any]], size: int) -> Iterator[pa.RecordBatch]:
+    whole, text = pa.int64(), pa.string()
+    fields = [("detector", pa.int32()), ("lane", text), ("ts", whole), ("level", whole), ("source", text), ("id", whole)]
+    schema = pa.schema([*fields, ("type", pa.int32()), ("body", pa.binary())])
+    yield from pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=size)
+
+
+def expected(events: list[Event], detectors: list[Detector]) -> list[Event]:
+    return sorted((event for some in oracle(events, detectors).values() for event in some), key=ORDER)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pings(), st.sampled_from([1, 3, 1000]))
+def test_an_archive_equals_the_oracle(events: list[Event], rows: int) -> None:
+    results, failed = archived(events, HIERARCHY, rows)
+    assert results == expected(events, HIERARCHY)
+    assert len(set(failed)) == len(failed)
+    assert {each for each in failed if each[0] == "Count"} == {
+        ("Count", event.source, event.id) for event in events if isinstance(event, Ping) and event.size == 3.0
+    }
+    assert {each for each in failed if each[0] == "ByHue"} == {
+        ("ByHue", event.source, event.id) for event in events if isinstance(event, Ping) and event.size == 2.0
+    }
+
+
+@settings(max_examples=30, deadline=None)
+@given(pings(), st.sampled_from([1, 1000]))
+def test_events_that_come_twice_count_once(events: list[Event], rows: int) -> None:
+    (twice, failed), (once, left_out) = archived(events + events, HIERARCHY, rows), archived(events, HIERARCHY, rows)
+    assert (twice, set(failed)) == (once, set(left_out))  # keys are asked for before repeats are left out
+
+
+@settings(max_examples=30, deadline=None)
+@given(pings(), st.sampled_from([1, 4, 1000]))
+def test_queries_equal_the_oracle(events: list[Event], rows: int) -> None:
+    queries = list(SQL.operators)
+    assert archived(events, queries, rows)[0] == expected(events, queries)
+
+
+def test_equal_keys_have_one_lane_and_others_another() -> None:
+    assert lane_text(1) == lane_text(1.0) == lane_text(True)
+    assert len({lane_text(key) for key in (1, "1", "'1", None, "None", 1.5, (1,), ("1",), b"1")}) == 9
+
+
+def test_a_detector_that_changes_its_class_ends_the_job() -> None:
+    class Shared(Detector):
+        subscribes, publishes = (Ping,), (Pong,)
+        held: ClassVar[list[int]] = []
+
+        def on_event(self, ping: Ping) -> None:
+            self.held.append(ping.port)
+
+    with pytest.raises(DetectorError, match="Shared changes what all its instances share"):
+        archived([Ping("a", 1, ts=1, id=1, source="s")], [Shared()], 10)

@@ -1,0 +1,82 @@
+"""A standalone cluster of Spark on this machine: a master and two workers, started from the PySpark package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+HOST = "127.0.0.9"
+DEADLINE = 120.0
+
+
+class Cluster:
+    """``master``: its address. ``workers``: their processes, to be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.master = ""
+
+    def start(self) -> None:
+        master = self._run("master.Master", "--host", HOST, "--port", "0", "--webui-port", "0", name="master")
+        self.master = f"spark://{HOST}:{self._awaited('master', 'Starting Spark master at spark://' + HOST + ':', master)}"
+        for name in ("worker-1", "worker-2"):
+            self.start_worker(name)
+
+    def start_worker(self, name: str) -> None:
+        where = str(self._folder / name)
+        options = ["--host", HOST, "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", where]
+        worker = self._run("worker.Worker", *options, self.master, name=name)
+        self.workers.append(worker)
+        self._awaited(name, "Successfully registered with master", worker)
+
+    def _run(self, which: str, *options: str, name: str) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"SPARK_LOCAL_IP": HOST, "SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
+        with (self._folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [self._class, f"org.apache.spark.deploy.{which}", *options], stdout=log, stderr=log, env=environment
+            )
+        self.processes.append(process)
+        return process
+
+    def _awaited(self, name: str, text: str, process: subprocess.Popen[bytes]) -> str:
+        """What follows a text in a log, up to the end of its line."""
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
+            said = (self._folder / f"{name}.log").read_text(errors="replace")
+            if text in said:
+                return said.partition(text)[2].partition("\n")[0].strip()
+            assert process.poll() is None, said
+            time.sleep(0.05)
+        raise AssertionError(f"{name} says nothing of {text!r}: {said}")
+
+    def close(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            process.wait(DEADLINE)
+
+
+@contextmanager
+def spark_cluster(folder: Path) -> Iterator[Cluster]:
+    """A cluster that ends with the block; logs and the workers' folders are in ``folder``."""
+    cluster = Cluster(folder)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def settings() -> dict[str, str]:
+    """The environment of a driver that uses the cluster: its own address, and the Python of the executors."""
+    return {"SPARK_LOCAL_IP": HOST, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}

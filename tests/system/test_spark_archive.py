@@ -1,0 +1,75 @@
+"""An archive on a standalone cluster: what engine and oracle find, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from middleware.model.errors import TraceError
+from middleware.model.event import ORDER, Event
+from middleware.runtime.engine import run
+from middleware.runtime.scenario import Scenario, load_scenario
+from middleware.spark.archive import archive, trace_frames
+from middleware.spark.prepare.prepared import prepared_trace
+from middleware.spark.schemas import schema_of
+from middleware.spark.session import environment, spark_session
+from middleware.spark.traces import read_trace
+from middleware.testing.oracle import oracle
+from tests.system.spark_cluster import Cluster, settings, spark_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.system, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: Cluster) -> Iterator[SparkSession]:
+    with environment(settings()), spark_session(master=cluster.master) as session:
+        session.conf.set("spark.sql.shuffle.partitions", "2")
+        session.conf.set("spark.sql.adaptive.enabled", "false")
+        yield session
+
+
+def raw_events(plan: Scenario, trace: Path) -> list[Event]:
+    return [event for some in read_trace(trace, plan.types) for event in some]
+
+
+def in_order(results: dict[str, list[Event]]) -> list[Event]:
+    return sorted(chain.from_iterable(results.values()), key=ORDER)
+
+
+def test_an_archive_equals_engine_and_oracle(spark: SparkSession, tmp_path: Path) -> None:
+    plan = load_scenario("bookstore").lasting(400.0, None)
+    trace = prepared_trace(plan, tmp_path, spark=spark)
+    found = archive(trace_frames(spark, trace, [event_type for _, event_type in plan.types.items()]), plan.detectors)
+    events = raw_events(plan, trace)
+    expected = in_order(oracle(events, plan.detectors))
+    assert len(expected) > 20
+    assert found.collect() == expected
+    live = run(events, plan.detectors)
+    assert in_order(live.finals) == in_order(oracle(events, plan.detectors, live.late_identities()))
+    theft = "shop.Theft"
+    table = found[theft].toArrow()
+    columns = {column: table.column(column).combine_chunks() for column in table.column_names}
+    back = sorted(schema_of(plan.types[theft]).events(columns), key=ORDER)
+    assert back == [event for event in expected if type(event) is plan.types[theft]]
+    assert found.failures.count() == 0
+
+
+def test_a_master_that_nobody_is_at_is_named() -> None:
+    with (
+        pytest.raises(TraceError, match=r"no Spark answers at spark://127\.0\.0\.9:9"),
+        spark_session(master="spark://127.0.0.9:9"),
+    ):
+        pass

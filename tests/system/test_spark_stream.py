@@ -1,0 +1,153 @@
+"""A stream into Parquet whose last micro-batch was not committed: started again, it has each final of the oracle once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from middleware.model.detector import Detector
+from middleware.model.event import END, ORDER, Event
+from middleware.spark.schemas import schema_of
+from middleware.testing.oracle import oracle
+
+pytestmark = [pytest.mark.system, pytest.mark.spark]
+
+DEADLINE = 240.0
+SHARDS, FILES, ROWS = 2, 5, 200
+
+
+class Reading(Event, frozen=True):
+    sensor: int
+    value: float
+
+
+class Peak(Event, frozen=True):
+    sensor: int
+    value: float
+    count: int
+
+
+class Streak(Event, frozen=True):
+    sensor: int
+    length: int
+
+
+class Peaks(Detector):
+    """Higher than any before."""
+
+    subscribes, publishes, key = (Reading,), (Peak,), "sensor"
+
+    def __init__(self) -> None:
+        self.most = -1.0
+        self.count = 0
+
+    def on_event(self, reading: Reading) -> Peak | None:
+        self.count += 1
+        if reading.value <= self.most:
+            return None
+        self.most = reading.value
+        return Peak(reading.sensor, reading.value, self.count, ts=reading.ts)
+
+
+class Streaks(Detector):
+    """Every third peak."""
+
+    subscribes, publishes, key = (Peak,), (Streak,), "sensor"
+
+    def __init__(self) -> None:
+        self.peaks = 0
+
+    def on_event(self, peak: Peak) -> Streak | None:
+        self.peaks += 1
+        return Streak(peak.sensor, self.peaks, ts=peak.ts) if self.peaks % 3 == 0 else None
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from middleware.spark.schemas import schema_of
+from middleware.spark.session import spark_session
+from middleware.spark.stream import stream
+from tests.system.test_spark_stream import SHARDS, Peaks, Reading, Streaks
+
+folder, out = Path(sys.argv[1]), sys.argv[2]
+with spark_session(2) as spark:
+    schema = schema_of(Reading).ddl + ", watermark bigint"
+    readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    rows = stream(readings, [Peaks(), Streaks()], shards=SHARDS, lateness="1h", out=out)
+    writer = rows.writeStream.format("parquet").option("path", str(folder / "out")).outputMode("append")
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+"""
+
+
+def prepared(folder: Path) -> list[Event]:
+    """Readings in files, out of order across them; the last one ends the stream."""
+    rng = random.Random(5)
+    events: list[Event] = [
+        Reading(rng.randrange(9), rng.random(), ts=rng.randrange(10**9), id=number, source="field")
+        for number in range(FILES * ROWS)
+    ]
+    (folder / "in").mkdir()
+    for part in range(FILES + 1):
+        own = events[part * ROWS : (part + 1) * ROWS] or events[:7]  # the last file repeats some
+        batch = schema_of(Reading).batch(own)
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | {"watermark": pa.nulls(len(own), pa.int64())}
+        table = pa.table(columns)
+        if part == FILES:
+            end = {name: [None] for name in table.column_names} | {"watermark": [END]}
+            table = pa.concat_tables([table, pa.table(end, schema=table.schema)])
+        file = folder / "in" / f"{part}.parquet"
+        pq.write_table(table, file)
+        os.utime(file, (1_700_000_000 + part, 1_700_000_000 + part))
+    return events
+
+
+def started(folder: Path, out: str) -> subprocess.Popen[str]:
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *filter(None, sys.path)])}
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(folder), out],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def committed(folder: Path) -> list[dict[str, object]]:
+    """The rows of all files that the sink has committed."""
+    rows: list[dict[str, object]] = []
+    for epoch in sorted((folder / "out" / "_spark_metadata").glob("[0-9]*"), key=lambda file: int(file.name)):
+        for line in epoch.read_text().splitlines()[1:]:
+            rows += pq.read_table(json.loads(line)["path"].removeprefix("file://"), partitioning=None).to_pylist()
+    return rows
+
+
+def test_a_stream_that_goes_on_before_its_last_commit_has_each_result_once(tmp_path: Path) -> None:
+    events = prepared(tmp_path)
+    for _ in range(2):
+        process = started(tmp_path, "finals")
+        said = process.communicate(timeout=DEADLINE)
+        assert process.returncode == 0, said
+        commits = sorted((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+        assert len(commits) == FILES + 1
+        commits[-1].unlink()  # as if the driver had died after it wrote results, and before it said so
+        commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    rows = committed(tmp_path)
+    assert {row["op"] for row in rows} == {"final"}
+    types = {"Peak": Peak, "Streak": Streak}
+    found = [msgspec.msgpack.decode(row["body"], type=types[str(row["type"])]) for row in rows]
+    expected = sorted(chain.from_iterable(oracle(events, [Peaks(), Streaks()]).values()), key=ORDER)
+    assert len(expected) > 20
+    assert sorted(found, key=ORDER) == expected

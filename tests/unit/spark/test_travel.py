@@ -1,0 +1,85 @@
+"""Users' modules and event types go to processes that do not have them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from middleware.spark.travel import packed
+
+MODULE = """
+from __future__ import annotations
+from enum import Enum
+from typing import Annotated, ClassVar, NamedTuple
+import msgspec
+from middleware import Detector, Event
+import its_helper
+
+class Hue(Enum):
+    RED = "red"
+
+class Place(NamedTuple):
+    inner: list[Spot]
+
+class Spot(msgspec.Struct, frozen=True):
+    x: Annotated[int, msgspec.Meta(ge=0)] = 3
+
+class Hit(Event, frozen=True):
+    namespace: ClassVar[str] = "far"
+    hue: Hue
+    place: Place
+    tags: list[str] = []
+
+    def __post_init__(self):
+        assert len(self.tags) < 5
+
+    def louder(self):
+        return Hit(self.hue, self.place, [*self.tags, "loud"], ts=self.ts)
+
+class Hits(Detector):
+    subscribes, publishes = (Hit,), (Hit,)
+
+    def on_event(self, hit):
+        return its_helper.changed(hit)
+"""
+
+HELPER = "def changed(hit):\n    return hit.louder()\n"
+
+ELSEWHERE = """
+import sys, msgspec
+from middleware.spark.travel import unpacked
+one, two = (unpacked(open(file, "rb").read()) for file in sys.argv[1:])
+(detector, hit), (again, _) = one, two
+Hit = type(hit)
+assert "its_module" not in sys.modules and "its_helper" not in sys.modules
+assert Hit.namespace == "far" and Hit is detector.subscribes[0] is again.subscribes[0]
+assert detector.on_event(hit) == again.on_event(hit) == hit.louder() != hit
+back = msgspec.msgpack.decode(msgspec.msgpack.encode(hit), type=Hit)
+assert back == hit and back.place.inner[0].x == 3
+try:
+    msgspec.convert([["red", [[{"x": -1}]], [], 1, 2, "s", 0]][0], Hit)
+except msgspec.ValidationError as error:
+    assert ">= 0" in str(error)
+else:
+    raise AssertionError("a bound is lost")
+print("well")
+"""
+
+
+def test_detectors_and_event_types_of_a_user_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "its_module.py").write_text(MODULE)
+    (tmp_path / "its_helper.py").write_text(HELPER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import its_module  # type: ignore[import-not-found]
+
+    hit = its_module.Hit(its_module.Hue.RED, its_module.Place([its_module.Spot()]), ts=1, id=2, source="s")
+    files = []
+    for number in range(2):
+        files.append(tmp_path / f"{number}.bin")
+        files[-1].write_bytes(packed((its_module.Hits(), hit)))
+    arguments = [sys.executable, "-c", ELSEWHERE, *map(str, files)]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr
