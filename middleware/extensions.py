@@ -6,6 +6,9 @@ Groups, each with what its entry points name:
     sub-commands of ``slackline``: a ``middleware.cli.command.Entry``.
 ``slackline.benchmarks``
     benchmarks of ``slackline bench``: a function from a number of rounds to a list of measurements.
+``slackline.inputs``, ``slackline.outputs``
+    connectors by the scheme of their addresses: a ``middleware.connect.source.Source``, and a
+    ``middleware.runtime.sinks.sink.Sink``, made from an address, a name and options.
 ``slackline.applications``
     what ``slackline simulate`` deploys: a function from a ``random.Random`` to an application.
 """
@@ -16,6 +19,6 @@ from importlib.metadata import EntryPoint, entry_points
 
 
 def extensions(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group (``commands``, ``benchmarks``, ``applications``) by name, in order. None is loaded."""
+    """The entry points of a group (such as ``commands``) by name, in order. None is loaded."""
     found = entry_points(group=f"slackline.{group}")
     return {point.name: point for point in sorted(found, key=lambda point: point.name)}

@@ -82,7 +82,7 @@ install() {
     touch $BUILDING
     rm -f $STAMP
     say "installing Slackline and what it needs into $VENV"
-    if ! $VENV/bin/python -m pip install --quiet --use-pep517 --editable '.[spark,evaluate,view,otlp,dev]' </dev/null; then
+    if ! $VENV/bin/python -m pip install --quiet --use-pep517 --editable '.[spark,evaluate,view,otlp,kafka,mqtt,postgres,http,dev]' </dev/null; then
         rm -f $BUILDING # pip gave up in order: what was there before still is
         fail "pip could not install the packages (see above). If it reached no package registry: check the network and '$VENV/bin/pip config list'."
     fi
