@@ -113,7 +113,7 @@ def sub(
     with ExitStack() as stack:
         known = event_types(types_from)
         check_known(types, known, types_from)
-        sink = stack.enter_context(closing(open_sink(to))) if to is not None else None
+        sink = stack.enter_context(closing(open_sink(to, resume or "finals"))) if to is not None else None
         subscriber = stack.enter_context(
             Subscriber(
                 address,

@@ -31,7 +31,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
 FOR_EVER = 1e9
 """The patience, in seconds, with a node that does not answer: it may be started again."""
 
-_ENDING = 10.0
+_ENDING, _READY = 10.0, 2.0
 Client = TypeVar("Client", Publisher, Subscriber)
 _log = structlog.get_logger()
 
@@ -159,6 +159,8 @@ class Connections:
                     patience=FOR_EVER,
                 )
                 self._kept(stack, subscriber)
+                with suppress(NetworkError):  # a node may be away: results of the others flow all the same
+                    subscriber.wait_ready(_READY)
                 _log.info("connected", end=label)
 
                 def told(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Real servers for the tests of connectors: each a process on a free port, that can be killed and started again where it was."""
+"""Real servers for the tests of connectors: each a process on a free port, which can be killed and started again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -126,13 +127,12 @@ class Mosquitto(Server):
 class Postgres(Server):
     """A PostgreSQL server with an empty database."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self) -> None:
         self._program = program("postgres")
+        self._own = tempfile.TemporaryDirectory(prefix="slackline-postgres-")  # pytest's folders are closed to other users
+        super().__init__(folder := Path(self._own.name))
         if os.geteuid() == 0:  # it does not run as root
             self.user = "postgres"
-            for each in (folder, *folder.parents[:3]):
-                each.chmod(0o755)
             shutil.chown(folder, "postgres")
         made = [
             str(Path(self._program).resolve().with_name("initdb")),
@@ -149,6 +149,10 @@ class Postgres(Server):
     def command(self) -> list[str]:
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "fsync": "off"}
         return [self._program, "-D", str(self.folder / "data"), *(f"-c{key}={value}" for key, value in options.items())]
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        super().__exit__(kind, error, trace)
+        self._own.cleanup()
 
     def serves(self) -> bool:
         import psycopg

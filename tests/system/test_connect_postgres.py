@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from servers import Postgres, until
-from test_network import TYPES, Hit, hits, node_thread
+from test_network import DEADLINE, TYPES, Hit, hits, node_thread
 
 from middleware.connect.postgres import PostgresSink
 from middleware.model.change import Insert, Retract, Revise
@@ -32,8 +32,8 @@ class Other(Event, frozen=True):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with Postgres(tmp_path_factory.mktemp("postgres")) as server:
+def server() -> Iterator[Postgres]:
+    with Postgres() as server:
         yield server
 
 
@@ -90,9 +90,9 @@ def test_a_table_that_does_not_fit_is_refused_by_name(server: Postgres) -> None:
 
     with psycopg.connect(server.address) as connection:
         connection.execute("ALTER TABLE four_reading DROP COLUMN tags")
-    with closing(PostgresSink(server.address, "fitting", prefix="four_")) as sink:
-        with pytest.raises(SinkError, match=r"public.four_reading does not fit Reading: column tags is missing"):
-            sink.take([reading(2)])
+    misfit = pytest.raises(SinkError, match=r"public.four_reading does not fit Reading: column tags is missing")
+    with closing(PostgresSink(server.address, "fitting", prefix="four_")) as sink, misfit:
+        sink.take([reading(2)])
     assert server.rows("SELECT id FROM four_reading") == [(1,)]
 
 
@@ -122,6 +122,8 @@ def test_each_final_is_a_row_once_though_the_server_is_killed(server: Postgres, 
         node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=Store(tmp_path / "state", "a")) as node,
         Publisher(node.address, types=[Hit]) as publisher,
     ):
+        with Subscriber(node.address, Hit, consistency="final", resume="hits") as first:
+            first.wait_ready(DEADLINE)  # from now on the node keeps what comes for this name
         publisher.publish(hits(1, 500))
         publisher.flush()
         for end in (200, 350, 500):
