@@ -105,6 +105,11 @@ class Subscriber(Connection):
         return self._subscription.watermark == END
 
     @property
+    def node_has_left(self) -> bool:
+        """Whether the node has said goodbye for good."""
+        return self._link.closed is not None and not self._link.refused and not self._closed.is_set()
+
+    @property
     def gaps(self) -> int:
         """The number of gaps (missing changes) before what has been read."""
         return self._subscription.drops["interruption"]
@@ -162,7 +167,7 @@ class Subscriber(Connection):
             try:
                 changes = self.receive()
             except NetworkError:
-                if self._link.closed is not None and not self._link.refused and not self._closed.is_set():
+                if self.node_has_left:
                     return
                 raise
             yield from changes
