@@ -123,13 +123,13 @@ class MessageReader:
             if isinstance(value, float):
                 return round(value * self._unit)
             if isinstance(value, str):
-                return _moment(value)
+                return moment(value)
         except (ValueError, OverflowError):
             pass
         raise EventError(f"ts: {value!r} is no time: give a number, or a text such as 2026-03-01T12:00:00.25Z")
 
 
-def _moment(text: str) -> int:
+def moment(text: str) -> int:
     """Unix time (ns) of a text in ISO 8601, with up to nine decimals. Raises ValueError."""
     head, dot, tail = text.partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]

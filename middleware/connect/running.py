@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -147,7 +147,7 @@ class Connections:
         def attempt() -> None:
             before = self.counts.get(label, 0)
             with ExitStack() as stack:
-                sink = stack.enter_context(closing(open_sink(address, plan.name, **plan.options)))
+                sink = stack.enter_context(closing(open_sink(address, plan.name, **_options(plan))))
                 subscriber = Subscriber(
                     node,
                     plan.types,
@@ -200,6 +200,10 @@ class Connections:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
 
+def _options(plan: InputPlan | OutputPlan) -> dict[str, Any]:
+    return {key: expanded(value) if isinstance(value, str) else value for key, value in plan.options.items()}
+
+
 def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[], Source]:
     """What makes the source of an input, as often as it is needed. Raises ScenarioError."""
     address = expanded(plan.address)
@@ -213,7 +217,7 @@ def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[],
 
     def made() -> Source:
         try:
-            source: Source = make(**plan.options)
+            source: Source = make(**_options(plan))
         except TypeError as error:  # an option that it does not have
             raise SourceError(f"inputs.{plan.name}: {error}") from None
         return source

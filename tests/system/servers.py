@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -180,7 +181,7 @@ class Kafka(Server):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._java, jars = program("java"), _kafka_jars()
-        self._run = [self._java, "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+        self._run = [self._java, "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-cp", f"{jars}/*"]
         controller = free_port()
         self._properties = folder / "properties"
         self._properties.write_text(
@@ -233,6 +234,54 @@ def _kafka_jars() -> Path:
         with suppress(OSError):  # another one was faster
             part.rename(folder)
     return folder
+
+
+class Programs:
+    """Commands of slackline in one folder, each with a log; what still runs at the end is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._commands: dict[str, tuple[str, ...]] = {}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, sign: str, *arguments: str, times: int = 1) -> None:
+        """Start a command, and wait until it has said ``sign`` so many times."""
+        self._commands[name] = (sign, *arguments)
+        before = self.said(name).count(sign)
+        with (self._folder / f"{name}.log").open("ab") as log:
+            command = [sys.executable, "-m", "middleware.cli.main", *arguments]
+            self._running[name] = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
+
+        def is_there() -> bool:
+            assert self._running[name].poll() is None, self.said(name)[-2_000:]
+            return self.said(name).count(sign) >= before + times
+
+        until(is_there, f"{name} says {sign!r}")
+
+    def again(self, name: str, times: int = 1) -> None:
+        """Kill -9, and start it again."""
+        self._running[name].kill()
+        self._running[name].wait()
+        self.start(name, *self._commands[name], times=times)
+
+    def finish(self, name: str) -> int:
+        """End it in order; returns its exit code."""
+        process = self._running.pop(name)
+        process.terminate()
+        return process.wait(60)
+
+    def said(self, name: str) -> str:
+        """All that it has said, in all its lives."""
+        log = self._folder / f"{name}.log"
+        return log.read_text() if log.exists() else ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for process in self._running.values():
+            process.kill()
+            process.wait()
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 import pytest
-from servers import Mosquitto, Postgres, free_port, until
+from servers import Mosquitto, Postgres, Programs, free_port, until
 
 from middleware.runtime.storage.late_ledger import read_ledger
 
@@ -120,58 +118,10 @@ def publishing(broker: Mosquitto) -> Iterator[paho.Client]:
         client.loop_stop()
 
 
-class Programs:
-    """The node and what connects it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, name: str) -> None:
-        ready = {"node": (["node", ".", "floor"], "node runs", 1), "connect": (["connect", "."], "connected", 3)}
-        arguments, sign, times = ready[name]
-        before = self.said(name).count(sign)
-        with (self._folder / f"{name}.log").open("ab") as log:
-            command = [sys.executable, "-m", "middleware.cli.main", *arguments]
-            self._running[name] = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
-
-        def is_there() -> bool:
-            assert self._running[name].poll() is None, self.said(name)[-2_000:]
-            return self.said(name).count(sign) >= before + times
-
-        until(is_there, f"{name} says {sign!r}")
-
-    def said(self, name: str) -> str:
-        log = self._folder / f"{name}.log"
-        return log.read_text() if log.exists() else ""
-
-    def kill(self, name: str) -> None:
-        self._running[name].kill()
-        self._running[name].wait()
-
-    def finish(self, name: str) -> tuple[int, str]:
-        process = self._running.pop(name)
-        process.terminate()
-        return process.wait(60), self.said(name)
-
-    def close(self) -> None:
-        for name in self._running:
-            self.kill(name)
-
-
-@contextmanager
-def programs(folder: Path) -> Iterator[Programs]:
-    running = Programs(folder)
-    try:
-        yield running
-    finally:
-        running.close()
-
-
 def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
     mosquitto = tmp_path / "mosquitto"
     mosquitto.mkdir()
-    with Mosquitto(mosquitto) as broker, Postgres() as database, programs(tmp_path) as running:
+    with Mosquitto(mosquitto) as broker, Postgres() as database, Programs(tmp_path) as running:
         (tmp_path / "plant.py").write_text(PLANT)
         settings = {"port": free_port(), "mqtt": broker.address, "postgres": database.address}
         (tmp_path / "nodes.toml").write_text(SCENARIO.format(**settings))
@@ -179,8 +129,8 @@ def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
         def early() -> int:
             return int((database.rows("SELECT count(*) FROM now_step") or [(0,)])[0][0])
 
-        running.start("node")
-        running.start("connect")
+        running.start("node", "node runs", "node", ".", "floor")
+        running.start("connect", "connected", "connect", ".", times=3)
         ledger = tmp_path / ".slackline" / "plant" / "connect" / "hub"
         start = (time.time_ns() // 10**9 - 7_200) * 10**9
         order = sorted(range(MESSAGES), key=lambda number: number + (25 if number % 7 == 0 else 0))
@@ -197,9 +147,10 @@ def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
                     case "database":
                         database.kill()
                         database.start()
-                    case "connect" | "node":
-                        running.kill(victim)
-                        running.start(victim)
+                    case "connect":
+                        running.again("connect", times=3)
+                    case "node":
+                        running.again("node")
             far = {"provider_id": "end", "position": {"coordinates": [0.0, 0.0]}, "timestamp_generated": start // 10**9 + 3_000}
             far["timestamp_generated"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start // 10**9 + 3_000))
             client.publish("hub/end/location", json.dumps(far), qos=1)
@@ -211,6 +162,5 @@ def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
         assert {entry.reason for entry in unread} == {"unread"}
         assert len(unread) == len({entry.id for entry in unread}) == MESSAGES // 100
         assert "expected `float`" in unread[0].told.lower()
-        code, said = running.finish("connect")
-        assert code == 143, said
-        assert "lost: trying again" in said
+        assert running.finish("connect") == 143, running.said("connect")
+        assert "lost: trying again" in running.said("connect")

@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -64,10 +65,10 @@ def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
     scheme, separator, _ = to.partition("://")
     if separator and scheme not in ("http", "https"):
         return _connected(scheme, to, name, options)
+    if separator:
+        return _made(HttpSink, to, options)
     if options:
         raise SinkError(f"{to}: it has no option {next(iter(options))!r}")
-    if separator:
-        return HttpSink(to)
     suffix = Path(to).suffix
     if suffix == ".jsonl":
         return FileSink(Path(to))
@@ -83,9 +84,12 @@ def _connected(scheme: str, to: str, name: str, options: dict[str, Any]) -> Sink
     outputs = extensions("outputs")
     if scheme not in outputs:
         raise SinkError(f"{to!r}: there is no connector {scheme}; there are http, https, {', '.join(outputs)}")
-    make: Callable[..., Sink] = outputs[scheme].load()
+    return _made(partial(outputs[scheme].load(), name=name), to, options)
+
+
+def _made(make: Callable[..., Sink], to: str, options: dict[str, Any]) -> Sink:
     try:
-        return make(to, name, **options)
+        return make(to, **options)
     except TypeError as error:  # an option that it does not have
         raise SinkError(f"{to}: {error}") from None
 
