@@ -58,7 +58,7 @@ class WebSocketSink:
             raise UnreachableError(f"{address} cannot be served: {error.strerror}") from None
 
     async def _begun(self) -> Server:
-        return await serve(self._read, self._host, self._port, process_request=self._admitted, max_size=2**16)
+        return await serve(self._read, self._host, self._port, process_request=self._admitted, compression=None)
 
     def _admitted(self, reader: ServerConnection, request: Request) -> Response | None:
         """None if the reader may connect, else what it is told."""

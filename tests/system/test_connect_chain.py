@@ -12,7 +12,7 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 import pytest
-from servers import Mosquitto, Postgres, Programs, free_port, until
+from slackline_benchmarks.servers import Mosquitto, Postgres, Programs, free_port, until
 
 from middleware.runtime.storage.late_ledger import read_ledger
 

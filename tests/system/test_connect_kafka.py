@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from servers import Kafka, Programs, free_port, until
+from slackline_benchmarks.servers import Kafka, Programs, free_port, until
 
 from middleware.connect.kafka import KafkaSink, KafkaSource
 from middleware.connect.source import Message

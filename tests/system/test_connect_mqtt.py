@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from paho.mqtt import publish
-from servers import Mosquitto, until
+from slackline_benchmarks.servers import Mosquitto, until
 
 from middleware.connect.mqtt import MqttSink, MqttSource
 from middleware.connect.source import Message

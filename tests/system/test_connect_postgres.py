@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from servers import Postgres, until
+from slackline_benchmarks.servers import Postgres, until
 from test_network import DEADLINE, TYPES, Hit, hits, node_thread
 
 from middleware.connect.postgres import PostgresSink

@@ -1,4 +1,7 @@
-"""Real servers for the tests of connectors: each a process on a free port, which can be killed and started again."""
+"""Real servers for tests and benchmarks of connectors: each a process on a free port, which can be killed and started again.
+
+Where a server cannot be had, SkipTest says what is missing.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-
-import pytest
+from unittest import SkipTest
 
 _STARTS_WITHIN = 60.0
 _KAFKA = "4.1.0"
@@ -28,13 +30,13 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.
 
 
 def program(*names: str, places: str = "/usr/sbin:/usr/lib/postgresql/*/bin") -> str:
-    """The path of the first of these programs that is there; skips the test if none is."""
+    """The path of the first of these programs that is there; SkipTest if none is."""
     for name in names:
         for folder in (None, *places.split(":")):
             found = [shutil.which(name)] if folder is None else sorted(map(str, Path("/").glob(f"{folder[1:]}/{name}")))
             if found and found[-1]:
                 return found[-1]
-    pytest.skip(f"{names[0]} is not installed: make env installs it on Debian, as root")
+    raise SkipTest(f"{names[0]} is not installed: make env installs it on Debian, as root")
 
 
 def free_port() -> int:
@@ -104,14 +106,14 @@ class Server:
 
 
 class Mosquitto(Server):
-    """An MQTT broker that keeps sessions on disk, so that a kill loses none of what it has."""
+    """An MQTT broker. ``keeps``: it writes every change to disk, so that a kill loses none of what it has."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keeps: bool = True) -> None:
         super().__init__(folder)
         self._program = program("mosquitto")
         account = pwd.getpwuid(os.geteuid()).pw_name
         (folder / "conf").write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nuser {account}\npersistence true\n"
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nuser {account}\npersistence {str(keeps).lower()}\n"
             f"persistence_location {folder}/\nautosave_interval 1\nautosave_on_changes true\n"
             "max_queued_messages 0\nmax_inflight_messages 0\n"
         )
@@ -219,7 +221,7 @@ class _Silent:
 
 
 def _kafka_jars() -> Path:
-    """The broker's jars, from Maven Central, once; skips the test if they cannot be had."""
+    """The broker's jars, from Maven Central, once; SkipTest if they cannot be had."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "slackline-tests")
     folder = cache / f"kafka-{_KAFKA}"
     if not folder.is_dir():
@@ -230,7 +232,7 @@ def _kafka_jars() -> Path:
         done = subprocess.run(get, cwd=part, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             shutil.rmtree(part)
-            pytest.skip(f"Kafka's jars cannot be had by mvn: {done.stdout[-300:]}")
+            raise SkipTest(f"Kafka's jars cannot be had by mvn: {done.stdout[-300:]}")
         with suppress(OSError):  # another one was faster
             part.rename(folder)
     return folder
