@@ -24,8 +24,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from middleware.connect.mapping import moment
 from middleware.connect.numbering import Numbering
+from middleware.connect.reading import moment
 from middleware.connect.source import Message
 from middleware.model.errors import SourceError, UnreachableError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from middleware.broker.ingress.receipts import LISTED
-from middleware.connect.mapping import MessageReader, Unread
+from middleware.connect.reading import MessageReader, Unread
 from middleware.connect.source import Message, Source
 from middleware.model.errors import SourceError
 from middleware.model.event import Event

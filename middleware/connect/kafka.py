@@ -129,14 +129,14 @@ class KafkaSource:
 
     def receive(self, timeout: float) -> Sequence[Message]:
         """See Source."""
-        found = []
+        found: list[Message] = []
         try:
-            came = self._consumer.consume(_MOST_AT_ONCE, max(timeout, 0.005))
+            came: list[Any] = self._consumer.consume(_MOST_AT_ONCE, max(timeout, 0.005))
         except KafkaException as error:
             raise self._connection.judged(error.args[0], SourceError) from None
         for each in came:
-            if (error := each.error()) is not None:
-                raise self._connection.judged(error, SourceError)
+            if (failed := each.error()) is not None:
+                raise self._connection.judged(failed, SourceError)
             topic, partition, offset = each.topic(), each.partition(), each.offset()
             source = f"kafka:{self._name}:{topic}/{partition}"
             found.append(Message(topic, each.value() or b"", source, offset, each.timestamp()[1] * MILLISECOND, partition))

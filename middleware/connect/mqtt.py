@@ -66,7 +66,7 @@ class MqttClient:
         client.on_message = self._on_message
         client.on_subscribe = lambda _, __, mid, codes, ___: self._on_settled(mid, *codes)
         client.on_publish = lambda _, __, mid, code, ___: self._on_settled(mid, code)
-        properties = Properties(PacketTypes.CONNECT)
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.ReceiveMaximum = window
         properties.SessionExpiryInterval = expiry
         self.client = client
@@ -167,10 +167,9 @@ class MqttSource:
         try:
             options = SubscribeOptions(qos=1, retainHandling=_ONLY_IF_NEW)
             code, mid = self._mqtt.client.subscribe([(topic, options) for topic in topics])
-            refused = self._mqtt.settled([mid], "confirm the subscription") if code == MQTTErrorCode.MQTT_ERR_SUCCESS else []
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
                 raise UnreachableError(f"{self._mqtt.address}: {paho.error_string(code)}")
-            if refused:
+            if refused := self._mqtt.settled([mid], "confirm the subscription"):
                 raise SourceError(f"{self._mqtt.address} refuses to send {', '.join(topics)}: {refused[0]}")
         except BaseException:
             self.close()
@@ -189,7 +188,7 @@ class MqttSource:
             return ()
         numbered = self._numbering.numbers([self._key(each) for each in came], time.time_ns())
         return [
-            Message(each.topic, each.payload, self._source, number, at, (each.mid, each.qos))
+            Message(each.topic, bytes(each.payload), self._source, number, at, (each.mid, each.qos))
             for each, (number, at) in zip(came, numbered, strict=True)
         ]
 

@@ -20,7 +20,7 @@ from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
 from middleware.runtime.records import as_record
 
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -163,7 +163,7 @@ class PostgresSink:
             return known
         name = self._prefix + type_name(event_type).replace(".", "_").lower()
         columns = [_Column(field.name, _column_type(field.type)) for field in msgspec.structs.fields(event_type)]
-        there = dict(
+        there: dict[str, str] = dict(
             self._connection.execute(
                 "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
                 (self._schema, name),

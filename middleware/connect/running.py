@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import structlog
 
 from middleware.connect.feeding import Feed
-from middleware.connect.mapping import MessageReader
+from middleware.connect.reading import MessageReader
 from middleware.connect.source import Source
 from middleware.extensions import extensions
 from middleware.model.errors import NetworkError, ScenarioError, SlacklineError, SourceError, UnreachableError
@@ -93,8 +93,8 @@ class Connections:
         deadline = time.monotonic() + _ENDING
         with self._lock:
             readers = [client for client in self._clients if isinstance(client, Subscriber)]
-        for client in readers:
-            client.close()
+        for reader in readers:
+            reader.close()
         for thread in self._threads:
             with suppress(RuntimeError):  # it was never started
                 thread.join(max(0.0, deadline - time.monotonic()))

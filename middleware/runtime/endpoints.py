@@ -24,7 +24,7 @@ class InputPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ``types``
         the event type of each topic, or pattern of topics.
     ``fields``, ``mapping``, ``unit``
-        how a message becomes an event: see ``middleware.connect.mapping.MessageReader``.
+        how a message becomes an event: see ``middleware.connect.reading.MessageReader``.
     ``to``
         the node that gets them (default: the one that a recording is fed to).
     ``options``

@@ -377,19 +377,16 @@ class Scenario:
 
     def _check_ends(self, nodes: Collection[str]) -> None:
         """Check what the inputs and outputs name."""
-        for kind, ends in (("inputs", self.plan.inputs), ("outputs", self.plan.outputs)):
-            names = [end.name for end in ends]
-            if len(set(names)) < len(names):
-                raise ScenarioError(f"{kind}: two are named {max(names, key=names.count)!r}")
-            for end in ends:
-                is_input = isinstance(end, InputPlan)
-                if (at := end.to if is_input else end.node) is not None and at not in nodes:
-                    raise ScenarioError(f"{kind}.{end.name}: there is no node {at!r}; there are {', '.join(nodes)}")
-                wanted = end.types.values() if is_input else [each for each in end.types if "*" not in each]
-                if stray := next((each for each in wanted if each not in self.types), None):
-                    raise ScenarioError(
-                        f"{kind}.{end.name}: there is no event type {stray!r}; there are {listed(sorted(self.types))}"
-                    )
+        inputs = [(f"inputs.{each.name}", each.to, list(each.types.values())) for each in self.plan.inputs]
+        outputs = [(f"outputs.{each.name}", each.node, list(each.types)) for each in self.plan.outputs]
+        ends = [*inputs, *outputs]
+        for key, node, wanted in ends:
+            if sum(each[0] == key for each in ends) > 1:
+                raise ScenarioError(f"{key}: two have this name")
+            if node is not None and node not in nodes:
+                raise ScenarioError(f"{key}: there is no node {node!r}; there are {', '.join(nodes)}")
+            if stray := next((each for each in wanted if "*" not in each and each not in self.types), None):
+                raise ScenarioError(f"{key}: there is no event type {stray!r}; there are {listed(sorted(self.types))}")
 
 
 def load_scenario(where: str | Path) -> Scenario:

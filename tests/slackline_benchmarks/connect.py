@@ -22,7 +22,7 @@ import structlog
 from slackline_benchmarks.servers import Kafka, Mosquitto, Postgres, until
 
 from middleware.connect.feeding import Feed
-from middleware.connect.mapping import MessageReader
+from middleware.connect.reading import MessageReader
 from middleware.connect.source import Source
 from middleware.model.event import ORDER, Event, EventTypes
 from middleware.runtime.clients import Publisher
@@ -157,7 +157,7 @@ def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
                 came = consumer.consume(10_000, 0.1)
                 began = began or (time.perf_counter() if came else 0.0)
                 for message in came:
-                    decode(message.value())
+                    decode(message.value() or b"")
                 left -= len(came)
                 if came:
                     consumer.commit(asynchronous=False)
@@ -237,7 +237,7 @@ def _mqtt(rounds: int, folder: Path) -> list[dict[str, Any]]:
                 left -= 1
                 times[1] = time.perf_counter()
 
-            properties = Properties(PacketTypes.CONNECT)
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.ReceiveMaximum, properties.SessionExpiryInterval = 2_000, 600
             for fills in (True, False):
                 client = paho.Client(

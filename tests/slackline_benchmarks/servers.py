@@ -172,7 +172,7 @@ class Postgres(Server):
 
         with psycopg.connect(self.address, connect_timeout=5) as connection:
             try:
-                return connection.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
+                return connection.execute(query).fetchall()
             except psycopg.errors.UndefinedTable:
                 return []
 

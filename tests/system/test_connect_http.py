@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 
 from middleware.connect.cloudevents import CloudEventsSource
 from middleware.connect.feeding import Feed
-from middleware.connect.mapping import MessageReader
+from middleware.connect.reading import MessageReader
 from middleware.connect.websocket import WebSocketSink
 from middleware.model.change import Insert, Retract
 from middleware.model.errors import SinkError, SourceError

@@ -27,7 +27,7 @@ class _Asynchronous(Generic[Client]):
     """A client whose calls are awaited. Used with ``async with``, it connects at the entry, and is closed at the end."""
 
     def __init__(self, make: Callable[[], Client]) -> None:
-        self._make = make
+        self._make: Callable[[], Client] = make
         self._open: Client | None = None
         self._thread = ThreadPoolExecutor(1, "slackline async")
         self._turn = asyncio.Lock()
