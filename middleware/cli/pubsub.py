@@ -64,7 +64,10 @@ def sub(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="SINK", help="Keep each final event once: FILE.jsonl, FILE.sqlite, FILE.db or http(s)://..."),
+        typer.Option(
+            metavar="SINK",
+            help="Keep each final event once: FILE.jsonl, FILE.sqlite, FILE.db, http(s)://, postgresql://, kafka://, ...",
+        ),
     ] = None,
     resume: Annotated[
         str | None,

@@ -22,7 +22,7 @@ _ANSWERS_WITHIN = 10.0
 _GONE_AFTER = 10_000
 """Milliseconds after which a member that was killed has left its group, so that others get its partitions."""
 
-_MOST_AT_ONCE = 10_000
+_MOST_AT_ONCE, _A_MOMENT = 10_000, 0.005
 _NOT_MINE_ANY_MORE = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
 """A commit comes too late: the partitions have gone to another member, which gets the messages again."""
 _HOPELESS = {
@@ -131,7 +131,9 @@ class KafkaSource:
         """See Source."""
         found: list[Message] = []
         try:
-            came: list[Any] = self._consumer.consume(_MOST_AT_ONCE, max(timeout, 0.005))
+            came: list[Any] = self._consumer.consume(1, max(timeout, _A_MOMENT))
+            if came:
+                came += self._consumer.consume(_MOST_AT_ONCE, _A_MOMENT)  # what is here already; for so many it would wait
         except KafkaException as error:
             raise self._connection.judged(error.args[0], SourceError) from None
         for each in came:

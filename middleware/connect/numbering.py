@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from middleware.model.errors import StateError
+from middleware.model.errors import StateError, UnreachableError
 from middleware.runtime.storage.trust import private_database, private_folder
 
 KEPT = 1_000_000
@@ -52,7 +52,7 @@ class Numbering:
         """The numbers of messages by their keys, in one transaction. O(log kept) each.
 
         With each key: whether the message may be a repeat. If so, one of that key keeps its number and its time; if not, it
-        is new, though its key be known. ``at``: the time of those that are new.
+        is new, though its key be known. ``at``: the time of those that are new. Raises StateError, UnreachableError.
         """
         found = []
         last = self._last
@@ -67,6 +67,8 @@ class Numbering:
                         database.execute("INSERT OR REPLACE INTO numbers VALUES (?, ?, ?)", (last, key, at))
                     found.append(Numbered(*known))
                 database.execute("DELETE FROM numbers WHERE number <= ?", (last - self._kept,))
+        except sqlite3.OperationalError as error:  # a full disk, or another program's lock
+            raise UnreachableError(f"{self._file} cannot be written now: {error}") from None
         except sqlite3.Error as error:
             raise StateError(f"{self._file} cannot be written: {error}") from None
         self._last = last

@@ -47,8 +47,8 @@ class OutputPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ``name``
         the durable name under which the node keeps how far it has got.
     ``address``
-        FILE.jsonl, FILE.sqlite, postgresql://HOST/DATABASE, kafka://HOST:PORT/TOPIC, ...; ``$NAME`` stands for that
-        environment variable.
+        FILE.jsonl or FILE.sqlite (in the working folder), postgresql://HOST/DATABASE, kafka://HOST:PORT/TOPIC, ...; ``$NAME``
+        stands for that environment variable.
     ``types``
         event types, or patterns such as soccer.*.
     ``consistency``

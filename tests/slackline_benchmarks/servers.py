@@ -21,6 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 from unittest import SkipTest
 
+import psutil
+
 _STARTS_WITHIN = 60.0
 _KAFKA = "4.1.0"
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -80,18 +82,25 @@ class Server:
     def kill(self) -> None:
         """Kill -9: it saves nothing."""
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self._process.wait()
 
     def pause(self) -> None:
         """From now on it is there, but does nothing."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
+        """It goes on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        """Send it, and all processes that it has started, a signal."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGCONT)
+        with suppress(psutil.NoSuchProcess):
+            first = psutil.Process(self._process.pid)
+            for each in (first, *first.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    each.send_signal(number)
 
     def __enter__(self) -> Self:
         try:

@@ -147,6 +147,8 @@ class Subscriber(Connection):
 
     def commit(self) -> None:
         """Tell the node that everything received has been taken: it is not sent again under this name."""
+        if self._closing.is_set():
+            self._check_alive()
         passed = self._subscription.passed()
         if passed is not None:
             with self._lock:
