@@ -16,6 +16,7 @@ from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
 from middleware.connect.source import Source
 from middleware.extensions import extensions
+from middleware.installation import extra_with, install
 from middleware.model.errors import NetworkError, ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import END
 from middleware.runtime.clients import Publisher, Subscriber
@@ -113,6 +114,10 @@ class Connections:
             if not self._over.is_set():
                 error.add_note(f"in {label} of {self._scenario.file}")
                 self._failures.append(error)
+        except ModuleNotFoundError as error:
+            needs = f"{label} needs {error.name}"
+            extra = extra_with(error.name or "")
+            self._failures.append(SlacklineError(f"{needs}; {install(extra)}" if extra is not None else needs))
         except BaseException:  # a bug: it must not end unseen while the others go on
             self._failures.append(SlacklineError(f"{label} failed"))
             _log.exception("it failed", end=label)

@@ -14,7 +14,7 @@ from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
 from middleware.connect.running import Connections
 from middleware.connect.source import Message
-from middleware.model.errors import ScenarioError, SourceError, UnreachableError
+from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Receipt
 from middleware.runtime.endpoints import expanded
@@ -146,6 +146,21 @@ def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) ->
     connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
     with pytest.raises(ScenarioError, match="there is no connector 'gopher'; there are http, kafka, mqtt"):
         connections.run()
+
+
+class Lacking:
+    """A connector whose library is not installed."""
+
+    def load(self) -> None:
+        raise ModuleNotFoundError("No module named 'paho'", name="paho")
+
+
+def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "connected_plant.py").write_text(PLANT)
+    (tmp_path / "nodes.toml").write_text(TOP + HUB.format("mqtt://h", "Place"))
+    monkeypatch.setattr("middleware.connect.running.extensions", lambda _: {"mqtt": Lacking()})
+    with pytest.raises(SlacklineError, match=r"input hub needs paho; .*mqtt"):
+        Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state").run()
 
 
 def test_addresses_have_environment_variables_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
