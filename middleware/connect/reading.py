@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +31,7 @@ READY = {
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ABSENT = object()
+_MOST_TOPICS = 4_096
 _IDENTITY = ("id", "source")
 
 
@@ -73,6 +75,7 @@ class MessageReader:
         if size is None:
             raise ScenarioError(f"unit {unit!r}: give ns, us, ms or s")
         self._unit: int = size
+        self._type_of = lru_cache(_MOST_TOPICS)(self._first_that_fits)
         self._types = [(pattern, known[name]) for pattern, name in types.items()]
         there = {name for _, event_type in self._types for name in event_type.__struct_fields__}
         if stray := sorted((fields or {}).keys() - there):
@@ -90,7 +93,7 @@ class MessageReader:
         events: list[Event] = []
         unread: list[Unread] = []
         for message in messages:
-            event_type = next((each for pattern, each in self._types if matches(pattern, message.topic)), None)
+            event_type = self._type_of(message.topic)
             try:
                 if event_type is None:
                     raise EventError(f"nothing is said of the topic {message.topic!r}")
@@ -99,14 +102,18 @@ class MessageReader:
                 unread.append(Unread(message, "" if event_type is None else type_name(event_type), str(error)))
         return events, unread
 
+    def _first_that_fits(self, topic: str) -> EventType | None:
+        return next((each for pattern, each in self._types if matches(pattern, topic)), None)
+
     def _event(self, event_type: EventType, message: Message) -> Event:
         record = msgspec.json.decode(message.body)
         if not isinstance(record, dict):
             raise EventError(f"{type_name(event_type)}: the message is no object with fields by name")
+        found = [(name, path, _found(record, path)) for name, path in self._paths.items()]
         fields: dict[str, Any] = own_fields(record, event_type)
-        fields = fields | {"id": message.id, "source": message.source, "level": 0}
-        for name, path in self._paths.items():
-            if (value := _found(record, path)) is not _ABSENT:
+        fields["id"], fields["source"], fields["level"] = message.id, message.source, 0
+        for name, path, value in found:
+            if value is not _ABSENT:
                 fields[name] = value
             elif name == "ts" or name in _IDENTITY:
                 raise EventError(f"{type_name(event_type)}: the message has no {'.'.join(path)}, for {name}")

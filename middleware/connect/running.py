@@ -164,8 +164,9 @@ class Connections:
                     patience=FOR_EVER,
                 )
                 self._kept(stack, subscriber)
-                with suppress(NetworkError):  # a node may be away: results of the others flow all the same
-                    subscriber.wait_ready(_READY)
+                self._await_node(subscriber)
+                if self._over.is_set():
+                    return
                 _log.info("connected", end=label)
 
                 def told(number: int) -> None:
@@ -174,6 +175,16 @@ class Connections:
                 deliver(subscriber, sink, until=END + 1, told=told)
 
         self._keep_trying(label, attempt)
+
+    def _await_node(self, subscriber: Subscriber) -> None:
+        """Wait until the node knows what is wanted; for other nodes of the mesh only shortly: they may be away."""
+        while not self._over.is_set():
+            try:
+                subscriber.wait_ready(_READY)
+            except NetworkError:
+                if not (subscriber.is_connected or subscriber.is_refused):
+                    continue
+            return
 
     def _kept(self, stack: ExitStack, client: Client) -> Client:
         """The client, closed with the stack, and by ``stop``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -65,12 +66,14 @@ def own_fields(record: Record, event_type: EventType) -> Record:
 def event_of(event_type: EventType, fields: Record) -> Event:
     """An event from its fields by name; names it does not have are ignored. Raises EventError."""
     values = []
-    for field in _fields(event_type):
-        if field.name not in fields and field.required:
-            key = key_of(field.name, _RESERVED, event_type.__struct_fields__)
+    for name, is_required, default, factory in _fields(event_type):
+        if name in fields:
+            values.append(fields[name])
+        elif is_required:
+            key = key_of(name, _RESERVED, event_type.__struct_fields__)
             raise EventError(f"{type_name(event_type)} needs a field {key!r}")
-        is_given = field.name in fields or field.default_factory is msgspec.NODEFAULT
-        values.append(fields.get(field.name, field.default) if is_given else field.default_factory())
+        else:
+            values.append(default if factory is msgspec.NODEFAULT else factory())
     try:
         return msgspec.convert(values, event_type)
     except msgspec.ValidationError as error:
@@ -80,5 +83,6 @@ def event_of(event_type: EventType, fields: Record) -> Event:
 
 
 @cache
-def _fields(event_type: EventType) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(event_type)
+def _fields(event_type: EventType) -> list[tuple[str, bool, Any, Any]]:
+    """Name, whether it is required, default and default factory of each field."""
+    return [(each.name, each.required, each.default, each.default_factory) for each in msgspec.structs.fields(event_type)]

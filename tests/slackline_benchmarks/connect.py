@@ -7,12 +7,13 @@ in the same way. What cannot be had on this machine is left out.
 
 from __future__ import annotations
 
+import multiprocessing as mp
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -91,21 +92,29 @@ class _Fields(msgspec.Struct):
 
 
 @contextmanager
-def _node() -> Iterator[Node]:
-    node = Node("bench", "tcp://127.0.0.1:*", {}, types=TYPES)
-    thread = threading.Thread(target=node.run)
-    thread.start()
+def _node() -> Iterator[str]:
+    """The address of a node, a process of its own, as it would be."""
+    context = mp.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=[theirs], daemon=True)
+    process.start()
     try:
-        yield node
+        yield ours.recv()
     finally:
-        node.stop()
-        thread.join()
+        process.terminate()
+        process.join()
+
+
+def _serve(pipe: Connection) -> None:
+    node = Node("bench", "tcp://127.0.0.1:*", {}, types=TYPES)
+    pipe.send(node.address)
+    node.run()
 
 
 def _fed(make: Callable[[], Source], topic: str, folder: Path, count: int) -> float:
     """Seconds until so many messages are acknowledged, from the first on."""
     reader = MessageReader({topic: "Place"}, TYPES)
-    with _node() as node, Publisher(node.address, types=[Place]) as publisher, closing(Ledger("bench", folder)) as ledger:
+    with _node() as address, Publisher(address, types=[Place]) as publisher, closing(Ledger("bench", folder)) as ledger:
         began: list[float] = []
 
         class Counted:
