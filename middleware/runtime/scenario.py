@@ -23,9 +23,9 @@ from middleware.model.quantities import parse_duration
 from middleware.model.words import listed
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack, SlackPolicy
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.unit import Policies
 from middleware.runtime.endpoints import InputPlan, OutputPlan
 from middleware.runtime.usercode import called, import_user_module, load_object
 
@@ -72,7 +72,7 @@ class RecordingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How units behave; see ``middleware.ordering.unit.Policies``.
+    """How units behave; see ``Policies``.
 
     ``alpha``
         "adaptive" (each unit by Algorithm 3 of the paper), "weighted" (one budget, spent where it lowers the latency of

@@ -18,7 +18,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event, type_name
 from middleware.model.time import MILLISECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 EVENTS = 300_000
 KEYS = 1_000

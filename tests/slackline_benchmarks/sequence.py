@@ -20,7 +20,8 @@ from middleware.model.change import Delta
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, NEVER, Event
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 EVENTS = 1_000_000
 TAGS = 1_000
