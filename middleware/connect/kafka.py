@@ -32,9 +32,6 @@ _HOPELESS = {
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError._AUTHENTICATION,
-    KafkaError._FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.PRODUCER_FENCED,
 }
 _quiet = logging.getLogger("slackline.kafka")
 _quiet.addHandler(logging.NullHandler())  # what the library logs, this module raises
@@ -168,7 +165,8 @@ class KafkaSink:
 
     The mark goes into the same transaction, with the offset of the group ``slackline-out-NAME``; so readers must read committed
     messages only. Of early changes, a revision is the next message of its key, and a withdrawal a tombstone: in a compacted
-    topic the last of each key is what stands. A second sink of the same name ends the first one.
+    topic the last of each key is what stands. Of two sinks of one name, the first is shut out; so is one whose transaction took
+    too long. It begins anew, from the mark.
 
     ``address``
         kafka://HOST:PORT[,HOST:PORT]/TOPIC, in which ``{type}`` stands for the event type.
