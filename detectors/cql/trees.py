@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from detectors.cql.plan import Windowed
 from detectors.cql.windows import Shape, WindowPlan
-from detectors.language.aggregates import SQUARED, Aggregate, middle, ranked, root
+from detectors.language.aggregates import SQUARED, Aggregate, root
 from detectors.language.code import Code
 from detectors.language.types import INTEGERS, LIMITS, REALS, Type
 from detectors.language.values import within
@@ -22,6 +22,7 @@ from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid, Partial
 from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MAXCOUNT, MEAN, MIN, RANGE, SAMPLE_VARIANCE, SUM, VARIANCE
 from detectors.window.moving import Counts, Moving, Ranks
+from detectors.window.ranks import middle, ranked
 from middleware.model.event import ORDER, Event, Key, Order, Value
 
 SMALL = 128

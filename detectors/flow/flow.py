@@ -8,6 +8,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterable
 
+from detectors.flow.broadcast import copied, placed_type, remember, shard_of, spread
 from detectors.flow.checks import check
 from detectors.flow.drawing import as_svg, as_text
 from detectors.flow.graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, Fused, Graph
@@ -85,6 +86,21 @@ class Stream:
         results = combined._then(FlowNode(FlowNodeKind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
         grouped._node.fused = Fused(safe, key, results._node)
         return results
+
+    def alongside(
+        self, told: Stream, *, key: Callable[[Value], Key], shards: int = 16, gives: Annotation = None, name: str = "alongside"
+    ) -> Stream:
+        """Each value beside the last one of ``told`` before it: plain tuples (value, told), None if there was none yet.
+
+        ``told`` is broadcast: rules, rates or tables that change seldom, and that every part needs. This stream is spread by
+        ``key`` over ``shards`` shards, which lie on all parts; each value of ``told`` is copied to all of them. More parts than
+        shards are of no use.
+        """
+        if not isinstance(shards, int) or shards < 1:
+            raise FlowError(f"{name!r} of {self._node.name!r}: shards={shards!r}; it is a number, at least 1")
+        mine = self.map(spread(key, shards), gives=placed_type(self._node.gives), name=f"{name}.spread")
+        copies = told.map(copied(shards), gives=placed_type(told._node.gives), name=f"{name}.broadcast")
+        return mine.union(copies).stateful(remember, key=shard_of, gives=gives or tuple, name=name)
 
     def sink(self, event_type: EventType, fields: Callable[[Value], Iterable[Value]] | None = None) -> None:
         """Publish each value as an event, stamped with the time of the raw event that the value ends in.

@@ -9,24 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from detectors.language.code import Code, Frame
 from detectors.language.errors import QueryError, Span
 from detectors.language.types import INTEGERS, LIMITS, NUMBERS, REALS, Type, ValueKind
 from detectors.language.values import within
 from detectors.window.monoids import MEAN, SUM
+from detectors.window.ranks import middle, ranked
 from detectors.window.sketches import DISTINCT
 from middleware.model.event import Value
 
 Fold = Callable[[Sequence[Value]], Value]
-
-
-class Ordered(Protocol):
-    """Values in order."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, rank: int, /) -> Value: ...
 
 
 class Aggregate(NamedTuple):
@@ -112,13 +106,6 @@ def _geometric(values: Sequence[float]) -> float | None:
         return max(values)
 
 
-def middle(ordered: Ordered) -> float:
-    """The median of numbers in order, zeros without a sign."""
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    half: float = (low + high) / 2
-    return half + 0.0 if abs(half) != math.inf else float(low / 2 + high / 2)  # the sum may be too large, its half not
-
-
 def _median(values: Sequence[float]) -> float:
     return math.nan if _nans(values) else middle(sorted(values))
 
@@ -180,14 +167,6 @@ _REAL: dict[str, Fold] = {
     "geomean": _geometric,
     "median": _median,
 }
-
-
-def ranked(ordered: Ordered, q: float) -> Value:
-    """The least of the ordered values that is not below a fraction q of them; None unless 0 <= q <= 1. Zeros have no sign."""
-    if not 0 <= q <= 1:
-        return None
-    found = ordered[max(0, math.ceil(q * len(ordered)) - 1)]
-    return found + 0.0 if found.__class__ is float else found
 
 
 def _quantile(pairs: Sequence[tuple[Value, float]]) -> Value:

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from detectors.feeding import batch_of, fresh, needed, only
+from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
@@ -62,6 +63,12 @@ def query(
     ] = None,
     changes: Annotated[bool, typer.Option("--changes", help="Every change as it comes, not the final results alone.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many lines.")] = None,
+    algorithm: Annotated[
+        Algorithm | None,
+        typer.Option(
+            help="For study: this algorithm of the paper, in plain Python, and what it costs; the results are the same."
+        ),
+    ] = None,
     lateness: Annotated[str, typer.Option(help="For how long results over a node's events may change, at least.")] = "1s",
     batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
@@ -84,7 +91,7 @@ def query(
     screen = console(json_file)
     written = _text(text)
     place = _source(source, types_from or [])
-    plan = SequenceQuery(written, place.types, "Query")  # before Spark starts, so that errors show at once
+    plan = SequenceQuery(written, place.types, "Query", algorithm)  # before Spark starts, so that errors show at once
     if explained:
         screen.print("\n".join(explain(plan.plan)), markup=False)
         return
@@ -109,6 +116,8 @@ def query(
                     break
     finally:
         lines.close(sum(each.late for each in hierarchy.statistics()))
+        if algorithm is not None:
+            screen.print(f"algorithm {algorithm}: {plan.work}")
 
 
 def _hierarchy(plan: SequenceQuery, place: Source, lateness: int) -> Hierarchy:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from detectors.language.code import Made
-from detectors.sequence.matches import Match
+from detectors.sequence.algorithm import ScanWork
+from detectors.sequence.matches import Match, first_of, last_of
 from detectors.sequence.plan import Condition, Plan
 from detectors.sequence.stacks import Partition, Stack
 from middleware.model.event import MAX_TS, MIN_TS, Event
@@ -82,10 +83,20 @@ class Search:
         the place whose event (or one of whose events) is ``event``, as it lies on its stack; None if no event is given.
     ``floors``, ``ceilings``
         for each place, the first and the last time (both included) that its events may have.
+    ``divides``
+        whether it stops at the divider, below which all is outdated; else sequences longer than the window are built, too, and
+        filtered out.
     """
 
     def __init__(
-        self, plan: Plan, partition: Partition, schedule: Schedule, given: int | None = None, event: Any = None
+        self,
+        plan: Plan,
+        partition: Partition,
+        schedule: Schedule,
+        given: int | None = None,
+        event: Any = None,
+        divides: bool = True,
+        work: ScanWork | None = None,
     ) -> None:
         self.floors = [MIN_TS] * len(plan.steps)
         self.ceilings = [MAX_TS] * len(plan.steps)
@@ -97,13 +108,17 @@ class Search:
         self._event = event
         self._bound: list[Any] = [None] * len(plan.steps)
         self._low = MIN_TS
+        self._divides = divides
+        self._work = work or ScanWork()
+        self._work.searches += 1
         if given is not None:
             self._give(given, event)
 
     def _give(self, given: int, event: Event) -> None:
         for place in range(len(self._steps)):
-            self.floors[place] = event.ts + 1 if place > given else event.ts - self._within
-        self.ceilings[-1] = event.ts + self._within
+            self.floors[place] = event.ts + 1 if place > given else event.ts - self._within if self._divides else MIN_TS
+        if self._divides:
+            self.ceilings[-1] = event.ts + self._within
         if not self._steps[given].kleene:
             self._bound[given] = event
 
@@ -115,7 +130,12 @@ class Search:
     def _grow(self, place: int, end: int) -> Iterator[Match]:
         """Bind ``place`` to each fitting instance among the first ``end`` of its stack, and continue below."""
         if place < 0:
-            yield tuple(self._bound)
+            match = tuple(self._bound)
+            self._work.constructed += 1
+            if self._divides or last_of(match).ts - first_of(match).ts <= self._within:
+                yield match
+            else:
+                self._work.filtered += 1
         elif self._steps[place].kleene:
             yield from self._grow_group(place, end, ())
         elif place == self._given:
@@ -133,7 +153,7 @@ class Search:
     def _bind(self, place: int, at: int) -> Iterator[Match]:
         stack = self._stacks[place]
         self._bound[place] = stack.events[at]
-        if place == len(self._steps) - 1:
+        if place == len(self._steps) - 1 and self._divides:
             self._low = stack.times[at] - self._within
         if self._hold(self._at[place]):
             yield from self._grow(place - 1, self._below(place, at))
@@ -156,7 +176,7 @@ class Search:
             low = self.floors[place] if is_last and not group else max(self.floors[place], self._low)
             if ts < low or (must and ts < self._event.ts):
                 return
-            if is_last and not group:
+            if is_last and not group and self._divides:
                 self._low = ts - self._within
             self._bound[place] = (event, *group[:1])
             if self._hold(self._stepwise[place]):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.construction import Search, schedules
 from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Roles, first_of, last_of
 from detectors.sequence.plan import Plan, Step
@@ -20,14 +21,23 @@ from middleware.model.event import NEVER, TS, Event, Key
 
 
 class Matcher:
-    """The running state of a query with strategy skip-till-any-match."""
+    """The running state of a query with strategy skip-till-any-match, by any algorithm that takes disorder."""
 
-    def __init__(self, plan: Plan, identify: Identify, fail: Fail) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        identify: Identify,
+        fail: Fail,
+        algorithm: Algorithm = Algorithm.PARTITION,
+        work: ScanWork | None = None,
+    ) -> None:
         self._plan = plan
         self._identify = identify
         self._fail = fail
         self._roles = Roles(plan)
         self._schedules = schedules(plan)
+        self._algorithm = algorithm
+        self._work = work or ScanWork()
         self._partitions: dict[Key, Partition] = {}
         self._common = {step.slot: Stack() for step in plan.negations if step.key is None}
         self._due: list[tuple[int, int, Key]] = []
@@ -67,7 +77,7 @@ class Matcher:
             self._negatives(key, step).add(event, 0)
             return
         partition = self._partition(key)
-        is_late = partition.add(step, event)
+        is_late = partition.add(step, event, self._algorithm is Algorithm.SORT)
         if is_late or step.place + 1 == len(self._plan.steps):  # an event in time completes a match only as its last event
             for match in self._standing(partition, self._search(partition, step.place, event)):
                 changes.make(match)
@@ -111,7 +121,8 @@ class Matcher:
         return found
 
     def _search(self, partition: Partition, given: int, event: Event) -> Search:
-        return Search(self._plan, partition, self._schedules[given], given, event)
+        divides = self._algorithm is Algorithm.PARTITION
+        return Search(self._plan, partition, self._schedules[given], given, event, divides, self._work)
 
     def _ruled_out(self, partition: Partition, step: Step, event: Event) -> Iterator[Match]:
         """The matches that only this negative rules out; it is not on its stack."""

@@ -22,11 +22,14 @@ from detectors.language.types import Type
 from detectors.sequence.construction import scheduled
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import common_columns
-from detectors.sequence.syntax import Field
+from detectors.sequence.syntax import Field, Index
 from middleware.model.event import stable_hash
 
 Written = tuple[Any, ...]
 """A condition as nested tuples: an operator and its operands."""
+
+_WRITTEN = {Index.EACH: "field", Index.PREVIOUS: "before", Index.FIRST: "first"}
+"""How fields of single events of a Kleene component are written."""
 
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
@@ -50,7 +53,7 @@ class _Specification:
         schedules = [tuple([list(map(self._numbers, part)) for part in parts]) for parts in scheduled(plan)]
         return {
             "schedules": schedules,
-            "conditions": [(list(each.slots), self._compiled(each), each.test) for each in self._conditions],
+            "conditions": [(list(each.slots), self._compiled(each), each.test, self._group(each)) for each in self._conditions],
             "components": components,
             "roles": [(event_type, self._roles(steps)) for event_type, steps in plan.roles.items()],
             "within": plan.within,
@@ -88,14 +91,21 @@ class _Specification:
 
     def _compiled(self, condition: Condition) -> Written | None:
         """A condition as nested tuples; None if only Python can evaluate it."""
-        is_plain = not (condition.compiled.each or condition.compiled.whole) and self._is_plain(condition.expression)
+        is_plain = len(condition.compiled.each) <= 1 and self._is_plain(condition.expression)
         return self._written(condition.expression) if is_plain else None
+
+    @staticmethod
+    def _group(condition: Condition) -> tuple[int, bool] | None:
+        """The Kleene component of which a condition must hold for every event, and whether it reads the one before each."""
+        for slot in condition.compiled.each:
+            return slot, slot in condition.compiled.previous
+        return None
 
     def _is_plain(self, node: SyntaxNode) -> bool:
         match node:
             case Field(name, variable, index):
                 step = self._all[self._slots[variable or ""]]
-                return index is None and not step.kleene and common_columns(step.types)[name].kind.type is not Type.ANY
+                return index in (None, *_WRITTEN) and common_columns(step.types)[name].kind.type is not Type.ANY
             case Binary(operator, left, right):
                 is_of_fields = bool(names(node))  # otherwise it is an Int, which overflows where a Long does not
                 return operator in _OPERATORS and is_of_fields and self._is_plain(left) and self._is_plain(right)
@@ -110,11 +120,11 @@ class _Specification:
         match node:
             case Literal(value):
                 return ("constant", value)
-            case Field(name, variable):
+            case Field(name, variable, index):
                 slot = self._slots[variable or ""]
                 if name not in self._fields[slot]:
                     self._fields[slot].append(name)
-                return ("field", slot, self._fields[slot].index(name))
+                return ("field" if index is None else _WRITTEN[index], slot, self._fields[slot].index(name))
             case Binary(operator):
                 return (operator, *below)
             case Unary("-"):

@@ -96,14 +96,16 @@ class Partition:
     def __len__(self) -> int:
         return sum(map(len, self._stacks))
 
-    def add(self, step: Step, event: Event) -> bool:
-        """Add an instance of a positive step, and reset the RIPs of the next stack if it is late; returns whether it is."""
+    def add(self, step: Step, event: Event, as_late: bool = False) -> bool:
+        """Add an instance of a positive step, and reset the RIPs of the next stack if it is late; returns whether it is.
+
+        ``as_late``: treat it as late, as if there were no AIS-CLOCK.
+        """
         stacks, place, ts = self.positive, step.place, event.ts
         stacks[place].add(event, stacks[place - 1].before(ts) if place else 0)
-        is_late = ts < self.clock
-        if not is_late:
-            self.clock = ts
-        elif place + 1 < len(stacks):
+        is_late = as_late or ts < self.clock
+        self.clock = max(self.clock, ts)
+        if is_late and place + 1 < len(stacks):
             stacks[place + 1].shift(ts, 1)
         return is_late
 

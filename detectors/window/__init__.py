@@ -24,6 +24,8 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
+from detectors.window.ranks import MEDIAN, exact_quantile
+from detectors.window.sharing import SharedWindows
 from detectors.window.sketches import BLOOM, DISTINCT, Filter, quantile
 from detectors.window.windows import Windows
 
@@ -41,6 +43,7 @@ __all__ = [
     "MAX",
     "MAXCOUNT",
     "MEAN",
+    "MEDIAN",
     "MIN",
     "RANGE",
     "SAMPLE_STDDEV",
@@ -58,9 +61,11 @@ __all__ = [
     "Landmark",
     "Monoid",
     "Session",
+    "SharedWindows",
     "Sliding",
     "Tumbling",
     "WindowKind",
     "Windows",
+    "exact_quantile",
     "quantile",
 ]

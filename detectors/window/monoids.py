@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from detectors.window.monoid import Group, Monoid, Partial, named
+from detectors.window.ranks import MEDIAN
 from middleware.model.event import Value
 
 Combine = Callable[[Partial, Partial], Partial]
@@ -219,7 +220,7 @@ BUILT_IN = {
     monoid.name: monoid
     for monoid in (
         COUNT, SUM, MEAN, GEOMEAN, VARIANCE, STDDEV, SAMPLE_VARIANCE, SAMPLE_STDDEV, MIN, MAX, RANGE, MAXCOUNT, FIRST, LAST,
-        ARGMIN, ARGMAX, CONCAT,
+        ARGMIN, ARGMAX, CONCAT, MEDIAN,
     )
 }  # fmt: skip
 """The built-in monoids by name."""

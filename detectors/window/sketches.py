@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 import xxhash
 
-from detectors.window.monoid import Monoid, Partial
+from detectors.window.monoid import Monoid, Partial, named
 from middleware.model.errors import WindowError
 from middleware.model.event import Value
 from middleware.model.identity import canonical
@@ -124,6 +125,11 @@ def quantile(q: float, accuracy: float = 0.01) -> Monoid:
     """
     if not (0 <= q <= 1 and 0 < accuracy < 1):
         raise WindowError(f"a quantile needs 0 <= q <= 1 and 0 < accuracy < 1, not {q} and {accuracy}")
+    return _quantile(q, accuracy)
+
+
+@cache
+def _quantile(q: float, accuracy: float) -> Monoid:
     growth = (1 + accuracy) / (1 - accuracy)
     scale = 1 / math.log(growth)
 
@@ -148,4 +154,15 @@ def quantile(q: float, accuracy: float = 0.01) -> Monoid:
                 return float(sign * 2 * growth ** (sign * number) / (growth + 1))
         return None
 
-    return Monoid(name=f"quantile({q})", identity=(), lift=lift, combine=combine, lower=lower, commutative=True)
+    monoid = Monoid(name=f"quantile({q})", identity=(), lift=lift, combine=combine, lower=lower, commutative=True)
+    named(monoid, quantile, q, accuracy)
+    return monoid
+
+
+def sketch(name: str) -> Monoid:
+    """A monoid of this module that has no parameters, by its name."""
+    return {"bloom": BLOOM, "distinct": DISTINCT}[name]
+
+
+for _each in (BLOOM, DISTINCT):
+    named(_each, sketch, _each.name)

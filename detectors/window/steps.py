@@ -14,8 +14,9 @@ from middleware import native
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
 from middleware.model.operator import Operation, Snapshot
 
-_MOST_STEPS = 32
-"""Results are computed from a window's whole content, so an event counts in this many at most. Beyond, a tree is better."""
+MOST_STEPS = 1_024
+"""In how many windows an event may be. Each result is computed from all panes of its window; up to some thousands of panes that
+is less work than a result from trees, which are run in Python (``slackline bench window-panes``)."""
 
 _LONGEST = 2**60
 """Durations below 36 years: sums of times then stay in 64 bits."""
@@ -76,7 +77,7 @@ class Steps:
 
 def is_in_step(over: Hopping) -> bool:
     """Whether the native core is there and suits these windows."""
-    if not native.AVAILABLE or over.retention > _MOST_STEPS * over.every:
+    if not native.AVAILABLE or over.retention > MOST_STEPS * over.every:
         return False
     return max(over.retention, over.every, abs(over.offset)) <= _LONGEST
 

@@ -19,6 +19,9 @@ from scenarios.search.index import Page
 PATIENCE = 60.0
 """Seconds that the last results may take to become final."""
 
+MOST_LATE = SECOND // 5
+"""How late (ns) pages come that do not come in order."""
+
 _BLOCKING = PolicyPlan(alpha=1.0, slack="3600s")
 """An operation that holds its input back, in order, until the watermark tells that none is missing."""
 
@@ -37,7 +40,7 @@ class Mode(StrEnum):
 
 
 class Writer(threading.Thread):
-    """Publishes pages in order, at a steady rate, and every ``punctuation`` pages promises that none before will come.
+    """Publishes pages as they are given, at a steady rate; every ``punctuation`` pages it promises what will not come any more.
 
     ``written``: by ts of a page, when (ns, monotonic) it was published.
     """
@@ -57,6 +60,7 @@ class Writer(threading.Thread):
 
     def _publish(self) -> None:
         with Publisher(self._address, name="writer", types=[Page]) as publisher:
+            promised = promises(self._pages)
             start = time.monotonic_ns() + SECOND // 10
             for number, page in enumerate(self._pages):
                 due = start + round(number * SECOND / self._rate)
@@ -66,9 +70,18 @@ class Writer(threading.Thread):
                 self.written[page.ts] = time.monotonic_ns()
                 publisher.publish([page])
                 if number % self._punctuation == self._punctuation - 1:
-                    publisher.advance(Page, page.ts)
+                    publisher.advance(Page, promised[number])
             publisher.advance(Page, END)
             publisher.flush(PATIENCE)
+
+
+def promises(given: Sequence[Event]) -> list[int]:
+    """For each event, in order of arrival: the time up to which nothing comes after it."""
+    found, least = [], max((event.ts for event in given), default=0) + 1
+    for event in reversed(given):
+        found.append(least - 1)
+        least = min(least, event.ts)
+    return found[::-1]
 
 
 def placed(workers: int, mode: Mode) -> Scenario:

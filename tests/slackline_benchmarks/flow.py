@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from slackline_benchmarks.flow_count import Count, counted
 from slackline_benchmarks.flow_grid import Cell, cell
+from slackline_benchmarks.flow_input import texts
 from slackline_benchmarks.flow_report import write_report
 from slackline_benchmarks.flow_trial import Trial, trial
 
@@ -25,6 +28,9 @@ REAL_WORKERS = (1, 2, 4, 7, 10)
 
 REAL_RATES = (50.0, 100.0, 300.0)
 """Pages a second into real nodes. They share the cores of this machine, so the last is extreme load on a small one."""
+
+INPUTS = (("zipf", 200.0, 0.1), ("wikipedia", 25.0, 0.0), ("wikipedia", 25.0, 0.1))
+"""More inputs: text, pages a second, and which share of the pages comes late."""
 
 COMPARED = (3, 200.0)
 """Workers and rate at which optimism is held against blocking."""
@@ -47,11 +53,65 @@ def bench_flow(rounds: int) -> list[dict[str, Any]]:
         for rate in REAL_RATES
         for workers in REAL_WORKERS
     ]
+    there = texts()
+    inputs = [each for each in INPUTS if each[0] in there]
+    real += [
+        trial(Mode.OPTIMISTIC, workers, rate, SECONDS, punctuation=_tenth(rate), text=text, late=late)
+        for text, rate, late in inputs
+        for workers in REAL_WORKERS
+    ]
+    grid += [cell(workers, rate, 1.5, text=text, late=late) for text, rate, late in inputs for workers in WORKERS]
+    counts = counted()
     workers, rate = COMPARED
     compared = [trial(mode, workers, rate, SECONDS, punctuation=_tenth(rate)) for _ in range(rounds) for mode in Mode]
-    report = write_report(OUT, grid, virtual, real, compared)
+    report = write_report(OUT, grid, virtual, real, compared, counts)
     sys.stderr.write(f"report: {report.resolve()}\n")
-    return [*_ratios(real, grid), *_latencies(compared, virtual), _traffic(compared)]
+    plain_real, plain_grid = ([each for each in cells if _is_plain(each)] for cells in (real, grid))
+    return [
+        *_ratios(plain_real, plain_grid),  # type: ignore[arg-type]
+        *_latencies(compared, virtual),
+        _traffic(compared),
+        *_cells("real", real),
+        *_cells("virtual", grid),
+        *_counts(counts),
+    ]
+
+
+def _is_plain(cell: Trial | Cell) -> bool:
+    """Whether it is one of the paper's: Zipf's law, in order."""
+    return cell.text == "zipf" and not _late(cell)
+
+
+def _late(cell: Trial | Cell) -> float:
+    return cell.late_share if isinstance(cell, Trial) else cell.late
+
+
+def _cells(where: str, cells: Sequence[Trial | Cell]) -> list[dict[str, Any]]:
+    """All cells of Figure 9."""
+    return [
+        _entry(
+            f"flow.cell.{where}.{each.text}{'.late' if _late(each) else ''}.r{each.rate:g}.w{each.workers}",
+            each.ratio,
+            1.0,
+            "arrivals/result",
+        )
+        for each in cells
+    ]
+
+
+def _counts(counts: list[Count]) -> list[dict[str, Any]]:
+    """What comes to the barrier by result: net of a batch, against an item at a time; and what a change costs, in both ways."""
+    by_way = {(each.text, each.late, each.batch, each.fused): each for each in counts}
+    entries = []
+    for (text, late, batch, fused), each in by_way.items():
+        name = f"{text}{'.late' if late else ''}.{'fold' if fused else 'cycle'}"
+        if batch > 1:
+            paper = by_way[text, late, 1, fused]
+            entries.append(_entry(f"flow.tombstones.{name}", each.ratio, paper.ratio, "arrivals/result"))
+        if fused:
+            cycle = by_way[text, late, batch, False]
+            entries.append(_entry(f"flow.cycle.{text}{'.late' if late else ''}.b{batch}", each.cost, cycle.cost, "us/item"))
+    return entries
 
 
 def _tenth(rate: float) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
+from slackline_benchmarks.flow_input import arriving
+
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import RunError
@@ -16,9 +18,7 @@ from middleware.model.event import END
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.mesh import Mesh, Sink, local_network
-from scenarios.search.index import Page
-from scenarios.search.pages import pages
-from scenarios.search.workers import Mode, placed
+from scenarios.search.workers import Mode, placed, promises
 
 CHANGE = 20_000
 """Nanoseconds of work for each change that comes in or goes out."""
@@ -34,10 +34,21 @@ class Cell(NamedTuple):
     rate: float
     ratio: float
     release: float
+    text: str = "zipf"
+    late: float = 0.0
 
 
-def cell(workers: int, rate: float, seconds: float, seed: int = 7, mode: Mode = Mode.OPTIMISTIC, punctuation: int = 0) -> Cell:
-    """Pages at a steady rate, in order, with a promise every ``punctuation`` pages (0: ten times a second)."""
+def cell(
+    workers: int,
+    rate: float,
+    seconds: float,
+    seed: int = 7,
+    mode: Mode = Mode.OPTIMISTIC,
+    punctuation: int = 0,
+    text: str = "zipf",
+    late: float = 0.0,
+) -> Cell:
+    """Pages (``flow_input.arriving``) at a steady rate, with a promise every ``punctuation`` pages (0: ten times a second)."""
     scenario = placed(workers, mode)
     policies = scenario.policies()
     nodes = {name: Hierarchy(scenario.detectors, here, policies) for name, here in scenario.places.items()}
@@ -45,11 +56,14 @@ def cell(workers: int, rate: float, seconds: float, seed: int = 7, mode: Mode = 
     mesh = Mesh(nodes, scenario.entry, {"sink": sink}, Random(seed), local_network, _cost)
     written = {}
     every = punctuation or max(1, round(rate / 10))
-    for number, row in enumerate(pages(seed, seconds, rate)["search.Page"].to_pylist()):
-        page, at = Page(**row), round(number * SECOND / rate)
+    given = arriving(text, seconds, rate, late, seed)
+    promised = promises(given)
+    clock = at = 0
+    for number, page in enumerate(given):
+        at, clock = round(number * SECOND / rate), max(clock, page.ts)
         written[page.ts] = at
-        watermarks = {"search.Page": page.ts} if number % every == every - 1 else {}
-        mesh.feed(at, Batch({"search.Page": Delta([page])}, watermarks, page.ts))
+        watermarks = {"search.Page": promised[number]} if number % every == every - 1 else {}
+        mesh.feed(at, Batch({"search.Page": Delta([page])}, watermarks, clock))
     mesh.feed(at, Batch({}, {"search.Page": END}))
     mesh.run()
     barrier = Barrier(["search.Posted"])
@@ -59,7 +73,7 @@ def cell(workers: int, rate: float, seconds: float, seed: int = 7, mode: Mode = 
         waits += [(now - written[event.ts]) / MILLISECOND for event in barrier.take(batch)]
     if barrier.violations or barrier.watermark != END:
         raise RunError(f"the barrier was broken: {dict(barrier.violations)}, watermark {barrier.watermark}")
-    return Cell(workers, rate, arrived / len(waits), sum(waits) / len(waits))
+    return Cell(workers, rate, arrived / len(waits), sum(waits) / len(waits), text, late)
 
 
 def _cost(changes_in: int, changes_out: int) -> int:

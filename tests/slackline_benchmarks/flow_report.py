@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from slackline_benchmarks.flow_count import Count
 from slackline_benchmarks.flow_grid import CHANGE, STEP, Cell
 from slackline_benchmarks.flow_trial import Trial
 
@@ -24,7 +25,12 @@ _COLOURS = ("#66a182", "#2e86ab", "#d1495b")
 
 
 def write_report(
-    folder: Path, grid: Sequence[Cell], virtual: dict[Mode, list[Cell]], real: Sequence[Trial], compared: Sequence[Trial]
+    folder: Path,
+    grid: Sequence[Cell],
+    virtual: dict[Mode, list[Cell]],
+    real: Sequence[Trial],
+    compared: Sequence[Trial],
+    counts: Sequence[Count],
 ) -> Path:
     """Write the report into ``folder``; without matplotlib it has tables alone."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,6 +51,7 @@ def write_report(
         _table(
             (
                 "mode",
+                "input",
                 "workers",
                 "pages/s",
                 "ratio",
@@ -57,6 +64,7 @@ def write_report(
             [
                 (
                     each.mode,
+                    _input(each.text, each.late_share),
                     each.workers,
                     f"{each.rate:g}",
                     f"{each.ratio:.3f}",
@@ -71,17 +79,40 @@ def write_report(
         ),
         "<h2>Virtual time</h2>",
         _table(
-            ("mode", "workers", "pages/s", "ratio", "release (ms)"),
+            ("mode", "input", "workers", "pages/s", "ratio", "release (ms)"),
             [
-                (mode, each.workers, f"{each.rate:g}", f"{each.ratio:.3f}", f"{each.release:.1f}")
+                (mode, _input(each.text, each.late), each.workers, f"{each.rate:g}", f"{each.ratio:.3f}", f"{each.release:.1f}")
                 for mode, cells in [(Mode.OPTIMISTIC, grid), *virtual.items()]
                 for each in cells
+            ],
+        ),
+        "<h2>Tombstones</h2>",
+        "<p class='note'>Items and tombstones of the last stage by results: an item at a time, as in the paper, and the "
+        "net effect of a batch. The stateful operation as Figure 6 has it (grouping, map and cycle) and fused into a fold.</p>",
+        _table(
+            ("input", "operation", "pages at once", "items", "tombstones", "results", "ratio", "us an item"),
+            [
+                (
+                    _input(each.text, each.late),
+                    "fold" if each.fused else "cycle",
+                    each.batch,
+                    f"{each.items:,}",
+                    f"{each.tombstones:,}",
+                    f"{each.valid:,}",
+                    f"{each.ratio:.3f}",
+                    f"{each.cost:.1f}",
+                )
+                for each in counts
             ],
         ),
     ]
     file = folder / "report.html"
     file.write_text("\n".join([*parts, "</html>\n"]), encoding="utf-8")
     return file
+
+
+def _input(text: str, late: float) -> str:
+    return f"{text}, {late:.0%} late" if late else text
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -97,6 +128,8 @@ def _figure(
         from matplotlib.figure import Figure
     except ImportError:
         return None
+    grid = [each for each in grid if each.text == "zipf" and not each.late]
+    real = [each for each in real if each.text == "zipf" and not each.late_share]
     figure: Any = Figure(figsize=(11, 7), layout="constrained")
     (ratio, measured), (release, nodes) = figure.subplots(2, 2)
     for axes, cells, title in ((ratio, grid, "virtual time, a machine each"), (measured, real, "real nodes on this machine")):

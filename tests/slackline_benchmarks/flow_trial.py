@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 import msgspec
+from slackline_benchmarks.flow_input import arriving
 
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch
@@ -16,8 +17,7 @@ from middleware.model.event import END, Event
 from middleware.runtime.clients import Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.testing.flows import sequential
-from scenarios.search.index import Page, Posted, flow
-from scenarios.search.pages import pages
+from scenarios.search.index import Posted, flow
 from scenarios.search.workers import PATIENCE, Mode, Writer, placed
 
 
@@ -47,6 +47,8 @@ class Trial(msgspec.Struct, kw_only=True):
     early: float
     behind: float
     cpu: float
+    text: str = "zipf"
+    late_share: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -87,9 +89,18 @@ class Sink:
         self.released += [now] * len(free)
 
 
-def trial(mode: Mode, workers: int, rate: float, seconds: float, seed: int = 7, punctuation: int = 10) -> Trial:
-    """Run one, and hold its results against the sequential run. Raises RunError if they differ."""
-    given = [Page(**row) for row in pages(seed, seconds, rate)["search.Page"].to_pylist()]
+def trial(
+    mode: Mode,
+    workers: int,
+    rate: float,
+    seconds: float,
+    seed: int = 7,
+    punctuation: int = 10,
+    text: str = "zipf",
+    late: float = 0.0,
+) -> Trial:
+    """Run one over ``flow_input.arriving``, and hold its results against the sequential run. Raises RunError if they differ."""
+    given = arriving(text, seconds, rate, late, seed)
     scenario = placed(workers, mode)
     with Cluster(scenario) as cluster:
         address = cluster.addresses[list(scenario.places)[-1]]
@@ -118,6 +129,8 @@ def trial(mode: Mode, workers: int, rate: float, seconds: float, seed: int = 7, 
         early=early,
         behind=writer.behind / 1e6,
         cpu=sum(report.cpu for report in reports),
+        text=text,
+        late_share=late,
     )
 
 

@@ -6,9 +6,11 @@ SEQ(A, B, C, D, E, F), a window of 20, six types; one event a unit of time, each
 
 from __future__ import annotations
 
+import gc
 import platform
 import random
 import re
+import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median
@@ -16,8 +18,9 @@ from typing import Any, NamedTuple
 
 from slackline_benchmarks.sequence import PLAIN, TYPES, core_run, timed
 from slackline_benchmarks.sequence import events as bench_events
-from slackline_benchmarks.sequence_study import Algorithm, Reading, Scan
+from slackline_benchmarks.sequence_study import Reading, Scan
 
+from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.operator import SequenceQuery
 from middleware import native
 
@@ -75,7 +78,7 @@ def bench_figures(rounds: int) -> list[dict[str, Any]]:
                 {
                     "name": f"sequence.figure{number}.{_slug(name)}",
                     "value": last.after,
-                    "unit": "sequences" if number == "7" else "s",
+                    "unit": "s" if number != "7" else "bytes" if name.endswith("bytes") else "sequences",
                     "baseline": last.before,
                     "ratio": last.after / last.before,
                 }
@@ -120,19 +123,37 @@ def _figure_6(rounds: int) -> Series:
 
 
 def _figure_7_and_8(rounds: int, by_time: bool) -> Series:
-    """Purge by slack alone against purge with the divider: sequences constructed (memory), or processor time."""
+    """Purge by slack alone against purge with the divider: sequences constructed and bytes held, or processor time."""
     series: Series = {}
+    memory: Series = {}
     for slack in SLACKS:
-        points = []
+        points, most = [], []
         for share in SHARES:
             arrived = stream(FEWER, share, slack)
             sides: list[Callable[[], Any]] = [
                 _scan(arrived, algorithm, slack) for algorithm in (Algorithm.CLOCK, Algorithm.PARTITION)
             ]
-            built = [float(side().work.constructed) for side in sides]
-            points.append(Point(1 - share, *(_pair(sides, rounds) if by_time else built)))
+            if by_time:
+                points.append(Point(1 - share, *_pair(sides, rounds)))
+                continue
+            before, after = (float(side().work.constructed) for side in sides)
+            points.append(Point(1 - share, before, after))
+            most.append(Point(1 - share, *map(_most_bytes, sides)))
         series[f"K = {slack}"] = points[::-1]
-    return series
+        if not by_time:
+            memory[f"K = {slack}, bytes"] = most[::-1]
+    return series | memory
+
+
+def _most_bytes(run: Callable[[], Any]) -> float:
+    """The most bytes that a run held beyond what was there before it: stacks, and the sequences built at once."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        run()
+        return float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
 
 
 def _figure_9(rounds: int) -> Series:
@@ -152,7 +173,11 @@ def _figure_9(rounds: int) -> Series:
 
 _TITLES = {
     "6": ("AIS-CLOCK: time to build the stacks", "events", "gain over sort semantics"),
-    "7": ("Divider: sequences constructed", "share of events in time", "gain over purge by slack alone"),
+    "7": (
+        "Divider: sequences constructed, and bytes held at most",
+        "share of events in time",
+        "gain over purge by slack alone",
+    ),
     "8": ("Divider: processor time", "share of events in time", "gain over purge by slack alone"),
     "9": ("Input in order: overhead of handling disorder", "events", "overhead"),
 }
@@ -173,7 +198,7 @@ def _draw(number: str, series: Series) -> None:
     title, x, y = _TITLES[number]
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    for (name, points), marker in zip(series.items(), "osD^", strict=False):
+    for (name, points), marker in zip(series.items(), "osD^osD^", strict=False):
         values = [-each.gain if number == "9" else each.gain for each in points]
         axes.plot([each.x for each in points], [100 * value for value in values], marker=marker, label=name)
     axes.set_title(f"Figure {number}. {title}")

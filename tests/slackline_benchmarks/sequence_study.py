@@ -1,4 +1,4 @@
-"""Algorithms 1, 2 and 3 of Li et al. (ICDCSW 2007) as printed, to be studied and measured; the operator does not use them.
+"""Algorithms 1, 2 and 3 of Li et al. (ICDCSW 2007) as printed, to be studied and measured by themselves.
 
 For plain ``SEQ(E1, ..., Em) WITHIN W``: sequence scan and construction (SSC) over active instance stacks (AIS), window filter
 (WD), and purge (PSSC) by the slack K. Events are named and timed as in the paper's figures: type and time stamp, such as a7.
@@ -9,29 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
+from detectors.sequence.algorithm import Algorithm
+
 Sequence = tuple["Reading", ...]
-
-
-class Algorithm(StrEnum):
-    """Which of the paper's algorithms runs.
-
-    ``TOTAL_ORDER``
-        SASE as it was (section 2.2): input is taken to be in order; wrong if it is not.
-    ``SORT``
-        Algorithm 1: all states active, sort semantics, every RIP checked, every event may complete sequences.
-    ``CLOCK``
-        Algorithm 2: what is not older than AIS-CLOCK goes the short way of the total order.
-    ``PARTITION``
-        Algorithms 2 and 3, with a divider between outdated and up-to-date instances in each stack.
-    """
-
-    TOTAL_ORDER = "total-order"
-    SORT = "sort"
-    CLOCK = "clock"
-    PARTITION = "partition"
 
 
 class Reading(NamedTuple):

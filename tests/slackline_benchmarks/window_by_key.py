@@ -17,6 +17,7 @@ from detectors.window.monoids import MAX, MEAN
 from detectors.window.windows import Windows
 from middleware.model.change import Delta
 from middleware.model.event import END, Event
+from middleware.model.operator import Operation
 from middleware.model.time import MILLISECOND
 
 SECOND = 1_000 * MILLISECOND
@@ -65,10 +66,10 @@ def keyed_cases(events: int = EVENTS) -> list[tuple[str, Callable[[], float], Ca
     return [("window.keyed", windows(False), loop), ("window.keyed.early", windows(True), loop)]
 
 
-def batches(events: int) -> list[list[Any]]:
+def batches(events: int, keys: int = KEYS) -> list[list[Any]]:
     """One event a millisecond, in order of arrival."""
     rng = random.Random(1)
-    ordered = [Reading(rng.randrange(KEYS), rng.random(), ts=n * MILLISECOND + 1, id=n, source="bench") for n in range(events)]
+    ordered = [Reading(rng.randrange(keys), rng.random(), ts=n * MILLISECOND + 1, id=n, source="bench") for n in range(events)]
     arrival = [event.ts + (rng.randrange(LATE) * MILLISECOND if rng.random() < 0.1 else 0) for event in ordered]
     arrived = [event for _, event in sorted(zip(arrival, ordered, strict=True), key=lambda pair: pair[0])]
     return [arrived[start : start + BATCH] for start in range(0, events, BATCH)]
@@ -76,9 +77,17 @@ def batches(events: int) -> list[list[Any]]:
 
 def run(given: list[list[Any]], early: bool) -> list[Event]:
     """The operator, told of time as a unit with K = 500 ms would tell it: of all that came, or of what is 500 ms behind."""
+    return fed(planned(SIZE * SECOND, EVERY * SECOND).start("bench", 1), given, early)
+
+
+def planned(size: int, every: int) -> Windows:
+    """Mean and largest value of each sensor over ``size``, every ``every`` (ns)."""
     values = {"mean": (MEAN, "value"), "most": (MAX, "value")}
-    plan = Windows(Reading, Hopping(SIZE * SECOND, EVERY * SECOND), values, key="sensor", result=Average)
-    operation = plan.start("bench", 1)
+    return Windows(Reading, Hopping(size, every), values, key="sensor", result=Average)
+
+
+def fed(operation: Operation, given: list[list[Any]], early: bool) -> list[Event]:
+    """All results of an operation over batches."""
     results: list[Event] = []
     clock = 0
     for batch in given:

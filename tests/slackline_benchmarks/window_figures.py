@@ -9,9 +9,10 @@ import base64
 import io
 import platform
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import process_time_ns
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,36 @@ from slackline_benchmarks.window import MONOIDS, measured
 from slackline_benchmarks.window_workload import columns, cost, filled
 
 from detectors.window.fiba import Fiba
+from detectors.window.monoid import Monoid
 from detectors.window.plain import PlainFiba
+from middleware import native
+from middleware.model.errors import SlacklineError
 
 ARITIES = (2, 4, 8)
 N = 1 << 13
 ROUNDS = 20_000
 IN_ORDER_SIZES = tuple(1 << power for power in range(4, 19, 2))
+LATENCIES = 5_000
+OPERATORS = ("sum", "geomean", "bloom")
+IN_ORDER = ("daba-lite", "two-stacks", "reactive", "b-tree")
+"""Baselines of Figure 13. All are native, and driven as FiBA is."""
+
+
 REPORT = Path("out/window-figures.html")
 
 Line = tuple[str, list[float], list[float]]
 """Label, x, y."""
 
 
+def _classic(monoid: Monoid, **options: Any) -> Any:
+    """The classic B-tree with augmented aggregates."""
+    return native.Baseline("b-tree", monoid, **options)
+
+
 def bench_figures(rounds: int) -> list[dict[str, Any]]:
     """Run the experiments, each ``rounds`` times, write the report, and give the points as entries."""
+    if not native.AVAILABLE:
+        raise SlacklineError("bench window-figures measures the native core: build it (cargo), or unset SLACKLINE_NATIVE=0")
     figures = [
         ("Figure 11: distance", "out-of-order distance", "million rounds a second", list(_distance(rounds))),
         ("Figure 12: latency", "round, sorted by latency (%)", "ns a round", list(_latency())),
@@ -59,40 +76,53 @@ def _throughput(name: str, n: int, distance: int, rounds: int, kind: Any = Fiba,
 
 def _distance(rounds: int) -> Iterator[Line]:
     distances = [0, *(1 << power for power in range(2, N.bit_length(), 2)), N]
-    for name in ("sum", "geomean", "bloom"):
+    xs = [float(max(distance, 1)) for distance in distances]
+    for name in OPERATORS:
         for arity in ARITIES:
-            ys = [_throughput(name, N, distance, rounds, min_arity=arity) for distance in distances]
-            yield f"{name}, MIN_ARITY {arity}", [float(max(distance, 1)) for distance in distances], ys
+            yield (
+                f"{name}, MIN_ARITY {arity}",
+                xs,
+                [_throughput(name, N, distance, rounds, min_arity=arity) for distance in distances],
+            )
+        yield f"{name}, classic B-tree", xs, [_throughput(name, N, distance, rounds, _classic) for distance in distances]
 
 
 def _latency() -> Iterator[Line]:
     """One call a round; how long each took."""
-    for name in ("sum", "bloom"):
+    shares = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9]
+    for name in OPERATORS:
         for distance in (0, 1_024):
-            window = filled(Fiba, MONOIDS[name], N, distance)
-            taken = []
-            for gone, ts, value in zip(
-                *(column.tolist() for column in columns(MONOIDS[name], N, distance, 5_000)), strict=True
-            ):
-                started = process_time_ns()
-                window.round(gone, ts, value)
-                taken.append(float(process_time_ns() - started))
-            shares = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9]
-            yield f"{name}, d = {distance}", shares, np.percentile(taken, shares).tolist()
+            for kind, called in ((Fiba, ""), (_classic, ", classic B-tree")):
+                window = filled(kind, MONOIDS[name], N, distance)
+                taken = []
+                rows = zip(*(column.tolist() for column in columns(MONOIDS[name], N, distance, LATENCIES)), strict=True)
+                for gone, ts, value in rows:
+                    started = perf_counter_ns()
+                    window.round(gone, ts, value)
+                    taken.append(float(perf_counter_ns() - started))
+                yield f"{name}, d = {distance}{called}", shares, np.percentile(taken, shares).tolist()
 
 
 def _in_order(rounds: int) -> Iterator[Line]:
+    """FiBA and what is made for order alone, both native, in batches; at the end both in plain Python."""
     sizes = IN_ORDER_SIZES
-    for name in ("sum", "geomean", "bloom"):
+    for name in OPERATORS:
         some = sizes if name != "bloom" else sizes[:5]
-        yield f"{name}", [float(n) for n in some], [_throughput(name, n, 0, rounds) for n in some]
+        xs = [float(n) for n in some]
+        yield name, xs, [_throughput(name, n, 0, rounds) for n in some]
+        yield f"{name}, MIN_ARITY 32", xs, [_throughput(name, n, 0, rounds, min_arity=32) for n in some]
+        for baseline in IN_ORDER:
+            yield f"{name}, {baseline}", xs, [_throughput(name, n, 0, rounds, partial(native.Baseline, baseline)) for n in some]
+        few = [n for n in some if n <= 1 << 8]
+        recomputed = [_throughput(name, n, 0, rounds, partial(native.Baseline, "recompute")) for n in few]
+        yield f"{name}, recompute", [float(n) for n in few], recomputed
     plain = [1e3 / median(measured(PlainFiba, MONOIDS["sum"], n, 0, 2_000, "call")() for _ in range(rounds)) for n in sizes[:5]]
     yield "sum, plain Python", [float(n) for n in sizes[:5]], plain
     stacks = [
         1e3 / median(window_baselines.measured(window_baselines.two_stacks_sorted, n, 0, ROUNDS)() for _ in range(rounds))
         for n in sizes
     ]
-    yield "sum, two stacks in plain Python, which know nothing of disorder", [float(n) for n in sizes], stacks
+    yield "sum, two stacks in plain Python", [float(n) for n in sizes], stacks
 
 
 def _sharing(rounds: int) -> Iterator[Line]:

@@ -37,6 +37,8 @@ mod _core {
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]
+    use crate::fiba::baselines::python::Baseline;
+    #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
@@ -48,5 +50,5 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 }

@@ -68,6 +68,11 @@ def weighted(group) -> list[int]:
     return [sum(place * value for place, value in enumerate(group, 1))]
 
 
+def beside(pair) -> list[int]:
+    value, told = pair
+    return [value * 3 + (-1 if told is None else told)]
+
+
 def by(modulus):
     def key(value):
         return value.key if isinstance(value, Memory) else value % modulus
@@ -92,7 +97,7 @@ def no_memories(value) -> list[int]:
 
 
 STEP = st.tuples(
-    st.sampled_from(["map", "filter", "group", "stateful", "union", "cycle"]),
+    st.sampled_from(["map", "filter", "group", "stateful", "union", "cycle", "alongside"]),
     st.integers(0, 5),
     st.integers(0, 5),
     st.integers(1, 3),
@@ -127,6 +132,8 @@ def _extended(flow, kind, stream, other, choice, size):
         return stream.stateful(FOLDS[choice % 3], key=by(size), gives=int)
     if kind == "union":
         return stream.union(other)
+    if kind == "alongside":
+        return stream.alongside(other, key=by(5), shards=size).map(beside, gives=int)
     cycle = flow.cycle(gives=Memory)
     combined = stream.union(cycle).group(by(2), window=2 + choice % 2).map(remembered)
     cycle.close(combined.map(memories, gives=Memory))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.sequence import SequenceQuery
+from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.operator import SequenceOperation
 from middleware.model.event import IDENTITY, Event
 from middleware.model.operator import Origin
@@ -105,3 +106,14 @@ def test_in_units_that_speculate(query_seed, seed, batch, alpha, floor):
     done = run(there, {"Tested": SequenceQuery(drawn.text, TYPES)}, policies=policies, batch=batch)
     late = done.late_identities()["Tested"]
     assert found(done.finals["Tested"]) == expected(drawn, [event for event in there if IDENTITY(event) not in late])
+
+
+@pytest.mark.parametrize("algorithm", [Algorithm.SORT, Algorithm.CLOCK, Algorithm.PARTITION])
+@given(query_seed=seeds, seed=seeds)
+@settings(max_examples=80, deadline=None)
+def test_every_algorithm_of_the_paper_finds_the_same(algorithm, query_seed, seed):
+    drawn, there = query(query_seed, ("any",)), events(seed)
+    operator = SequenceQuery(drawn.text, TYPES, algorithm=algorithm)
+    moments = history(there, Random(seed), [], [], batch=Random(seed).choice([1, 8]))
+    assert found(play(operator, moments, set())) == expected(drawn, there), drawn.text
+    assert operator.work.filtered == 0 or algorithm is not Algorithm.PARTITION

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.window import ARGMAX, ARGMIN, BLOOM, BUILT_IN, CONCAT, DISTINCT, Fiba, quantile
+from detectors.window import ARGMAX, ARGMIN, BLOOM, BUILT_IN, CONCAT, DISTINCT, Fiba, exact_quantile, quantile
 from detectors.window.columns import listed
 from detectors.window.plain import PlainFiba
 from middleware import native
@@ -22,6 +22,7 @@ CASES |= {f"{m.name}:int": (m.of(int), INTS) for m in BUILT_IN.values() if m.nat
 CASES |= {"argmin": (ARGMIN, PAIRS), "argmax": (ARGMAX, PAIRS), "concat": (CONCAT, st.integers(0, 9))}
 WORDS = st.text("ab", max_size=3) | st.integers(-3, 3) | st.sampled_from([0.5, 2.0, math.nan])
 CASES |= {"bloom": (BLOOM, WORDS), "distinct": (DISTINCT, WORDS), "quantile": (quantile(0.5), st.floats(-1e9, 1e9))}
+CASES["exact quantile"] = (exact_quantile(0.4), st.integers(-9, 9))
 CASES["moderate variance"] = (BUILT_IN["variance"], st.floats(-1e6, 1e6))
 CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
 

@@ -125,3 +125,10 @@ def test_the_shop_declares_what_its_queries_read() -> None:
     from scenarios.bookstore.shop import queries
 
     assert {each for query in queries().values() for each in (*query.subscribes, *query.publishes)} == set(TYPES)
+
+
+@pytest.mark.parametrize("algorithm", ["sort", "clock", "partition"])
+def test_an_algorithm_of_the_paper_finds_the_same_and_says_what_it_cost(trace: Path, algorithm: str) -> None:
+    out = slackline(THEFT.replace("Theft(", "T("), trace, "--batch", "1", "--algorithm", algorithm)
+    assert "1 final; 2 came early, of which 0 were revised and 1 withdrawn" in out
+    assert f"algorithm {algorithm}:" in out and "sequences built" in out

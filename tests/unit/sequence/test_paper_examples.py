@@ -5,12 +5,14 @@ window of 8 for the sequence that it names.
 """
 
 import pytest
-from slackline_benchmarks.sequence_study import Algorithm, Reading, Scan
+from slackline_benchmarks.sequence_study import Reading, Scan
 
 from detectors.sequence import SequenceQuery
+from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.operator import SequenceOperation
 from middleware import native
 from middleware.model.change import Delta
+from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event
 from middleware.model.operator import Origin
 
@@ -182,3 +184,23 @@ def test_all_algorithms_find_what_the_operator_finds(seed):
         assert sorted(take(Scan("ABD", 12, algorithm, slack=60), *names)) == expected
     ordered = sorted(names, key=lambda name: int(name[1:]))
     assert sorted(take(Scan("ABD", 12, Algorithm.TOTAL_ORDER), *ordered)) == expected
+
+
+def test_the_operator_pays_what_each_algorithm_costs():
+    """In order, sort semantics search at every event; without the divider, what is outdated is built in vain."""
+    spent = {}
+    for algorithm in OUT_OF_ORDER:
+        query = SequenceQuery("EVENT SEQ(A a, B b, D d) WITHIN 4 ns", [A, B, D], algorithm=algorithm)
+        operation = query.start("Tested", 1)
+        given = [EVENTS[name](ts=ts, id=ts, source="s") for ts, name in enumerate("AABBDDABABDD")]
+        results = [result.ts for event in given for result in operation.apply(Delta([event]), event.ts, -9).inserts]
+        spent[algorithm] = results, query.work
+    results, least = spent[Algorithm.PARTITION]
+    assert results and all(found == results for found, _ in spent.values())
+    assert spent[Algorithm.SORT][1].searches == 12 and least.searches == spent[Algorithm.CLOCK][1].searches == 4
+    assert least.constructed == len(results) and least.filtered == 0
+    assert spent[Algorithm.CLOCK][1].filtered == spent[Algorithm.CLOCK][1].constructed - len(results) > 0
+    with pytest.raises(DetectorError, match="sort, clock or partition"):
+        SequenceQuery("EVENT SEQ(A a, B b) WITHIN 4 ns", [A, B], algorithm=Algorithm.TOTAL_ORDER)
+    with pytest.raises(DetectorError, match="skip"):
+        SequenceQuery("EVENT SEQ(A a, B b) USING skip-till-next-match WITHIN 4 ns", [A, B], algorithm=Algorithm.SORT)

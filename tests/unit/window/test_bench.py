@@ -4,7 +4,9 @@ import gc
 import importlib.util
 
 import pytest
-from slackline_benchmarks import window, window_by_key, window_figures
+from slackline_benchmarks import papers, window, window_by_key, window_figures
+
+from middleware import native
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +29,24 @@ def test_bench_window_names_what_it_measures(monkeypatch):
     assert all(entry["value"] > 0 and entry["baseline"] > 0 and entry["ratio"] > 0 for entry in entries.values())
 
 
+@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="the extra `evaluate` is not installed")
 def test_the_report_has_the_four_figures(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(window_figures, "N", 1 << 10)
     monkeypatch.setattr(window_figures, "IN_ORDER_SIZES", (16, 64))
     monkeypatch.setattr(window_figures, "ROUNDS", 40)
-    window_figures.bench_figures(1)
+    monkeypatch.setattr(window_figures, "LATENCIES", 40)
+    names = {entry["name"] for entry in window_figures.bench_figures(1)}
+    assert {"Figure 13 sum, daba-lite 16", "Figure 13 bloom, b-tree 64", "Figure 12 geomean, d = 0 50"} <= names
     page = window_figures.REPORT.read_text()
     assert [page.count(f"Figure {number}:") for number in (11, 12, 13, 14)] == [2, 2, 2, 2]
     assert page.count("data:image/png;base64,") == 4
+
+
+def test_what_is_told_of_an_evaluation():
+    """Each mode's latency against the first, which buffers; a mode that detected nothing has none."""
+    modes = [("buffering", 100.0), ("speculation", 60.0), ("nothing", None)]
+    results = {"modes": [{"mode": {"title": title}, "latency": {"mean": mean}} for title, mean in modes]}
+    found = [(entry["name"], entry["ratio"]) for entry in papers.evaluation_entries(results)]
+    assert found == [("latency buffering", 1.0), ("latency speculation", 0.6)]

@@ -2,12 +2,13 @@
 
 import math
 import pickle
+import statistics
 from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from slackline_benchmarks.window_workload import batches, columns, filled
+from slackline_benchmarks.window_workload import FAR, batches, columns, filled
 
 from detectors.window import (
     BLOOM,
@@ -18,12 +19,14 @@ from detectors.window import (
     LAST,
     MAX,
     MEAN,
+    MEDIAN,
     MIN,
     SUM,
     VARIANCE,
     Fiba,
     Group,
     Monoid,
+    exact_quantile,
     quantile,
 )
 from detectors.window.monoids import BUILT_IN
@@ -226,7 +229,26 @@ def test_sketches_estimate():
 def test_built_in_monoids_can_be_pickled():
     for monoid in BUILT_IN.values():
         assert pickle.loads(pickle.dumps(monoid)) is monoid
-    assert pickle.loads(pickle.dumps(SUM.of(int))) is SUM.of(int)
+    for monoid in (SUM.of(int), BLOOM, DISTINCT, quantile(0.5), quantile(0.25, 0.1), exact_quantile(0.9)):
+        assert pickle.loads(pickle.dumps(monoid)) is monoid
+
+
+@every_class
+def test_exact_quantiles_are_those_of_the_sorted_values(kind):
+    values = [7.0, -0.0, 3.5, 1e308, 0.0, 1e308, -2.0]
+    median, largest, names = kind(MEDIAN), kind(exact_quantile(1)), kind(exact_quantile(0.5))
+    for ts, value in enumerate(values):
+        median.insert(ts, value)
+        largest.insert(ts, value)
+        names.insert(ts, f"n{value}")
+        assert median.query() == statistics.median(values[: ts + 1]) and largest.query() == max(values[: ts + 1])
+        assert names.query() == sorted(f"n{each}" for each in values[: ts + 1])[ts // 2]
+    median.bulk_evict(2)
+    assert median.query() == 1e308 / 2 and math.copysign(1, kind(MEDIAN).monoid.fold([-0.0])) == 1
+    median.insert(9, math.nan)
+    assert math.isnan(median.query()) and median.range_query(3, 4) == 1e308 / 2
+    with pytest.raises(WindowError, match="0 <= q <= 1"):
+        exact_quantile(1.5)
 
 
 def work_a_round(
@@ -256,3 +278,48 @@ def test_work_is_constant_in_order_and_logarithmic_in_the_distance():
     }
     for distance, found in visits.items():
         assert found < 6 + 3.2 * math.log2(distance), visits
+
+
+@needs_core
+def test_a_range_costs_the_log_of_its_distance_and_of_its_size():
+    """Counted at n = 2^16: near an end it does not matter how large the window is, and of the range only the log."""
+    n = 1 << 16
+    window = Fiba(LAST.of(int), min_arity=4)
+    window.bulk_insert(range(n), range(n))
+
+    def visits(low: int, high: int) -> int:
+        before = window.work["visits"]
+        assert window.range_query(low, high) == high
+        return window.work["visits"] - before
+
+    for size in (1, 16, 256, 4_096):
+        for distance in (1, 16, 256, 4_096):
+            bound = 12 + 6 * math.log2(distance + size)
+            assert visits(n - distance - size, n - distance - 1) < bound, (size, distance)
+            assert visits(distance, distance + size - 1) < bound, (size, distance)
+    assert visits(1, n - 2) < 12 + 6 * math.log2(n)
+    assert visits(0, n - 1) == 0  # the whole window
+
+
+@needs_core
+def test_a_run_costs_less_than_its_entries_one_by_one():
+    """m entries in one place: O(m + log d) visits, not O(m log d); evicting m in one go: O(log m) combines, not O(m)."""
+    n, m = 1 << 16, 1 << 10
+    window = Fiba(LAST.of(int), min_arity=4)
+    window.bulk_insert([*range(n // 2), *range(FAR, FAR + n // 2)], range(n))
+
+    def spent(operation) -> tuple[int, int]:
+        before = window.work
+        operation()
+        return tuple(window.work[what] - before[what] for what in ("visits", "combines"))
+
+    visits, combines = spent(lambda: window.bulk_insert(range(n // 2, n // 2 + m), range(m)))
+    assert visits < 3 * m + 100 and combines < 4 * m + 200
+    one_by_one, _ = spent(lambda: [window.insert(ts, ts) for ts in range(n // 2 + m, n // 2 + 2 * m)])
+    assert one_by_one > 2 * visits
+    visits, combines = spent(lambda: window.bulk_evict(m - 1))
+    assert visits < 100 and combines < 100
+    for size in (1 << 12, 1 << 14):
+        start = window.oldest
+        visits, combines = spent(lambda start=start, size=size: window.bulk_evict(start + size))
+        assert max(visits, combines) < 40 * math.log2(size), size

@@ -14,6 +14,7 @@ const FEW: usize = 4;
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Insert a run whose times do not decrease. What is at a time already comes first, or is replaced.
     pub fn bulk_insert(&mut self, run: impl Iterator<Item = (K, M::Slot)>, replace: bool) -> PyResult<()> {
+        self.settle();
         self.atomic(|tree| {
             tree.insert_run(run, replace)?;
             tree.repair()
@@ -96,6 +97,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if last >= youngest {
             return Ok(self.clear());
         }
+        self.settle();
         let before = self.len;
         self.atomic(|tree| {
             tree.cut(last);
@@ -122,6 +124,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out everything.
     pub fn clear(&mut self) -> usize {
         let count = self.len;
+        self.front = 0;
         for level in &mut self.dirty {
             level.clear();
         }

@@ -20,7 +20,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         let mut below = vec![self.root];
         while let Some(x) = below.pop() {
             if self.len > 0 {
-                let (expected, _) = self.aggregate(x, self.side(x))?;
+                let (expected, _) = self.aggregate(x, self.covers(x))?;
                 let Some(expected) = expected else { return Ok(Some(format!("node {x} is empty"))) };
                 if !self.monoid.same(&expected, &self.aggs[x as usize])? {
                     return Ok(Some(format!("the aggregate of node {x} ({:?}) is out of date", self.side(x))));
@@ -61,7 +61,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         must(inside, || format!("node {x} holds a time that belongs elsewhere"))?;
         must(!self.node(x).dirty, || format!("node {x} is still listed for repair"))?;
         if self.height(x) == 0 {
-            return Ok((count, 1));
+            return Ok((count - self.evicted(x), 1));
         }
         let (mut entries, mut nodes) = (count, 1);
         for (i, &kid) in self.kids_of(x).iter().enumerate() {

@@ -5,15 +5,17 @@ use pyo3::PyResult;
 use super::monoid::Monoid;
 use super::search::Place;
 use super::tree::{Side, Time, Tree};
+use super::undo_log::Undo;
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out what is at a time; false if there is nothing. O(log d), amortised O(1) at both ends.
     #[inline]
     pub fn evict(&mut self, time: K) -> PyResult<bool> {
-        if self.len > 0 && self.first_time(self.left) == time {
+        if M::FINGERS && self.oldest() == Some(time) {
             self.evict_oldest()?;
             return Ok(true);
         }
+        self.settle();
         let place = self.locate(time);
         if place.found {
             self.atomic(|tree| tree.evict_at(place))?;
@@ -24,8 +26,9 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out the oldest entry; there must be one.
     #[inline]
     pub fn evict_oldest(&mut self) -> PyResult<()> {
-        let x = self.left;
-        if self.count(x) < self.min || x == self.root {
+        let x = if M::FINGERS { self.left } else { self.oldest_leaf(self.root) };
+        if !M::FINGERS || self.count(x) - self.front < self.min || x == self.root {
+            self.settle();
             let place = Place { x, i: 0, found: true };
             return self.atomic(|tree| tree.evict_at(place));
         }
@@ -35,16 +38,19 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// The left finger stays full enough: its next aggregate is known, or all of them are found now, each with one combine.
     #[inline]
     fn evict_in_order(&mut self, x: u32) -> PyResult<()> {
-        let count = self.count(x);
-        if self.suffixes.len() != count - 1 {
+        if self.suffixes.len() + 1 + self.front != self.count(x) {
+            self.settle();
             self.find_suffixes(x)?;
         }
         let agg = self.suffixes.pop().expect("one for each entry but the oldest");
-        let suffixes = std::mem::take(&mut self.suffixes);
-        self.set_agg(x, agg);
-        self.suffixes = suffixes;
-        self.remove_entry(x, 0);
+        let old = std::mem::replace(&mut self.aggs[x as usize], agg);
         self.len -= 1;
+        if M::FALLIBLE {
+            self.undo_log.note(Undo::Agg(x, old));
+            self.remove_entry(x, 0);
+        } else {
+            self.front += 1;
+        }
         Ok(())
     }
 

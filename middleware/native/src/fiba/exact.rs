@@ -5,6 +5,9 @@
 
 use std::mem::take;
 
+use pyo3::PyResult;
+use pyo3::exceptions::PyValueError;
+
 /// Above this a sum of many might overflow on the way; such values are kept apart, scaled down.
 const HUGE: f64 = f64::from_bits(0x7BF0_0000_0000_0000); // 2^960
 const SCALE: f64 = f64::from_bits(0x47F0_0000_0000_0000); // 2^128
@@ -141,6 +144,32 @@ impl Exact {
             }
             own.special += more.special;
         }
+    }
+
+    /// Itself as lists of floats.
+    pub fn save(&self) -> Vec<Vec<f64>> {
+        let three = vec![self.sum, self.lost, self.rest];
+        match &self.more {
+            None => vec![three],
+            Some(more) => vec![three, more.parts.clone(), more.huge.clone(), vec![more.special]],
+        }
+    }
+
+    /// What `save` gave.
+    pub fn load(saved: &[Vec<f64>]) -> PyResult<Self> {
+        let of_three = |three: &[f64], more| match *three {
+            [sum, lost, rest] => Some(Self { sum, lost, rest, more }),
+            _ => None,
+        };
+        let found = match saved {
+            [three] => of_three(three, None),
+            [three, parts, huge, special] if special.len() == 1 => {
+                let more = More { parts: parts.clone(), huge: huge.clone(), special: special[0] };
+                of_three(three, Some(Box::new(more)))
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| PyValueError::new_err("this is no saved sum"))
     }
 
     /// Floats whose sum it is; without huge and special values.

@@ -9,9 +9,10 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// Put a value at a time. What is there already stays and comes first, or is replaced. O(log d), amortised O(1) in order.
     #[inline]
     pub fn insert(&mut self, time: K, slot: M::Slot, replace: bool) -> PyResult<()> {
-        if self.len > 0 && time > self.last_time(self.right) && self.count(self.right) < self.most() {
+        if M::FINGERS && self.len > 0 && time > self.last_time(self.right) && self.count(self.right) < self.most() {
             return self.atomic(|tree| tree.append(time, slot));
         }
+        self.settle();
         self.atomic(|tree| tree.insert_anywhere(time, slot, replace))
     }
 

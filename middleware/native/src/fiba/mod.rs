@@ -2,6 +2,7 @@
 //!
 //! Tangwongsan, Hirzel and Schneider: Sub-O(log n) out-of-order sliding-window aggregation (VLDB 2019).
 
+pub mod baselines;
 mod bulk;
 mod check;
 pub mod columns;

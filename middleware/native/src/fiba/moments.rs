@@ -1,6 +1,8 @@
 //! Built-in monoids over exact sums: sum, mean and geometric mean of floats, variance. The same to the last bit in any order.
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::exact::{Exact, two_product};
 use super::monoid::Monoid;
@@ -24,6 +26,29 @@ pub trait Growing: Clone + Default + Send + Sync + 'static {
     fn add(&mut self, value: Self::Value);
     fn join(&mut self, other: &Self);
     fn same(&self, other: &Self) -> bool;
+    /// As Python pickles it.
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self>;
+}
+
+impl<V, A: Growing<Value = V>> Few<V, A>
+where
+    V: Copy + Default + for<'py> IntoPyObject<'py> + for<'a, 'py> FromPyObject<'a, 'py>,
+{
+    /// A number, or a tuple of one aggregate.
+    pub fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::One(value) => value.into_bound_py_any(py),
+            Self::Many(agg) => (agg.save(py)?,).into_bound_py_any(py),
+        }
+    }
+
+    pub fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match saved.cast::<PyTuple>() {
+            Ok(tuple) => Ok(Self::Many(Box::new(A::load(&tuple.get_item(0)?)?))),
+            Err(_) => saved.extract().map(Self::One).map_err(Into::into),
+        }
+    }
 }
 
 /// The monoid of growing aggregates: the empty one, which carries parameters, and how results are read off.
@@ -109,6 +134,15 @@ impl Growing for Moments {
     fn same(&self, other: &Self) -> bool {
         self.count == other.count && same_bits(self.sum.value(), other.sum.value())
     }
+
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (self.count, self.sum.save()).into_bound_py_any(py)
+    }
+
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (count, sum): (i64, Vec<Vec<f64>>) = saved.extract()?;
+        Ok(Self { count, sum: Exact::load(&sum)? })
+    }
 }
 
 /// Squares of larger values are not summed: 2^400.
@@ -145,6 +179,15 @@ impl Growing for Spread {
 
     fn same(&self, other: &Self) -> bool {
         same_bits(self.variance(0), other.variance(0)) && same_bits(self.sum.value(), other.sum.value())
+    }
+
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (self.count, self.sum.save(), self.squares.save()).into_bound_py_any(py)
+    }
+
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (count, sum, squares): (i64, Vec<Vec<f64>>, Vec<Vec<f64>>) = saved.extract()?;
+        Ok(Self { count, sum: Exact::load(&sum)?, squares: Exact::load(&squares)? })
     }
 }
 

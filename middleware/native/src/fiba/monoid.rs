@@ -13,6 +13,10 @@ pub trait Monoid: Send + Sync + 'static {
     /// Whether an operation may fail midway, so that the tree must be able to go back.
     const FALLIBLE: bool = false;
 
+    /// Whether the tree has fingers. Without, it is the classic B-tree: searched from the root, with the aggregate of its
+    /// subtree in each node; for comparison.
+    const FINGERS: bool = true;
+
     /// Whether the order of values never shows in an aggregate, down to the last bit: then one change is one combine a level.
     fn commutes(&self) -> bool;
 

@@ -79,6 +79,14 @@ impl Values for Python_ {
         Ok(Object(Some(self.lift.call1(value.py(), (value,))?)))
     }
 
+    fn save<'py>(&self, py: Python<'py>, slot: &Object) -> PyResult<Bound<'py, PyAny>> {
+        Ok(slot.0.as_ref().map_or_else(|| py.None(), |object| object.clone_ref(py)).into_bound(py))
+    }
+
+    fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Object> {
+        Ok(Object(Some(saved.clone().unbind())))
+    }
+
     fn lower(&self, agg: Option<&Object>) -> PyResult<Py<PyAny>> {
         Python::attach(|py| self.lower.call1(py, (agg.and_then(|agg| agg.0.as_ref()).unwrap_or(&self.identity),)))
     }

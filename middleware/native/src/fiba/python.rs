@@ -1,7 +1,7 @@
 //! `middleware.native.Fiba`: the class that Python sees. Its twin is `detectors.window.plain.PlainFiba`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyDict, PyIterator, PyList};
 
 use super::errors::window_error;
 use super::numbers::{Count, First, Last, Max, MaxCount, Min, Range, SumInt};
@@ -104,6 +104,23 @@ impl Fiba {
 
     fn check(&self) -> PyResult<()> {
         self.window.check()
+    }
+
+    /// Pickling: as far as the monoid can be. What comes back holds the same entries; its work is counted anew.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((Py<PyAny>,), Bound<'py, PyDict>)> {
+        let options = PyDict::new(py);
+        options.set_item("min_arity", self.min_arity)?;
+        options.set_item("ordered", self.ordered)?;
+        Ok(((self.monoid.clone_ref(py),), options))
+    }
+
+    fn __getstate__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        self.window.save(py)
+    }
+
+    fn __setstate__(&mut self, state: (Object<'_>, Object<'_>)) -> PyResult<()> {
+        self.window.clear();
+        self.window.load(&state.0, &state.1)
     }
 }
 

@@ -13,7 +13,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if self.len == 0 {
             return Ok(None);
         }
-        if self.height(self.root) == 0 {
+        if self.height(self.root) == 0 || !M::FINGERS {
             return Ok(Some(self.aggs[self.root as usize].clone()));
         }
         let mut value = self.aggs[self.left as usize].clone();
@@ -32,6 +32,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if low > high || low > youngest || high < oldest {
             return Ok(None);
         }
+        self.settle();
         let x = self.common_ancestor(low, high);
         let mut product = Product::new(&self.monoid);
         let visits = self.between(x, low, high, &mut product)?;
@@ -45,7 +46,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// The lowest node with the whole range in its subtree.
     fn common_ancestor(&mut self, low: K, high: K) -> u32 {
         let root = self.root;
-        let mut x = if self.height(root) == 0 {
+        let mut x = if self.height(root) == 0 || !M::FINGERS {
             root
         } else if low > self.last_time(root) {
             self.climb_right(low)
@@ -124,7 +125,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// A whole subtree. Nodes on a spine do not know theirs: below the root the finger does, elsewhere it is put together.
     fn whole(&self, x: u32, product: &mut Product<'_, M>) -> PyResult<u64> {
-        match self.side(x) {
+        match self.covers(x) {
             Side::Inner => product.agg(&self.aggs[x as usize]).map(|()| 1),
             Side::Left if self.parent(x) == self.root => product.agg(&self.aggs[self.left as usize]).map(|()| 1),
             Side::Right if self.parent(x) == self.root => product.agg(&self.aggs[self.right as usize]).map(|()| 1),
@@ -148,7 +149,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// All entries of a subtree in order, to `visit`.
     pub fn each(&self, x: u32, visit: &mut impl FnMut(K, &M::Slot) -> PyResult<()>) -> PyResult<()> {
         let inner = self.height(x) > 0;
-        for (i, (&time, slot)) in self.times_of(x).iter().zip(self.slots_of(x)).enumerate() {
+        for (i, (&time, slot)) in self.times_of(x).iter().zip(self.slots_of(x)).enumerate().skip(self.evicted(x)) {
             if inner {
                 self.each(self.kid(x, i), visit)?;
             }

@@ -34,10 +34,12 @@ impl<K: Time, M: Monoid> Tree<K, M> {
                     continue; // freed since
                 }
                 self.work.visits += 1;
-                match self.side(x) {
+                match self.covers(x) {
                     Side::Inner => {
                         self.refresh(x, Side::Inner)?;
-                        self.mark(self.parent(x));
+                        if x != self.root {
+                            self.mark(self.parent(x));
+                        }
                     }
                     Side::Root => self.refresh(x, Side::Root)?,
                     Side::Left => left = x,
@@ -84,7 +86,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
         let slots = self.slots_of(x);
         if self.height(x) == 0 {
-            for slot in slots {
+            for slot in &slots[self.evicted(x)..] {
                 product.slot(slot)?;
             }
         } else {
@@ -110,7 +112,8 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     pub fn absorb_from(&mut self, mut x: u32, slot: &M::Slot) -> PyResult<()> {
         loop {
             self.absorb_at(x, slot)?;
-            match self.side(x) {
+            match self.covers(x) {
+                Side::Inner if x == self.root => return Ok(()),
                 Side::Inner => x = self.parent(x),
                 Side::Root => return Ok(()),
                 Side::Left | Side::Right if self.height(x) == 0 => return Ok(()),

@@ -15,7 +15,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// Where a time is, or belongs.
     pub fn locate(&mut self, time: K) -> Place {
         let root = self.root;
-        let top = if self.height(root) == 0 {
+        let top = if self.height(root) == 0 || !M::FINGERS {
             root
         } else if time > self.last_time(root) {
             self.climb_right(time)
@@ -86,7 +86,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     pub fn oldest(&self) -> Option<K> {
-        (self.len > 0).then(|| self.first_time(self.left))
+        (self.len > 0).then(|| self.times[self.left as usize * self.room + self.front])
     }
 
     pub fn youngest(&self) -> Option<K> {

@@ -94,6 +94,16 @@ impl Growing for Bloom {
     fn same(&self, other: &Self) -> bool {
         self.0 == other.0
     }
+
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyBytes::new(py, &self.bytes()).into_any())
+    }
+
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let bytes: Vec<u8> = saved.extract()?;
+        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
+        Ok(Self(words.collect()))
+    }
 }
 
 /// Registers of HyperLogLog: 2^PRECISION, for a standard error of 1.04 / sqrt of that, 1.6 %.
@@ -128,6 +138,14 @@ impl Growing for Distinct {
     fn same(&self, other: &Self) -> bool {
         self.0 == other.0
     }
+
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyBytes::new(py, &self.bytes()).into_any())
+    }
+
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self(saved.extract::<Vec<u8>>()?.into_boxed_slice()))
+    }
 }
 
 /// Bytes of a sketch, which Python makes a result of.
@@ -150,6 +168,14 @@ impl Sketch for Distinct {
 #[allow(private_bounds, reason = "sketches are those of this file")]
 impl<S: Sketch> Values for Grown<S, Hashed> {
     type Out = Vec<u8>;
+
+    fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>> {
+        slot.save(py)
+    }
+
+    fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
+        Few::load(saved)
+    }
 
     #[inline]
     fn take(&self, value: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {

@@ -67,6 +67,9 @@ pub struct Tree<K: Time, M: Monoid> {
     pub len: usize,
     /// Nodes whose entries or children changed, by height: what one repair looks at.
     pub dirty: Vec<Vec<u32>>,
+    /// Entries at the front of the left finger that are evicted, but not yet taken out: evicting in order moves nothing.
+    /// `settle` takes them out; only what appends, evicts in order or queries the whole window goes without it.
+    pub front: usize,
     /// Left aggregates of the left finger as it will be after each coming eviction, if known: evicting in order takes the next.
     pub suffixes: Vec<M::Agg>,
     pub work: Work,
@@ -90,6 +93,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             right: 0,
             len: 0,
             dirty: vec![Vec::new()],
+            front: 0,
             suffixes: Vec::new(),
             work: Work::default(),
             undo_log: UndoLog::default(),
@@ -127,6 +131,12 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     #[inline]
     pub fn side(&self, x: u32) -> Side {
         self.nodes[x as usize].side
+    }
+
+    /// What a node's aggregate covers: without fingers its subtree, wherever it stands.
+    #[inline]
+    pub fn covers(&self, x: u32) -> Side {
+        if M::FINGERS { self.side(x) } else { Side::Inner }
     }
 
     #[inline]
@@ -235,6 +245,29 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.slots[at + count] = slot;
         self.slots[at + i..=at + count].rotate_right(1);
         self.nodes[x as usize].count += 1;
+    }
+
+    /// How many entries at the front of a node are evicted already.
+    #[inline]
+    pub fn evicted(&self, x: u32) -> usize {
+        if x == self.left { self.front } else { 0 }
+    }
+
+    /// Take out what is evicted already.
+    #[inline]
+    pub fn settle(&mut self) {
+        if self.front > 0 {
+            self.take_front();
+        }
+    }
+
+    #[cold]
+    fn take_front(&mut self) {
+        let (at, count, gone) = (self.left as usize * self.room, self.count(self.left), take(&mut self.front));
+        self.times.copy_within(at + gone..at + count, at);
+        self.slots[at..at + count].rotate_left(gone);
+        self.slots[at + count - gone..at + count].fill(M::Slot::default());
+        self.nodes[self.left as usize].count -= u16::try_from(gone).expect("arity is small");
     }
 
     pub fn remove_entry(&mut self, x: u32, i: usize) -> (K, M::Slot) {

@@ -25,6 +25,12 @@ pub trait Values: Monoid {
 
     fn give<'py>(&self, py: Python<'py>, out: Self::Out) -> PyResult<Bound<'py, PyAny>>;
 
+    /// What an entry holds, as Python pickles it.
+    fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>>;
+
+    /// The way back.
+    fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Self::Slot>;
+
     /// Many results; by default a list.
     fn pack<'py>(&self, py: Python<'py>, outs: Vec<Self::Out>) -> PyResult<Bound<'py, PyAny>> {
         let items = outs.into_iter().map(|out| self.give(py, out)).collect::<PyResult<Vec<_>>>()?;
@@ -55,6 +61,14 @@ impl Result for i64 {
 impl Values for Count {
     type Out = i64;
 
+    fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>> {
+        (*slot).into_bound_py_any(py)
+    }
+
+    fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
+        saved.extract()
+    }
+
     fn take(&self, _: &Bound<'_, PyAny>) -> PyResult<i64> {
         Ok(1)
     }
@@ -74,6 +88,14 @@ impl Values for Count {
 
 impl Values for SumInt {
     type Out = i128;
+
+    fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>> {
+        (*slot).into_bound_py_any(py)
+    }
+
+    fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
+        saved.extract()
+    }
 
     #[inline]
     fn take(&self, value: &Bound<'_, PyAny>) -> PyResult<i128> {
@@ -113,6 +135,14 @@ macro_rules! scalar_values {
             for<'py> T: IntoPyObject<'py>,
         {
             type Out = $out;
+
+            fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>> {
+                (*slot).into_bound_py_any(py)
+            }
+
+            fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
+                saved.extract().map_err(Into::into)
+            }
 
             #[inline]
             fn take(&self, value: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
@@ -211,6 +241,14 @@ impl Sums {
 impl Values for Sums {
     type Out = Option<f64>;
 
+    fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>> {
+        slot.save(py)
+    }
+
+    fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
+        Few::load(saved)
+    }
+
     #[inline]
     fn take(&self, value: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
         Ok(self.slot(value.extract::<f64>()?))
@@ -256,6 +294,14 @@ impl Variance {
 
 impl Values for Variance {
     type Out = Option<f64>;
+
+    fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>> {
+        slot.save(py)
+    }
+
+    fn load(&self, saved: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
+        Few::load(saved)
+    }
 
     fn take(&self, value: &Bound<'_, PyAny>) -> PyResult<Self::Slot> {
         Ok(Few::One(value.extract::<f64>()?))

@@ -28,6 +28,10 @@ pub trait Window: Send + Sync {
     fn clear(&mut self);
     fn work<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>>;
     fn check(&self) -> PyResult<()>;
+    /// Times, and what is held at them, as Python pickles it.
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)>;
+    /// The way back, into an empty window.
+    fn load(&mut self, times: &Object<'_>, slots: &Object<'_>) -> PyResult<()>;
 }
 
 pub struct Typed<S: Stamps, M: Values> {
@@ -160,6 +164,22 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
         work.set_item("combines", self.tree.work.combines)?;
         work.set_item("visits", self.tree.work.visits)?;
         Ok(work)
+    }
+
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let (times, slots) = (PyList::empty(py), PyList::empty(py));
+        self.tree.each(self.tree.root, &mut |time, slot| {
+            times.append(self.stamps.give(py, time)?)?;
+            slots.append(self.tree.monoid.save(py, slot)?)
+        })?;
+        Ok((times, slots))
+    }
+
+    fn load(&mut self, times: &Object<'_>, slots: &Object<'_>) -> PyResult<()> {
+        let times = self.stamps.column(times, &mut self.tree)?;
+        let slots = slots.try_iter()?.map(|slot| self.tree.monoid.load(&slot?)).collect::<PyResult<Vec<_>>>()?;
+        super::errors::same_length(times.len(), slots.len())?;
+        self.tree.bulk_insert(times.into_iter().zip(slots), true)
     }
 
     fn check(&self) -> PyResult<()> {

@@ -6,10 +6,20 @@ use pyo3::types::PyTuple;
 
 use super::value::{Operation, Sign, Unsure, Value};
 
+/// Which event of a component: of a Kleene component, `Each` stands for one after the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    Each,
+    /// The one before that.
+    Before,
+    /// The oldest.
+    First,
+}
+
 pub enum Expression {
     Constant(Value),
-    /// The component, and which of the values taken of its event.
-    Field(usize, usize),
+    /// The component, which of the values taken of its event, and which event that is.
+    Field(usize, usize, Which),
     Compute(Operation, Box<Self>, Box<Self>),
     Compare(Sign, Box<Self>, Box<Self>),
     All(Vec<Self>),
@@ -28,7 +38,9 @@ impl Expression {
         let many = |from: usize| node.iter().skip(from).map(|each| Self::parse(&each)).collect::<PyResult<Vec<_>>>();
         Ok(match kind.as_str() {
             "constant" => Self::Constant(Value::of(&node.get_item(1)?)),
-            "field" => Self::Field(node.get_item(1)?.extract()?, node.get_item(2)?.extract()?),
+            "field" => Self::field(node, Which::Each)?,
+            "before" => Self::field(node, Which::Before)?,
+            "first" => Self::field(node, Which::First)?,
             "all" => Self::All(many(1)?),
             "any" => Self::Any(many(1)?),
             "not" => Self::Not(one(1)?),
@@ -42,10 +54,14 @@ impl Expression {
         })
     }
 
-    fn value(&self, values: &impl Fn(usize, usize) -> Value) -> Result<Value, Unsure> {
+    fn field(node: &Bound<'_, PyTuple>, which: Which) -> PyResult<Self> {
+        Ok(Self::Field(node.get_item(1)?.extract()?, node.get_item(2)?.extract()?, which))
+    }
+
+    fn value(&self, values: &impl Fn(usize, usize, Which) -> Value) -> Result<Value, Unsure> {
         match self {
             Self::Constant(value) => Ok(value.clone()),
-            Self::Field(slot, at) => Ok(values(*slot, *at)),
+            Self::Field(slot, at, which) => Ok(values(*slot, *at, *which)),
             Self::Compute(operation, one, other) => one.value(values)?.compute(*operation, &other.value(values)?),
             Self::Compare(sign, one, other) => one.value(values)?.compare(*sign, &other.value(values)?),
             Self::All(terms) => junction(terms, values, false),
@@ -59,7 +75,7 @@ impl Expression {
         }
     }
 
-    fn among(one: &Value, options: &[Self], values: &impl Fn(usize, usize) -> Value) -> Result<Value, Unsure> {
+    fn among(one: &Value, options: &[Self], values: &impl Fn(usize, usize, Which) -> Value) -> Result<Value, Unsure> {
         let mut unknown = *one == Value::Null;
         for option in options {
             match one.compare(Sign::Equal, &option.value(values)?)?.truth()? {
@@ -73,7 +89,7 @@ impl Expression {
 }
 
 /// Three-valued AND (`decisive` is false) or OR (it is true).
-fn junction(terms: &[Expression], values: &impl Fn(usize, usize) -> Value, decisive: bool) -> Result<Value, Unsure> {
+fn junction(terms: &[Expression], values: &impl Fn(usize, usize, Which) -> Value, decisive: bool) -> Result<Value, Unsure> {
     let mut unknown = false;
     for term in terms {
         match term.value(values)?.truth()? {
@@ -111,32 +127,60 @@ fn operation(text: &str) -> Option<Operation> {
 pub struct Condition {
     /// The components that it reads.
     pub slots: Vec<usize>,
+    /// The Kleene component of which it must hold for each event, and whether it reads the one before each, too.
+    each: Option<(usize, bool)>,
     expression: Option<Expression>,
     call: Py<PyAny>,
 }
 
 impl Condition {
-    /// From a tuple (slots, expression or None, function).
+    /// From a tuple (slots, expression or None, function, (Kleene component, whether it reads the event before) or None).
     pub fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (slots, expression, call): (Vec<usize>, Bound<'_, PyAny>, Py<PyAny>) = spec.extract()?;
+        type Spec<'py> = (Vec<usize>, Bound<'py, PyAny>, Py<PyAny>, Option<(usize, bool)>);
+        let (slots, expression, call, each): Spec<'_> = spec.extract()?;
         let expression = if expression.is_none() { None } else { Some(Expression::parse(&expression)?) };
-        Ok(Self { slots, expression, call })
+        Ok(Self { slots, each, expression, call })
     }
 
-    /// Whether it holds, given the values of events, and how to get what Python is called with for a component.
+    /// Whether it holds, given how many events a Kleene component has, the values of events (component, value, and which of its
+    /// events, from 0), and what Python is called with for a component.
     #[inline]
     pub fn holds<'py>(
         &self,
         py: Python<'py>,
-        values: impl Fn(usize, usize) -> Value,
+        count: impl Fn(usize) -> usize,
+        values: impl Fn(usize, usize, usize) -> Value,
         argument: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<bool> {
         if let Some(expression) = &self.expression
-            && let Ok(truth) = expression.value(&values).and_then(|value| value.truth())
+            && let Ok(holds) = self.decided(expression, count, values)
         {
-            return Ok(truth == Some(true));
+            return Ok(holds);
         }
         let arguments = self.slots.iter().map(|slot| argument(*slot)).collect::<PyResult<Vec<_>>>()?;
         self.call.bind(py).call1(PyTuple::new(py, arguments)?)?.is_truthy()
+    }
+
+    #[inline]
+    fn decided(
+        &self,
+        expression: &Expression,
+        count: impl Fn(usize) -> usize,
+        values: impl Fn(usize, usize, usize) -> Value,
+    ) -> Result<bool, Unsure> {
+        let Some((group, reads_before)) = self.each else {
+            return Ok(expression.value(&|slot, at, _| values(slot, at, 0))?.truth()? == Some(true));
+        };
+        for event in usize::from(reads_before)..count(group) {
+            let of = |slot, at, which| match which {
+                Which::Each if slot == group => values(slot, at, event),
+                Which::Before => values(slot, at, event - 1),
+                _ => values(slot, at, 0),
+            };
+            if expression.value(&of)?.truth()? != Some(true) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

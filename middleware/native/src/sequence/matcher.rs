@@ -194,7 +194,7 @@ impl SequenceMatcher {
         let values = component.fields.iter().map(take).collect::<PyResult<Box<[Value]>>>()?;
         for number in &component.filters {
             let alone = |_| if component.kleene { Ok(PyTuple::new(py, [event])?.into_any()) } else { Ok(event.clone()) };
-            if !plan.conditions[*number].holds(py, |_, at| values[at].clone(), alone)? {
+            if !plan.conditions[*number].holds(py, |_| 1, |_, at, _| values[at].clone(), alone)? {
                 return Ok(None);
             }
         }
@@ -442,8 +442,8 @@ impl<'a, 'py> View<'a, 'py> {
     fn rules_out(&self, component: &Component, negative: &Instance, found: &Found) -> PyResult<bool> {
         let (plan, partition) = (self.plan, self.partition);
         for number in &component.conditions {
-            let value = |slot, at: usize| {
-                let instance = if slot == component.slot { negative } else { found.instance(plan, partition, slot) };
+            let value = |slot, at: usize, number| {
+                let instance = if slot == component.slot { negative } else { found.instance(plan, partition, slot, number) };
                 instance.values[at].clone()
             };
             let part = |slot: usize| {
@@ -452,7 +452,7 @@ impl<'a, 'py> View<'a, 'py> {
                 }
                 found.part(self.py, plan, partition, plan.components[slot].place)
             };
-            if !plan.conditions[*number].holds(self.py, value, part)? {
+            if !plan.conditions[*number].holds(self.py, |slot| found.count(plan, slot), value, part)? {
                 return Ok(false);
             }
         }

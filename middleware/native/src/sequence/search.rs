@@ -43,11 +43,19 @@ impl Found {
         Ok(PyTuple::new(py, self.groups[place].iter().map(|at| items[*at].event.bind(py)))?.into_any())
     }
 
-    /// The instance of a positive component that is no Kleene step.
+    /// An instance of a positive component: of a Kleene step the one of that number, from 0, oldest first.
     #[inline]
-    pub fn instance<'a>(&self, plan: &Plan, partition: &'a Partition, slot: usize) -> &'a Instance {
-        let place = plan.components[slot].place;
-        &partition.positive(place).items[self.bound[place]]
+    pub fn instance<'a>(&self, plan: &Plan, partition: &'a Partition, slot: usize, number: usize) -> &'a Instance {
+        let component = &plan.components[slot];
+        let at = if component.kleene { self.groups[component.place][number] } else { self.bound[component.place] };
+        &partition.positive(component.place).items[at]
+    }
+
+    /// How many events a positive component has.
+    #[inline]
+    pub fn count(&self, plan: &Plan, slot: usize) -> usize {
+        let component = &plan.components[slot];
+        if component.kleene { self.groups[component.place].len() } else { 1 }
     }
 }
 
@@ -175,9 +183,10 @@ impl<'a, 'py> Search<'a, 'py> {
     fn hold(&self, conditions: &[usize]) -> PyResult<bool> {
         let (plan, partition) = (self.plan, self.partition);
         for number in conditions {
-            let value = |slot, at: usize| self.scratch.now.instance(plan, partition, slot).values[at].clone();
-            let part = |slot: usize| self.scratch.now.part(self.py, plan, partition, plan.components[slot].place);
-            if !plan.conditions[*number].holds(self.py, value, part)? {
+            let now = &self.scratch.now;
+            let value = |slot, at: usize, number| now.instance(plan, partition, slot, number).values[at].clone();
+            let part = |slot: usize| now.part(self.py, plan, partition, plan.components[slot].place);
+            if !plan.conditions[*number].holds(self.py, |slot| now.count(plan, slot), value, part)? {
                 return Ok(false);
             }
         }

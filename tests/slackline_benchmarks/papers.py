@@ -1,0 +1,61 @@
+"""``slackline bench papers``: every figure of the papers that can be measured here, by one command.
+
+Reports go to ``out``: windows (VLDB 2019), sequences (ICDCSW 2007), flows (2018) and the evaluation (DEBS 2013). The thesis on
+FlinkCQL has no figures; its examples are golden tests. ``docs/papers.md`` holds the figures beside those that were printed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from slackline_benchmarks.flow import bench_flow
+from slackline_benchmarks.sequence_figures import bench_figures as sequence_figures
+from slackline_benchmarks.window_figures import bench_figures as window_figures
+from slackline_benchmarks.window_panes import bench_panes
+
+from middleware.model.errors import RunError
+
+Entries = list[dict[str, Any]]
+
+
+def bench_papers(rounds: int) -> Entries:
+    """All figures; some hours with the usual rounds. With ``--rounds 1`` the evaluation is the quick one."""
+    parts: dict[str, Callable[[], Entries]] = {
+        "vldb2019": lambda: window_figures(rounds),
+        "vldb2019.panes": lambda: bench_panes(rounds),
+        "icdcsw2007": lambda: sequence_figures(rounds),
+        "flows2018": lambda: bench_flow(rounds),
+        "debs2013": lambda: _evaluated(rounds == 1),
+    }
+    found: Entries = []
+    for name, measure in parts.items():
+        sys.stderr.write(f"{name} ...\n")
+        found += [{**entry, "name": f"{name}: {entry['name']}"} for entry in measure()]
+    return found
+
+
+def _evaluated(quick: bool) -> Entries:
+    """``slackline evaluate``: speculation against buffering, by what is detected; real nodes. Writes ``out/evaluation``."""
+    with TemporaryDirectory(prefix="slackline-") as folder:
+        file = Path(folder, "results.json")
+        command = [sys.executable, "-m", "middleware.cli.main", "evaluate", "--json", str(file)]
+        ended = subprocess.run([*command, *["--quick"] * quick], stdout=sys.stderr, check=False)
+        if ended.returncode:
+            raise RunError(f"slackline evaluate ended with {ended.returncode}: see above")
+        return evaluation_entries(json.loads(file.read_bytes()))
+
+
+def evaluation_entries(results: dict[str, Any]) -> Entries:
+    """The mean latency of every mode that detected something; baseline: the first, which buffers."""
+    means = [(mode["mode"]["title"], mode["latency"]["mean"]) for mode in results["modes"]]
+    known = [(title, mean) for title, mean in means if mean is not None]
+    return [
+        {"name": f"latency {title}", "value": mean, "unit": "ms", "baseline": known[0][1], "ratio": mean / known[0][1]}
+        for title, mean in known
+    ]
