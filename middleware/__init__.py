@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from middleware.ordering.kslack import Lateness
     from middleware.ordering.policies import Policies
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
+    from middleware.runtime.clients.asynchronous import AsyncPublisher, AsyncSubscriber
     from middleware.runtime.engine import Run
     from middleware.runtime.node import Node
     from middleware.runtime.transport.keys import Keys
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATER = {
+    "AsyncPublisher": "middleware.runtime.clients.asynchronous",
+    "AsyncSubscriber": "middleware.runtime.clients.asynchronous",
     "Lateness": "middleware.ordering.kslack",
     "Keys": "middleware.runtime.transport.keys",
     "Node": "middleware.runtime.node",
@@ -41,6 +44,8 @@ _RENAMED = {"Advance": "Watermark", "Horizon": "Lateness"}
 
 __all__ = [
     "END",
+    "AsyncPublisher",
+    "AsyncSubscriber",
     "Change",
     "Delta",
     "Detector",

@@ -9,6 +9,9 @@ Groups, each with what its entry points name:
 ``slackline.expressions``
     ``columns``: the language of expressions in mappings: a function from a text and the types of columns to what it reads and
     the function that computes it.
+``slackline.inputs``, ``slackline.outputs``
+    connectors by the scheme of their addresses: a ``middleware.connect.source.Source``, and a
+    ``middleware.runtime.sinks.sink.Sink``, made from an address, a name and options.
 ``slackline.applications``
     what ``slackline simulate`` deploys: a function from a ``random.Random`` to an application.
 """
@@ -19,6 +22,6 @@ from importlib.metadata import EntryPoint, entry_points
 
 
 def extensions(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group (``commands``, ``benchmarks``, ``applications``) by name, in order. None is loaded."""
+    """The entry points of a group (such as ``commands``) by name, in order. None is loaded."""
     found = entry_points(group=f"slackline.{group}")
     return {point.name: point for point in sorted(found, key=lambda point: point.name)}

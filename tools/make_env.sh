@@ -66,6 +66,16 @@ ensure_java() {
     say "MISSING: Java 17 (for Spark: make demo and the Spark tests need it). On Debian, as root: apt-get install openjdk-17-jre-headless${JAVA_HOME:+, and mend JAVA_HOME=$JAVA_HOME}"
 }
 
+# The servers that tests of connectors run against; without them those tests are skipped, and say so.
+ensure_servers() {
+    missing=
+    [ -x /usr/sbin/mosquitto ] || have mosquitto || missing="$missing mosquitto"
+    have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
+    have mvn || missing="$missing maven"
+    if [ -n "$missing" ] && can_install; then apt_install $missing && missing= || true; fi
+    if [ -n "$missing" ]; then say "MISSING, for the tests of connectors:$missing. On Debian, as root: apt-get install$missing"; fi
+}
+
 works() { "$VENV/bin/python" -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 install() {
@@ -82,7 +92,7 @@ install() {
     touch $BUILDING
     rm -f $STAMP
     say "installing Slackline and what it needs into $VENV"
-    if ! $VENV/bin/python -m pip install --quiet --use-pep517 --editable '.[tables,spark,evaluate,view,otlp,dev]' </dev/null; then
+    if ! $VENV/bin/python -m pip install --quiet --use-pep517 --editable '.[tables,spark,evaluate,view,otlp,kafka,mqtt,postgres,http,dev]' </dev/null; then
         rm -f $BUILDING # pip gave up in order: what was there before still is
         fail "pip could not install the packages (see above). If it reached no package registry: check the network and '$VENV/bin/pip config list'."
     fi
@@ -91,6 +101,7 @@ install() {
 }
 
 ensure_java
+ensure_servers
 if [ ! -e $BUILDING ] && [ -e $STAMP ] && [ "$(fingerprint)" = "$(cat $STAMP)" ] && works; then exit 0; fi
 install
 say "environment ready"

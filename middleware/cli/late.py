@@ -28,8 +28,8 @@ _BATCH = 1_024
 
 Where = Annotated[Path, typer.Argument(metavar="LEDGER", help="A node's state folder, or the file late.sqlite in it.")]
 DetectorName = Annotated[str | None, typer.Option(help="Only what this detector listed; '' for what no detector got.")]
-_REASONS = ("late", "ahead", "clash", "failed")
-_UNTIMED = ("clash", "failed")
+_REASONS = ("late", "ahead", "clash", "failed", "unread")
+_UNTIMED = ("clash", "failed", "unread")
 """Reasons that have nothing to do with time."""
 
 Reason = Annotated[str | None, typer.Option(help=f"Only this reason: {', '.join(_REASONS)}.")]
@@ -157,7 +157,9 @@ def replay(
 
     own = Keys.given(keys, allow_list)
     entries = read_ledger(ledger, _query(detector, reason, type_, source))
-    chosen, left_out = _replayable([entry for entry in entries if reason is not None or entry.reason not in _UNTIMED])
+    chosen, left_out = _replayable(
+        [entry for entry in entries if entry.reason != "unread" and (reason is not None or entry.reason not in _UNTIMED)]
+    )
     with Publisher(address, keys=own, node=node) as publisher:
         for batch in _batches(chosen):
             for name in dict.fromkeys(entry.type for entry in batch):
@@ -203,6 +205,8 @@ def _query(detector: str | None, reason: str | None, type_: str | None, source: 
 def _why(entry: LedgerEntry) -> str:
     if entry.reason == "failed":
         return f"the detector raised, and did without it\n{entry.told.rstrip()}"
+    if entry.reason == "unread":
+        return f"the message is no event: {entry.told}"
     if entry.reason == "clash":
         return f"another event came first with this source and id, and stands\n  {entry.told}"
     by = spoken_duration(entry.lateness)

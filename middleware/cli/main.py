@@ -23,6 +23,7 @@ COMMANDS = {
     "run": CommandEntry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
     "evaluate": CommandEntry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
     "node": CommandEntry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
+    "connect": CommandEntry("middleware.cli.connect:connect", "Connect a mesh with Kafka, MQTT, PostgreSQL, HTTP and others."),
     "trace": CommandEntry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
     "archive": CommandEntry("middleware.cli.archive:archive", "Run a scenario's detectors over a whole recording, in Spark."),
     "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import msgspec
 import typer
 
-from middleware.model.errors import LateEventError, NetworkError, RunError, SlacklineError, WireError
+from middleware.model.errors import LateEventError, NetworkError, RunError, SlacklineError, UnreachableError, WireError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -234,4 +234,8 @@ def print_error(error: BaseException) -> None:
 
 def exit_code(error: SlacklineError) -> ExitCode:
     """FAILED for errors that only a run can meet, BAD_INPUT for all others: files, arguments, code."""
-    return ExitCode.FAILED if isinstance(error, LateEventError | NetworkError | RunError | WireError) else ExitCode.BAD_INPUT
+    return (
+        ExitCode.FAILED
+        if isinstance(error, LateEventError | NetworkError | RunError | UnreachableError | WireError)
+        else ExitCode.BAD_INPUT
+    )

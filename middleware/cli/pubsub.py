@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, nullcontext
@@ -19,14 +18,14 @@ from middleware.cli.awaited import telling_what_is_awaited
 from middleware.cli.options import AllowList, KeyFile, NodeName
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.installation import install
-from middleware.link.codec import LARGEST_BLOCK, OnSlow, Sample, encode, name_of
+from middleware.link.codec import OnSlow, Sample, name_of
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
-from middleware.model.event import END, Event, EventType, EventTypes, type_name
+from middleware.model.event import END, Event, EventTypes
 from middleware.model.quantities import exact_time
 from middleware.model.words import meant
 from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
-from middleware.runtime.records import Record, as_record, key_of
+from middleware.runtime.records import Record, as_record, event_of, own_fields, sendable
 from middleware.runtime.sinks.sink import Sink, deliver, open_sink
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.usercode import import_user_module
@@ -65,7 +64,10 @@ def sub(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="SINK", help="Keep each final event once: FILE.jsonl, FILE.sqlite, FILE.db or http(s)://..."),
+        typer.Option(
+            metavar="SINK",
+            help="Keep each final event once: FILE.jsonl, FILE.sqlite, FILE.db, http(s)://, postgresql://, kafka://, ...",
+        ),
     ] = None,
     resume: Annotated[
         str | None,
@@ -107,7 +109,7 @@ def sub(
     with ExitStack() as stack:
         known = event_types(types_from)
         check_known(types, known, types_from)
-        sink = stack.enter_context(closing(open_sink(to))) if to is not None else None
+        sink = stack.enter_context(closing(open_sink(to, resume or "finals"))) if to is not None else None
         subscriber = stack.enter_context(
             Subscriber(
                 address,
@@ -324,50 +326,10 @@ def read_events(file: str, known: EventTypes, default: str | None, source: str, 
             name = record.get("type", default)
             if not isinstance(name, str):
                 raise EventError("it names no type: give it a field 'type', or use --type")
-            fields = _renamed(record, known[name])
-            yield _sendable(event_of(known[name], {"source": source, "id": number} | fields | {"level": 0}))
+            fields = own_fields(record, known[name])
+            yield sendable(event_of(known[name], {"source": source, "id": number} | fields | {"level": 0}))
         except (SlacklineError, msgspec.MsgspecError) as error:
             broken.append(f"{file}:{number}: {error}")
-
-
-def _sendable(event: Event) -> Event:
-    """The event, if it has a form on the wire. Raises EventError."""
-    try:
-        size = len(encode([event]))
-    except (OverflowError, UnicodeEncodeError) as error:  # whole numbers beyond 64 bits, lone surrogates
-        raise EventError(f"{name_of(event)}: {error}") from None
-    if size > LARGEST_BLOCK:
-        raise EventError(f"{name_of(event)} takes {size} bytes, at most {LARGEST_BLOCK} go at once")
-    return event
-
-
-_RESERVED = ("change", "type")
-
-
-def _renamed(record: Record, event_type: EventType) -> Record:
-    """A record's fields by their own names: see ``described``."""
-    names = event_type.__struct_fields__
-    if not (clashing := set(_RESERVED).intersection(names)):
-        return record
-    own = {name: record[key] for name in clashing if (key := key_of(name, _RESERVED, names)) in record}
-    return {name: value for name, value in record.items() if name not in clashing} | own
-
-
-def event_of(event_type: EventType, fields: Record) -> Event:
-    """An event from its fields by name; names it does not have are ignored. Raises EventError."""
-    values = []
-    for field in msgspec.structs.fields(event_type):
-        if field.name not in fields and field.required:
-            key = key_of(field.name, _RESERVED, event_type.__struct_fields__)
-            raise EventError(f"{type_name(event_type)} needs a field {key!r}")
-        is_given = field.name in fields or field.default_factory is msgspec.NODEFAULT
-        values.append(fields.get(field.name, field.default) if is_given else field.default_factory())
-    try:
-        return msgspec.convert(values, event_type)
-    except msgspec.ValidationError as error:
-        names = event_type.__struct_fields__
-        told = re.sub(r"\$\[(\d+)\]", lambda place: f"$.{names[int(place[1])]}", str(error), count=1)
-        raise EventError(f"{type_name(event_type)}: {told}") from None
 
 
 def _records(file: str) -> Iterator[tuple[int, object]]:

@@ -45,6 +45,14 @@ class SinkError(SlacklineError):
     """A sink (a file, a database, an endpoint) that does not accept final events."""
 
 
+class SourceError(SlacklineError):
+    """A source of messages (a topic, an endpoint) that cannot be read as it is given: trying again would not help."""
+
+
+class UnreachableError(SlacklineError):
+    """A server beside the mesh (a broker of messages, a database) that is down, lost or busy: later it may serve."""
+
+
 class TraceError(SlacklineError):
     """A recording or a trace that cannot be read or written."""
 

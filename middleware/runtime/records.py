@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
 
 import msgspec
 
-from middleware.model.event import Event, type_name
+from middleware.link.codec import LARGEST_BLOCK, encode, name_of
+from middleware.model.errors import EventError
+from middleware.model.event import Event, EventType, type_name
 
 Record = dict[str, object]
 """The parts of an event or a change, by name."""
@@ -33,3 +38,51 @@ def key_of(name: str, reserved: Collection[str], names: Collection[str]) -> str:
     while key in reserved or (key != name and key in names):
         key += "_"
     return key
+
+
+def sendable(event: Event) -> Event:
+    """The event, if it has a form on the wire. Raises EventError."""
+    try:
+        size = len(encode([event]))
+    except (OverflowError, UnicodeEncodeError) as error:  # whole numbers beyond 64 bits, lone surrogates
+        raise EventError(f"{name_of(event)}: {error}") from None
+    if size > LARGEST_BLOCK:
+        raise EventError(f"{name_of(event)} takes {size} bytes, at most {LARGEST_BLOCK} go at once")
+    return event
+
+
+_RESERVED = ("change", "type")
+
+
+def own_fields(record: Record, event_type: EventType) -> Record:
+    """A record's fields by their own names: see ``described``."""
+    names = event_type.__struct_fields__
+    if not (clashing := set(_RESERVED).intersection(names)):
+        return record
+    own = {name: record[key] for name in clashing if (key := key_of(name, _RESERVED, names)) in record}
+    return {name: value for name, value in record.items() if name not in clashing} | own
+
+
+def event_of(event_type: EventType, fields: Record) -> Event:
+    """An event from its fields by name; names it does not have are ignored. Raises EventError."""
+    values = []
+    for name, is_required, default, factory in _fields(event_type):
+        if name in fields:
+            values.append(fields[name])
+        elif is_required:
+            key = key_of(name, _RESERVED, event_type.__struct_fields__)
+            raise EventError(f"{type_name(event_type)} needs a field {key!r}")
+        else:
+            values.append(default if factory is msgspec.NODEFAULT else factory())
+    try:
+        return msgspec.convert(values, event_type)
+    except msgspec.ValidationError as error:
+        names = event_type.__struct_fields__
+        told = re.sub(r"\$\[(\d+)\]", lambda place: f"$.{names[int(place[1])]}", str(error), count=1)
+        raise EventError(f"{type_name(event_type)}: {told}") from None
+
+
+@cache
+def _fields(event_type: EventType) -> list[tuple[str, bool, Any, Any]]:
+    """Name, whether it is required, default and default factory of each field."""
+    return [(each.name, each.required, each.default, each.default_factory) for each in msgspec.structs.fields(event_type)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +26,7 @@ from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileS
 from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.robust import RobustSlack
+from middleware.runtime.endpoints import InputPlan, OutputPlan
 from middleware.runtime.usercode import called, import_user_module, load_object
 
 FILE = "nodes.toml"
@@ -209,6 +210,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         module:function that returns the scenario's own part of the live page (``middleware.observe.view.scene``).
     ``recording``
         the recording that ``run`` feeds; a mesh with live events only needs none.
+    ``inputs``, ``outputs``
+        servers beside the mesh that events come from and results go to; ``slackline connect`` serves them.
     """
 
     name: str
@@ -224,6 +227,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     sources: SourcesPlan = SourcesPlan()
     metrics: MetricsPlan = MetricsPlan()
     log: LogPlan = LogPlan()
+    inputs: tuple[InputPlan, ...] = ()
+    outputs: tuple[OutputPlan, ...] = ()
     nodes: tuple[NodePlan, ...]
 
 
@@ -354,6 +359,7 @@ class Scenario:
         focus = {plan.evaluation.latency, plan.evaluation.corrections} - {None, *self.detectors}
         if focus:
             raise ScenarioError(f"evaluation: there is no detector {focus.pop()!r}; there are {listed(sorted(self.detectors))}")
+        self._check_ends(names)
         recording = plan.recording
         has_none = msgspec.structs.replace(recording, to=None) == RecordingPlan()
         if not has_none and (recording.generate is None) == (not recording.files):
@@ -368,6 +374,19 @@ class Scenario:
                 make()
             except (SlacklineError, ValueError) as error:
                 raise ScenarioError(f"{key}: {error}") from None
+
+    def _check_ends(self, nodes: Collection[str]) -> None:
+        """Check what the inputs and outputs name."""
+        inputs = [(f"inputs.{each.name}", each.to, list(each.types.values())) for each in self.plan.inputs]
+        outputs = [(f"outputs.{each.name}", each.node, list(each.types)) for each in self.plan.outputs]
+        ends = [*inputs, *outputs]
+        for key, node, wanted in ends:
+            if sum(each[0] == key for each in ends) > 1:
+                raise ScenarioError(f"{key}: two have this name")
+            if node is not None and node not in nodes:
+                raise ScenarioError(f"{key}: there is no node {node!r}; there are {', '.join(nodes)}")
+            if stray := next((each for each in wanted if "*" not in each and each not in self.types), None):
+                raise ScenarioError(f"{key}: there is no event type {stray!r}; there are {listed(sorted(self.types))}")
 
 
 def load_scenario(where: str | Path) -> Scenario:
@@ -481,7 +500,12 @@ def _check_names(plan: Plan) -> None:
     """Check the names of the scenario and its nodes, which are folder names, too."""
     if not plan.nodes:
         raise ScenarioError("nodes: there are none; add [[nodes]] with a name and its detectors")
-    for key, name in [("name", plan.name), *((f"nodes[{at}].name", node.name) for at, node in enumerate(plan.nodes))]:
+    named_ones = [
+        (f"{kind}[{at}].name", each.name)
+        for kind in ("nodes", "inputs", "outputs")
+        for at, each in enumerate(getattr(plan, kind))
+    ]
+    for key, name in [("name", plan.name), *named_ones]:
         outside = name in ("", ".") or ".." in name or set(name) & {"/", "\\"}
         if outside or not name.isprintable() or name != name.strip():
             raise ScenarioError(f"{key}: {name!r} cannot name a folder for state: use a word, without slashes and '..'")

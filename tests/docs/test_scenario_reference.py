@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from middleware.connect.files import mapping
-from middleware.runtime import scenario
+from middleware.runtime import endpoints, scenario
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 SECTIONS = {
@@ -18,6 +18,8 @@ SECTIONS = {
     "[policies], [policies_for.NAME]": scenario.PolicyPlan,
     "[sources]": scenario.SourcesPlan,
     "[[nodes]]": scenario.NodePlan,
+    "[[inputs]]": endpoints.InputPlan,
+    "[[outputs]]": endpoints.OutputPlan,
     "[metrics]": scenario.MetricsPlan,
     "[log]": scenario.LogPlan,
     "[evaluation]": scenario.EvaluationPlan,
@@ -35,7 +37,7 @@ def table(file: str, section: str) -> dict[str, str]:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_nodes_toml(section: str) -> None:
     told = table("scenarios.md", section)
-    fields = {field.name: field for field in msgspec.structs.fields(SECTIONS[section])}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(SECTIONS[section])}
     assert told.keys() == fields.keys()
     for name, field in fields.items():
         assert (told[name] == "needed") == field.required, name

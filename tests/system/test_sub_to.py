@@ -193,7 +193,7 @@ def test_resume_without_a_sink_prints_on(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--to", "hits.txt"], "'hits.txt' is no sink: give FILE.jsonl"),
-        (["--to", "ftp://host/x"], "'ftp://host/x' is no HTTP address"),
+        (["--to", "ftp://host/x"], "there is no connector ftp"),
         (["--to", "foreign.jsonl"], "foreign.jsonl is no file of this kind"),
         (["--to", "no/such/folder/x.jsonl"], "cannot be written: No such file or directory"),
         (["--to", "x.jsonl", "--consistency", "early"], "a sink takes final events only"),

@@ -88,6 +88,11 @@ class Connection:
         """Whether the node answers, as far as this client knows. Never waits."""
         return self._link.up
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether no answer can ever come: one side has ended the link."""
+        return self._link.closed is not None
+
     def link_statistics(self) -> LinkStatistics:
         """Counts of the link. Takes no lock: a thread that receives all the time would keep it from the others."""
         return self._link.statistics()

@@ -27,11 +27,6 @@ class Inquiry(Connection):
         self._answer: Answer | None = None
         super().__init__("subscriber", address, [encode(Interest(1))], name=None, keys=keys, node=node, patience=patience)
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether no answer can ever come: one side has ended the link."""
-        return self._link.closed is not None
-
     def ask(self, timeout: float = PATIENCE) -> Status:
         """What its streams wait for now, and its vitals. Raises NetworkError if no answer comes within ``timeout`` seconds."""
         deadline = time.monotonic_ns() + round(timeout * SECOND)

@@ -110,6 +110,11 @@ class Subscriber(Connection):
         return self._subscription.watermark == END
 
     @property
+    def node_has_left(self) -> bool:
+        """Whether the node has said goodbye for good."""
+        return self._link.closed is not None and not self._link.refused and not self._closed.is_set()
+
+    @property
     def gaps(self) -> int:
         """The number of gaps (missing changes) before what has been read."""
         return self._subscription.drops["interruption"]
@@ -147,6 +152,8 @@ class Subscriber(Connection):
 
     def commit(self) -> None:
         """Tell the node that everything received has been taken: it is not sent again under this name."""
+        if self._closing.is_set():
+            self._check_alive()
         passed = self._subscription.passed()
         if passed is not None:
             with self._lock:
@@ -167,7 +174,7 @@ class Subscriber(Connection):
             try:
                 changes = self.receive()
             except NetworkError:
-                if self._link.closed is not None and not self._link.refused and not self._closed.is_set():
+                if self.node_has_left:
                     return
                 raise
             yield from changes

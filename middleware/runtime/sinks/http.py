@@ -21,7 +21,8 @@ import xxhash
 from middleware.link.codec import Mark
 from middleware.model.errors import SinkError
 from middleware.model.event import Event, type_name
-from middleware.runtime.records import as_record
+from middleware.model.quantities import UNIX_TIMES, exact_time
+from middleware.runtime.records import Record, as_record
 
 LARGEST_BODY = 256 * 1024
 """The most bytes in a body with more than one event; endpoints commonly take up to 1 MB."""
@@ -40,6 +41,8 @@ class HttpSink:
     (source, id). An endpoint that has moved (3xx) is an error: a redirection may turn a POST into a GET, and the events would
     be lost.
 
+    ``cloudevents``
+        whether bodies are batches of CloudEvents 1.0, each with the event as its data.
     ``timeout``
         seconds for each step of connecting, and for all that follows, up to the end of the answer's header.
     ``patience``
@@ -48,15 +51,17 @@ class HttpSink:
 
     mark: Mark | None = None
 
-    def __init__(self, url: str, *, timeout: float = 10.0, patience: float = 60.0) -> None:
+    def __init__(self, url: str, *, timeout: float = 10.0, patience: float = 60.0, cloudevents: bool = False) -> None:
         if not _is_http(url):
             raise SinkError(f"{url!r} is no HTTP address: give one such as http://127.0.0.1:8080/results")
         self._url, self._timeout, self._patience = url, timeout, patience
         self._largest = LARGEST_BODY
+        self._form = as_cloud_event if cloudevents else as_record
+        self._content = "application/cloudevents-batch+json" if cloudevents else "application/json"
 
     def take(self, events: Sequence[Event]) -> None:
         """See middleware.runtime.sinks.sink.Sink."""
-        records = [msgspec.json.encode(as_record(event)) for event in events]
+        records = [msgspec.json.encode(self._form(event)) for event in events]
         start = 0
         while start < len(events):
             end = self._end_of_body(records, start)
@@ -82,7 +87,7 @@ class HttpSink:
     def _is_taken(self, events: Sequence[Event], body: bytes) -> bool:
         """Whether the endpoint took a body; False if it is too large. Raises SinkError if it never does, or too late."""
         identities = msgspec.msgpack.encode([(event.source, event.id) for event in events])
-        headers = {"Content-Type": "application/json", "Idempotency-Key": xxhash.xxh3_128_hexdigest(identities)}
+        headers = {"Content-Type": self._content, "Idempotency-Key": xxhash.xxh3_128_hexdigest(identities)}
         request = urllib.request.Request(self._url, body, headers)
         deadline, pause = time.monotonic() + self._patience, 0.05
         while isinstance(answer := self._post(request), str):
@@ -185,6 +190,13 @@ class _Watched(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
         """Follow no redirection; the answer is an error then."""
+
+
+def as_cloud_event(event: Event) -> Record:
+    """An event as a CloudEvent: its identity as attributes, and its time, if that is a date of our time; all of it as data."""
+    attributes = {"specversion": "1.0", "id": str(event.id), "source": event.source or "slackline"}
+    when = {"time": exact_time(event.ts)} if event.ts in UNIX_TIMES else {}
+    return {**attributes, "type": type_name(event.__class__), **when, "data": as_record(event)}
 
 
 def _is_http(url: str) -> bool:

@@ -3,6 +3,7 @@
 A subscriber behind the barrier delivers finals in total order. So one order key, the *mark*, tells what a sink has: it is
 stored together with the events, in one transaction, and after a restart it is passed to ``Subscriber(after=...)``.
 A sink that cannot store a mark (HTTP) gets the events at least once, each with its identity: the receiver drops repeats.
+Some sinks also take early changes: each replaces, or takes away, what the sink has of that identity, so repeats do no harm.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from middleware.extensions import extensions
 from middleware.link.codec import Mark
-from middleware.model.change import Insert, Watermark
+from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import SinkError
 from middleware.model.event import END, NEVER, ORDER, Event, type_name
 from middleware.runtime.clients.subscriber import Subscriber
@@ -28,12 +31,16 @@ from middleware.runtime.storage.trust import make_private
 
 
 class Sink(Protocol):
-    """A destination of finals. ``mark``: the order key of the last event it has, None if it has none or cannot know."""
+    """A destination of events. ``mark``: the order key of the last final it has, None if it has none or cannot know.
+
+    A connector is made from an address, the name of the mark, and options of its own. What makes it, and its methods, raise
+    UnreachableError if another attempt may help, made anew, and SinkError if none will.
+    """
 
     mark: Mark | None
 
     def take(self, events: Sequence[Event]) -> None:
-        """Store these events, in total order and all later than the mark; they are safe on return. Raises SinkError."""
+        """Store these finals, in total order and all later than the mark; they are safe on return."""
         ...
 
     def close(self) -> None:
@@ -41,16 +48,50 @@ class Sink(Protocol):
         ...
 
 
-def open_sink(to: str) -> Sink:
-    """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), or an HTTP address. Raises SinkError."""
-    if "://" in to:
-        return HttpSink(to)
+@runtime_checkable
+class ChangeSink(Sink, Protocol):
+    """A destination that takes early changes, too: what it has of an identity is replaced, or taken away again."""
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Store the effect of these insertions, revisions and retractions; it is safe on return, and the same if repeated."""
+        ...
+
+
+def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
+    """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), an HTTP address, or one of the connectors (``slackline.outputs``).
+
+    ``name``: under which a connector keeps its mark. Raises SinkError, UnreachableError.
+    """
+    scheme, separator, _ = to.partition("://")
+    if separator and scheme not in ("http", "https"):
+        return _connected(scheme, to, name, options)
+    if separator:
+        return _made(HttpSink, to, options)
+    if options:
+        raise SinkError(f"{to}: it has no option {next(iter(options))!r}")
     suffix = Path(to).suffix
     if suffix == ".jsonl":
         return FileSink(Path(to))
     if suffix in (".sqlite", ".db"):
         return SqliteSink(Path(to))
-    raise SinkError(f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), or http(s)://HOST/PATH")
+    raise SinkError(
+        f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), http(s)://HOST/PATH, "
+        f"or {', '.join(f'{each}://...' for each in extensions('outputs'))}"
+    )
+
+
+def _connected(scheme: str, to: str, name: str, options: dict[str, Any]) -> Sink:
+    outputs = extensions("outputs")
+    if scheme not in outputs:
+        raise SinkError(f"{to!r}: there is no connector {scheme}; there are http, https, {', '.join(outputs)}")
+    return _made(partial(outputs[scheme].load(), name=name), to, options)
+
+
+def _made(make: Callable[..., Sink], to: str, options: dict[str, Any]) -> Sink:
+    try:
+        return make(to, **options)
+    except TypeError as error:  # an option that it does not have
+        raise SinkError(f"{to}: {error}") from None
 
 
 def deliver(
@@ -60,26 +101,34 @@ def deliver(
     count: int | None = None,
     told: Callable[[int], None] | None = None,
 ) -> int:
-    """Deliver finals to a sink until the watermark reaches ``until``; returns their number. Raises SinkError, NetworkError.
+    """Deliver to a sink until the watermark reaches ``until``; returns the number of finals, or of changes. Raises SinkError,
+    UnreachableError, NetworkError.
 
-    The subscriber must have ``consistency="final"`` and, to survive this program, ``resume=...`` and ``after=sink.mark``.
-    ``count``: end after this many. ``told``: called with the number so far, after each batch.
+    A subscriber with ``consistency="final"`` delivers finals, and one with "early" changes, to a ChangeSink. To survive this
+    program it must have ``resume=...`` and, with finals, ``after=sink.mark``. ``count``: end after this many. ``told``: called
+    with the number so far, after each batch.
     """
+    is_early = subscriber.consistency == "early"
+    if is_early and not isinstance(sink, ChangeSink):
+        raise SinkError(f"{type(sink).__name__} takes final events only, no early changes")
     delivered, watermark = 0, NEVER
     while watermark < until:
-        events = []
+        changes: list[Change] = []
         for change in subscriber.receive():
-            if isinstance(change, Insert):
-                events.append(change.event)
-            elif isinstance(change, Watermark):
+            if isinstance(change, Watermark):
                 watermark = change.ts
-        wanted = events if count is None else events[: count - delivered]
+            else:
+                changes.append(change)
+        wanted = changes if count is None else changes[: count - delivered]
         if wanted:
-            sink.take(wanted)
+            if is_early:
+                sink.apply(wanted)  # type: ignore[attr-defined]
+            else:
+                sink.take([change.event for change in wanted if isinstance(change, Insert)])
             delivered += len(wanted)
             if told is not None:
                 told(delivered)
-        if len(wanted) < len(events):
+        if len(wanted) < len(changes):
             break  # not committed: the next subscriber gets the others, and the mark tells which of them the sink has
         subscriber.commit()
         if delivered == count:
@@ -270,4 +319,4 @@ class SqliteSink:
         self._connection.close()
 
 
-__all__ = ["FileSink", "HttpSink", "Sink", "SqliteSink", "as_record", "deliver", "open_sink"]
+__all__ = ["ChangeSink", "FileSink", "HttpSink", "Sink", "SqliteSink", "as_record", "deliver", "open_sink"]

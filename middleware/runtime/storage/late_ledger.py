@@ -75,16 +75,16 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     ``reason``
         "late": results of that time had become final by the clock, or the node had promised a watermark beyond it; "ahead": too
         far ahead of all other publishers, or of the wall clock; "clash": another event with the same source and id came
-        first; "failed": the detector raised at it.
+        first; "failed": the detector raised at it; "unread": a message to an input that is no event.
     ``clk``, ``k``
         the detector's clock and slack at that moment (ns); None if no detector was involved.
     ``bound``
         the time up to which all was final, or promised; for "ahead", the largest time that would have been taken; for a clash,
         the time of the event that came first.
     ``record``
-        the event as msgpack.
+        the event as msgpack; what was not read, as bytes.
     ``told``
-        for a failure, the end of the traceback; for a clash, the event that came first.
+        for a failure, the end of the traceback; for a clash, the event that came first; for what was not read, why.
     """
 
     number: int
@@ -172,6 +172,13 @@ class Ledger:
             about = each.type, each.source, each.id, each.ts
             what = each.bound, each.record, _digest(each.record), each.told[:_MOST_TOLD]
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
+
+    def list_unread(self, type: str, source: str, id: int, at: int, body: bytes, told: str) -> None:  # noqa: A002
+        """Enter a message from a server beside the mesh that is no event of this type; ``at``: its time."""
+        record, seen = msgspec.msgpack.encode(body), (None, None, at)
+        told = told[:_MOST_TOLD].encode(errors="replace").decode()
+        about = type, source, id, at
+        self._waiting.append((time.time_ns(), self.node, "", "unread", "insert", *about, *seen, record, _digest(record), told))
 
     def commit(self) -> bool:
         """Write the new entries to the disk, in one transaction. O(entries); free if there are none.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from middleware.cli.pubsub import event_of
 from middleware.cli.results import write_results
 from middleware.model.event import Event
+from middleware.runtime.records import event_of
 
 
 class Found(Event):

@@ -1,0 +1,210 @@
+"""CloudEvents over HTTP as a source: a POST is answered once its events are stored."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import queue
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import uvicorn
+import xxhash
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from middleware.connect.numbering import Numbering
+from middleware.connect.reading import moment
+from middleware.connect.source import Message
+from middleware.model.errors import SourceError, UnreachableError
+
+_BATCH, _SINGLE = "application/cloudevents-batch+json", "application/cloudevents+json"
+_MOST_WAITING = 1_000
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class _CloudEvent(msgspec.Struct):
+    """The attributes that count here; others, and extensions, may be there."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    time: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    data_base64: str | None = None
+
+
+class _Posted(NamedTuple):
+    """A request with its events, and what its sender waits for: None once they are stored, else why not."""
+
+    events: list[_CloudEvent]
+    answer: asyncio.Future[str | None]
+
+
+class CloudEventsSource:
+    """Listens at http://HOST:PORT/PATH. Takes single CloudEvents 1.0 (binary and structured) and batches, with JSON data.
+
+    204: all events are stored; one whose data are no event is listed in the late ledger, with the reason. 400: the request is
+    no CloudEvent. 503: it may not have been stored in time; send it again. A repeat is known by the event's source and id.
+
+    ``token``
+        what senders must give (Authorization: Bearer TOKEN); needed beyond this machine.
+    ``most_bytes``
+        of a request. ``timeout``: seconds for an answer.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        name: str,
+        topics: Sequence[str],
+        folder: Path,
+        has_own_times: bool,
+        *,
+        token: str | None = None,
+        most_bytes: int = 2**20,
+        timeout: float = 30.0,
+    ) -> None:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "127.0.0.1", parts.port or 80
+        if host not in _LOOPBACK and not token:
+            raise SourceError(f"{address} can be reached from other machines: give a token, or listen at 127.0.0.1")
+        self._token, self._most_bytes, self._timeout = token, most_bytes, timeout
+        self._waiting: queue.Queue[_Posted] = queue.Queue(_MOST_WAITING)
+        self._taken: list[_Posted] = []
+        try:
+            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as error:
+            raise UnreachableError(f"{address} cannot be listened at: {error.strerror}") from None
+        self._numbering = Numbering(folder / "numbers.sqlite")
+        self._source = f"http:{name}:{self._numbering.line}"
+        application = Starlette(routes=[Route(unquote(parts.path) or "/", self._post, methods=["POST"])])
+        config = uvicorn.Config(
+            application, log_level="warning", access_log=False, timeout_graceful_shutdown=2, lifespan="off", ws="none"
+        )
+        self._server = uvicorn.Server(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._serve, name=f"http {name}", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        async def serve() -> None:
+            self._loop = asyncio.get_running_loop()
+            await self._server.serve([self._socket])
+
+        with suppress(SystemExit):
+            asyncio.run(serve())
+
+    async def _post(self, request: Request) -> Response:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.encode()):
+            return PlainTextResponse("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > self._most_bytes:
+                return PlainTextResponse(f"at most {self._most_bytes:,} bytes at once: send smaller batches", 413)
+        try:
+            events = _read(request, bytes(body))
+        except (msgspec.MsgspecError, ValueError) as error:
+            return PlainTextResponse(f"this is no CloudEvent: {error}", 400)
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        try:
+            self._waiting.put_nowait(_Posted(events, answer))
+            async with asyncio.timeout(self._timeout):
+                refused = await answer
+        except (queue.Full, TimeoutError):
+            refused = "it is not stored yet"
+        if refused is not None:
+            return PlainTextResponse(f"{refused}: send it again", 503, {"Retry-After": "1"})
+        return Response(status_code=204)
+
+    def receive(self, timeout: float) -> Sequence[Message]:
+        """See Source."""
+        if not self._thread.is_alive():
+            raise UnreachableError("the HTTP server has ended")
+        came: list[_Posted] = []
+        with suppress(queue.Empty):
+            came.append(self._waiting.get(timeout=timeout) if timeout else self._waiting.get_nowait())
+            while True:
+                came.append(self._waiting.get_nowait())
+        self._taken += came
+        events = [(posted, event) for posted in came for event in posted.events]
+        self._answer([posted for posted in came if not posted.events], None)
+        numbered = self._numbering.numbers([(_key(event), True) for _, event in events], time.time_ns())
+        return [
+            Message(event.type, _data(event), self._source, number, moment(event.time) if event.time else at, posted)
+            for (posted, event), (number, at) in zip(events, numbered, strict=True)
+        ]
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """See Source."""
+        self._answer(list({id(message.handle): message.handle for message in messages}.values()), None)
+
+    def _answer(self, posted: Sequence[_Posted], refused: str | None) -> None:
+        done = {id(each) for each in posted}
+        self._taken = [each for each in self._taken if id(each) not in done]
+
+        def settle() -> None:
+            for each in posted:
+                if not each.answer.done():
+                    each.answer.set_result(refused)
+
+        if posted and self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and all who waited have
+                self._loop.call_soon_threadsafe(settle)
+
+    def close(self) -> None:
+        """See Source."""
+        with suppress(queue.Empty):
+            while True:
+                self._taken.append(self._waiting.get_nowait())
+        self._answer(self._taken, "it may not be stored")
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._socket.close()
+        self._numbering.close()
+
+
+def _read(request: Request, body: bytes) -> list[_CloudEvent]:
+    """The events of a request. Raises ValueError, MsgspecError."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == _BATCH:
+        events = msgspec.json.decode(body, type=list[_CloudEvent])
+    elif kind == _SINGLE:
+        events = [msgspec.json.decode(body, type=_CloudEvent)]
+    else:
+        given: dict[str, Any] = {key[3:]: unquote(value) for key, value in request.headers.items() if key.startswith("ce-")}
+        event = msgspec.convert({key: given[key] for key in given if key not in ("data", "data_base64")}, _CloudEvent)
+        event.data = msgspec.Raw(body)
+        events = [event]
+    for event in events:
+        if event.specversion != "1.0" or not (event.id and event.source and event.type):
+            raise ValueError('it needs specversion "1.0", id, source and type')
+        if event.time is not None:
+            moment(event.time)
+        with suppress(binascii.Error):
+            _data(event)
+            continue
+        raise ValueError("its data_base64 is none")
+    return events
+
+
+def _data(event: _CloudEvent) -> bytes:
+    return bytes(event.data) if event.data_base64 is None else base64.b64decode(event.data_base64, validate=True)
+
+
+def _key(event: _CloudEvent) -> bytes:
+    return xxhash.xxh3_128_digest(msgspec.json.encode((event.source, event.id)))

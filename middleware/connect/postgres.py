@@ -1,0 +1,228 @@
+"""PostgreSQL as a sink: a table for each event type, finals exactly once, early changes as they come and go."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+import xxhash
+from psycopg import errors, sql
+from psycopg.types.json import Jsonb
+
+from middleware.link.codec import Mark
+from middleware.model.change import Change, Retract, Watermark
+from middleware.model.errors import SinkError, UnreachableError
+from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
+from middleware.runtime.records import as_record
+
+_OPTIONS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+_SIMPLE = {int: "bigint", float: "double precision", str: "text", bool: "boolean", bytes: "bytea"}
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS slackline_marks (sink text PRIMARY KEY, mark jsonb NOT NULL);
+CREATE TABLE IF NOT EXISTS slackline_rejected (
+    sink text NOT NULL, type text NOT NULL, source text NOT NULL, id bigint NOT NULL, ts bigint NOT NULL,
+    reason text NOT NULL, record text NOT NULL, PRIMARY KEY (sink, source, id)
+)
+"""
+
+
+class _Column(NamedTuple):
+    name: str
+    type: str
+
+
+class _Table(NamedTuple):
+    """The statements for one event type, made once."""
+
+    columns: list[_Column]
+    insert: sql.Composed
+    delete: sql.Composed
+
+    def values(self, events: Sequence[Event]) -> list[list[Any]]:
+        """The fields of events, in columns."""
+        columns = []
+        for name, kind in self.columns:
+            column = [getattr(event, name) for event in events]
+            if kind == "jsonb":
+                column = [None if value is None else Jsonb(value, dumps=msgspec.json.encode) for value in column]
+            columns.append(column)
+        return columns
+
+
+class PostgresSink:
+    """Rows in one table for each event type: its fields as columns, and (source, id) as the key.
+
+    A table is made when the first event of its type comes; one that is there is checked. The mark is in the same transaction as
+    the rows, in ``slackline_marks``: each final is there once, whatever is killed. Early changes are upserts and deletions. An
+    event with a value that the database refuses (a text with NUL, say) is a row in ``slackline_rejected``, with the reason, in
+    the same transaction; the others go on.
+
+    ``address``
+        as libpq takes it: postgresql://USER@HOST/DATABASE?sslmode=...; passwords are better in PGPASSWORD or ~/.pgpass.
+    ``name``
+        of the mark. One process at a time may use it: others wait until its connection ends.
+    ``schema``
+        where the tables are; it must exist. ``prefix``: what their names begin with.
+    """
+
+    def __init__(self, address: str, name: str = "finals", *, schema: str = "public", prefix: str = "") -> None:
+        self._name, self._schema, self._prefix = name, schema, prefix
+        self._tables: dict[EventType, _Table] = {}
+        try:
+            self._connection = psycopg.connect(address, autocommit=True, application_name=f"slackline {name}", **_OPTIONS)
+        except psycopg.ProgrammingError as error:
+            raise SinkError(
+                f"the address of output {name!r} is none of a database: {error}"
+            ) from None  # it may hold a password
+        except psycopg.Error as error:
+            raise UnreachableError(f"PostgreSQL: {error}") from None
+        try:
+            self.mark = self._begun()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, psycopg.Error):
+                raise _judged(error) from None
+            raise
+
+    def _begun(self) -> Mark | None:
+        execute = self._connection.execute
+        execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
+        lock = xxhash.xxh3_64_intdigest(f"slackline {self._schema} {self._name}".encode()) - 2**63
+        taken = execute("SELECT pg_try_advisory_lock(%s)", (lock,)).fetchone()
+        if taken is None or not taken[0]:
+            raise UnreachableError(f"PostgreSQL: another connection writes under the name {self._name!r}, or has not ended yet")
+        with suppress(errors.UniqueViolation, errors.DuplicateTable):  # another sink makes them at this moment
+            execute(_SCHEMA)
+        row = execute("SELECT mark::text FROM slackline_marks WHERE sink = %s", (self._name,)).fetchone()
+        return msgspec.json.decode(row[0], type=Mark) if row is not None else None
+
+    def take(self, events: Sequence[Event]) -> None:
+        """See Sink."""
+        self._write(events, [])
+        self.mark = ORDER(events[-1])
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """See ChangeSink."""
+        last = {IDENTITY(change.event): change for change in changes if not isinstance(change, Watermark)}
+        self._write(
+            [change.event for change in last.values() if not isinstance(change, Retract)],
+            [change.event for change in last.values() if isinstance(change, Retract)],
+            is_final=False,
+        )
+
+    def _write(self, events: Sequence[Event], gone: Sequence[Event], is_final: bool = True) -> None:
+        try:
+            with self._connection.transaction():
+                for event_type, same in _by_type(gone).items():
+                    keys = [[event.source for event in same], [event.id for event in same]]
+                    self._connection.execute(self._table(event_type).delete, keys)
+                for event_type, same in _by_type(events).items():
+                    self._insert(self._table(event_type), same)
+                if is_final:
+                    self._connection.execute(
+                        "INSERT INTO slackline_marks VALUES (%s, %s) ON CONFLICT (sink) DO UPDATE SET mark = excluded.mark",
+                        (self._name, msgspec.json.encode(ORDER(events[-1])).decode()),
+                    )
+        except psycopg.Error as error:
+            raise _judged(error) from None
+
+    def _insert(self, table: _Table, events: Sequence[Event]) -> None:
+        """Insert them at once; if one cannot be stored, halve until it stands alone."""
+        try:
+            with self._connection.transaction():
+                self._connection.execute(table.insert, table.values(events))
+        except (psycopg.DataError, errors.IntegrityError, OverflowError, UnicodeEncodeError) as error:
+            if len(events) > 1:
+                middle = len(events) // 2
+                self._insert(table, events[:middle])
+                self._insert(table, events[middle:])
+            else:
+                self._reject(events[0], str(error))
+
+    def _reject(self, event: Event, reason: str) -> None:
+        record = msgspec.json.encode(as_record(event)).decode(errors="replace")
+        row = self._name, type_name(event.__class__), event.source.replace("\0", "\\0"), event.id, event.ts, reason, record
+        self._connection.execute(
+            "INSERT INTO slackline_rejected VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", row
+        )
+
+    def _table(self, event_type: EventType) -> _Table:
+        """The table of a type, made if there is none, and checked. Raises SinkError."""
+        if (known := self._tables.get(event_type)) is not None:
+            return known
+        name = self._prefix + type_name(event_type).replace(".", "_").lower()
+        columns = [_Column(field.name, _column_type(field.type)) for field in msgspec.structs.fields(event_type)]
+        there: dict[str, str] = dict(
+            self._connection.execute(
+                "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
+                (self._schema, name),
+            ).fetchall()
+        )
+        names = [sql.Identifier(column.name) for column in columns]
+        if not there:
+            lines = [sql.SQL("{} {}").format(each, sql.SQL(c.type)) for each, c in zip(names, columns, strict=True)]
+            body = sql.SQL(", ").join([*lines, sql.SQL("PRIMARY KEY (source, id)")])
+            self._connection.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(name), body))
+        for column in columns:
+            if there and there.get(column.name) != column.type:
+                found = f"is {there[column.name]}" if column.name in there else "is missing"
+                raise SinkError(
+                    f"the table {self._schema}.{name} does not fit {type_name(event_type)}: column {column.name} {found}, and "
+                    f"must be {column.type}; alter the table, or give the output another prefix"
+                )
+        own = [each for each, column in zip(names, columns, strict=True) if column.name not in ("source", "id")]
+        table = _Table(
+            columns,
+            sql.SQL("INSERT INTO {} ({}) SELECT * FROM unnest({}) ON CONFLICT (source, id) DO UPDATE SET {}").format(
+                sql.Identifier(name),
+                sql.SQL(", ").join(names),
+                sql.SQL(", ").join(sql.SQL("%s::{}[]").format(sql.SQL(column.type)) for column in columns),
+                sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(each) for each in own),
+            ),
+            sql.SQL(
+                "DELETE FROM {} AS t USING unnest(%s::text[], %s::bigint[]) AS gone(source, id) "
+                "WHERE t.source = gone.source AND t.id = gone.id"
+            ).format(sql.Identifier(name)),
+        )
+        self._tables[event_type] = table
+        return table
+
+    def close(self) -> None:
+        """See Sink."""
+        with suppress(psycopg.Error):
+            self._connection.close()
+
+
+def _by_type(events: Sequence[Event]) -> dict[EventType, list[Event]]:
+    found: dict[EventType, list[Event]] = {}
+    for event in events:
+        found.setdefault(event.__class__, []).append(event)
+    return found
+
+
+def _column_type(annotation: Any) -> str:
+    """The type of a column for a field; whatever has no plain one is JSON."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _column_type(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        each = {_column_type(one) for one in arguments if one is not type(None)}
+        return each.pop() if len(each) == 1 else "jsonb"
+    return _SIMPLE.get(annotation, "jsonb")
+
+
+def _judged(error: psycopg.Error) -> SinkError | UnreachableError:
+    """Whether another attempt may help: the connection is lost, or the server is out of something, or shuts down."""
+    text = f"PostgreSQL: {str(error).strip() or type(error).__name__}"
+    return UnreachableError(text) if isinstance(error, psycopg.OperationalError) else SinkError(text)

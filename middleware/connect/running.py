@@ -1,0 +1,241 @@
+"""The inputs and outputs of a scenario at work: each in a thread, begun again after a pause when its server is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack, closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from middleware.connect.feeding import Feed
+from middleware.connect.reading import MessageReader
+from middleware.connect.source import Source
+from middleware.extensions import extensions
+from middleware.installation import extra_with, install
+from middleware.model.errors import NetworkError, ScenarioError, SlacklineError, SourceError, UnreachableError
+from middleware.model.event import END
+from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.endpoints import InputPlan, OutputPlan, expanded
+from middleware.runtime.scenario import Scenario
+from middleware.runtime.sinks.sink import deliver, open_sink
+from middleware.runtime.storage.late_ledger import Ledger
+from middleware.runtime.transport.keys import Keys
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
+"""Seconds between attempts to reach a server."""
+
+FOR_EVER = 1e9
+"""The patience, in seconds, with a node that does not answer: it may be started again."""
+
+_ENDING, _READY = 10.0, 2.0
+Client = TypeVar("Client", Publisher, Subscriber)
+_log = structlog.get_logger()
+
+
+class Connections:
+    """The inputs and outputs of a scenario with these names (by default, all).
+
+    ``addresses``
+        where the nodes are, by name.
+    ``state``
+        the folder for what must outlast the process, one folder for each input: its late ledger, and numbers of messages.
+    ``counts``
+        by name: messages and events so far.
+
+    One that cannot go on, because trying again would not help, ends them all. Raises ScenarioError.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        addresses: Mapping[str, str],
+        state: Path,
+        names: Collection[str] = (),
+        keys: Keys | None = None,
+    ) -> None:
+        plan, self._scenario, self._state, self._keys = scenario.plan, scenario, state, keys
+        self._addresses = dict(addresses)
+        ends = {f"input {each.name}": (each.name, partial(self._input, each)) for each in plan.inputs}
+        ends |= {f"output {each.name}": (each.name, partial(self._output, each)) for each in plan.outputs}
+        if not ends:
+            raise ScenarioError(
+                f"{scenario.file} has no [[inputs]] and no [[outputs]]: docs/guide/connect.md says how they are written"
+            )
+        known = {name for name, _ in ends.values()}
+        if stray := sorted(set(names) - known):
+            raise ScenarioError(f"{scenario.file} has no input or output {stray[0]!r}; it has {', '.join(sorted(known))}")
+        self.counts: dict[str, int] = {}
+        self._work = {label: work for label, (name, work) in ends.items() if not names or name in names}
+        self._threads = [threading.Thread(target=self._guarded, args=[label], name=label, daemon=True) for label in self._work]
+        self._over = threading.Event()
+        self._failures: list[SlacklineError] = []
+        self._clients: set[Publisher | Subscriber] = set()
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Serve until ``stop``, or until one cannot go on: raises what it met."""
+        for thread in self._threads:
+            thread.start()
+        try:
+            self._over.wait()
+        finally:
+            self.stop()
+        if self._failures:
+            raise self._failures[0]
+
+    def stop(self) -> None:
+        """End them: what a source has taken in is stored and acknowledged first, if its node answers in time."""
+        self._over.set()
+        deadline = time.monotonic() + _ENDING
+        with self._lock:
+            readers = [client for client in self._clients if isinstance(client, Subscriber)]
+        for reader in readers:
+            reader.close()
+        for thread in self._threads:
+            with suppress(RuntimeError):  # it was never started
+                thread.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            left = list(self._clients)
+        for client in left:
+            client.close()
+        for thread in self._threads:
+            with suppress(RuntimeError):
+                thread.join(1.0)
+
+    def _guarded(self, label: str) -> None:
+        try:
+            self._work[label](label)
+        except SlacklineError as error:
+            if not self._over.is_set():
+                error.add_note(f"in {label} of {self._scenario.file}")
+                self._failures.append(error)
+        except ModuleNotFoundError as error:
+            needs = f"{label} needs {error.name}"
+            extra = extra_with(error.name or "")
+            self._failures.append(SlacklineError(f"{needs}; {install(extra)}" if extra is not None else needs))
+        except BaseException:  # a bug: it must not end unseen while the others go on
+            self._failures.append(SlacklineError(f"{label} failed"))
+            _log.exception("it failed", end=label)
+        finally:
+            self._over.set()
+
+    def _input(self, plan: InputPlan, label: str) -> None:
+        folder = self._state / plan.name
+        reader = MessageReader(plan.types, self._scenario.types, plan.fields, plan.mapping, plan.unit)
+        make = opener(plan, reader, folder)
+        address = self._addresses[plan.to or self._scenario.entry]
+        types = set(plan.types.values())
+        with closing(Ledger(plan.name, folder)) as ledger:
+
+            def attempt() -> None:
+                with ExitStack() as stack:
+                    publisher = Publisher(address, types=types, keys=self._keys, patience=FOR_EVER)
+                    feed = Feed(self._kept(stack, publisher), reader, ledger, self._over.is_set)
+                    source = stack.enter_context(closing(make()))
+                    _log.info("connected", end=label)
+                    try:
+                        feed.run(source)
+                    finally:
+                        self.counts[label] = self.counts.get(label, 0) + feed.taken + feed.unread
+
+            self._keep_trying(label, attempt)
+
+    def _output(self, plan: OutputPlan, label: str) -> None:
+        address = expanded(plan.address)
+        node = self._addresses[plan.node or self._scenario.entry]
+
+        def attempt() -> None:
+            before = self.counts.get(label, 0)
+            with ExitStack() as stack:
+                sink = stack.enter_context(closing(open_sink(address, plan.name, **_options(plan))))
+                subscriber = Subscriber(
+                    node,
+                    plan.types,
+                    event_types=self._scenario.types,
+                    consistency=plan.consistency,
+                    resume=plan.name,
+                    after=sink.mark if plan.consistency == "final" else None,
+                    keys=self._keys,
+                    patience=FOR_EVER,
+                )
+                self._kept(stack, subscriber)
+                self._await_node(subscriber)
+                if self._over.is_set():
+                    return
+                _log.info("connected", end=label)
+
+                def told(number: int) -> None:
+                    self.counts[label] = before + number
+
+                deliver(subscriber, sink, until=END + 1, told=told)
+
+        self._keep_trying(label, attempt)
+
+    def _await_node(self, subscriber: Subscriber) -> None:
+        """Wait until the node knows what is wanted; for other nodes of the mesh only shortly: they may be away."""
+        while not self._over.is_set():
+            try:
+                subscriber.wait_ready(_READY)
+            except NetworkError:
+                if not (subscriber.is_connected or subscriber.is_refused):
+                    continue
+            return
+
+    def _kept(self, stack: ExitStack, client: Client) -> Client:
+        """The client, closed with the stack, and by ``stop``."""
+        with self._lock:
+            self._clients.add(client)
+
+        def leave() -> None:
+            client.close()
+            with self._lock:
+                self._clients.discard(client)
+
+        stack.callback(leave)
+        return client
+
+    def _keep_trying(self, label: str, attempt: Callable[[], None]) -> None:
+        """Attempt until it is over. What is lost is tried again, after a pause that doubles up to LONGEST_PAUSE."""
+        pause = FIRST_PAUSE
+        while not self._over.is_set():
+            began = time.monotonic()
+            try:
+                attempt()
+            except (UnreachableError, NetworkError) as error:
+                if self._over.is_set():
+                    return
+                if time.monotonic() - began > LONGEST_PAUSE:
+                    pause = FIRST_PAUSE
+                _log.warning("lost: trying again", end=label, why=str(error), after=f"{pause:g} s")
+                self._over.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _options(plan: InputPlan | OutputPlan) -> dict[str, Any]:
+    return {key: expanded(value) if isinstance(value, str) else value for key, value in plan.options.items()}
+
+
+def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[], Source]:
+    """What makes the source of an input, as often as it is needed. Raises ScenarioError."""
+    address = expanded(plan.address)
+    scheme = address.partition("://")[0]
+    inputs = extensions("inputs")
+    if scheme not in inputs:
+        raise ScenarioError(
+            f"inputs.{plan.name}: from = {plan.address!r}: there is no connector {scheme!r}; there are {', '.join(inputs)}"
+        )
+    make = partial(inputs[scheme].load(), address, plan.name, list(plan.types), folder, reader.has_own_times)
+
+    def made() -> Source:
+        try:
+            source: Source = make(**_options(plan))
+        except TypeError as error:  # an option that it does not have
+            raise SourceError(f"inputs.{plan.name}: {error}") from None
+        return source
+
+    return made

@@ -1,0 +1,62 @@
+"""What a source is: messages from a server beside the mesh, each with an identity, acknowledged only once they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """A message as it came.
+
+    ``topic``
+        what chooses its event type: a topic, or the type of a CloudEvent.
+    ``source``, ``id``
+        its identity: the same if the server sends it again, and no other message has it.
+    ``at``
+        its time by the server, or of its arrival, Unix time (ns): the same if it comes again.
+    ``handle``
+        what the connector needs to acknowledge it.
+    """
+
+    topic: str
+    body: bytes
+    source: str
+    id: int
+    at: int
+    handle: Any = None
+
+
+class Source(Protocol):
+    """A connection to a server that has messages. It is made from an address and serves until the server is lost.
+
+    Whatever was not acknowledged comes again from the next one that is made. All its methods, and what makes it, raise
+    UnreachableError if another attempt may help, and SourceError if none will.
+    """
+
+    def receive(self, timeout: float) -> Sequence[Message]:
+        """The next messages, in the server's order; empty if none came within ``timeout`` seconds."""
+        ...
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """The node has stored these, all received before: the server need not send them again."""
+        ...
+
+    def close(self) -> None:
+        """End the connection; what was not acknowledged stays with the server."""
+        ...
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """Whether a topic fits a pattern in MQTT's form: ``+`` stands for one level, ``#`` at the end for all that follow.
+
+    >>> matches("rtls/+/position", "rtls/7/position"), matches("rtls/#", "rtls"), matches("rtls/+", "rtls/7/position")
+    (True, True, False)
+    """
+    wanted, there = pattern.split("/"), topic.split("/")
+    if wanted[-1] == "#":
+        wanted.pop()
+        there = there[: len(wanted)]
+    return len(wanted) == len(there) and all(one in ("+", other) for one, other in zip(wanted, there, strict=True))

@@ -1,0 +1,194 @@
+"""Publisher and Subscriber for asyncio: the same clients, each working in one thread of its own, awaited by a program's loop.
+
+There is one implementation of the protocol, that of ``Publisher`` and ``Subscriber``; here is only how to wait for it. At most
+one call of a client is under way; others wait their turn. Whoever is cancelled while it waits loses nothing: see each method.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from middleware.model.change import Batch, Change
+from middleware.model.errors import NetworkError
+from middleware.model.event import Event, EventType
+from middleware.runtime.clients.publisher import Publisher, PublisherStatistics, Receipt
+from middleware.runtime.clients.subscriber import Subscriber, SubscriberStatistics
+
+T = TypeVar("T")
+Client = TypeVar("Client", Publisher, Subscriber)
+
+
+class _Asynchronous(Generic[Client]):
+    """A client whose calls are awaited. Used with ``async with``, it connects at the entry, and is closed at the end."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make: Callable[[], Client] = make
+        self._open: Client | None = None
+        self._thread = ThreadPoolExecutor(1, "slackline async")
+        self._turn = asyncio.Lock()
+        self._under_way: asyncio.Future[Any] | None = None
+
+    @property
+    def _client(self) -> Client:
+        if self._open is None:
+            raise RuntimeError(f"{type(self).__name__} is used inside of: async with {type(self).__name__}(...) as ...")
+        return self._open
+
+    async def _call(self, call: Callable[[], T]) -> T:
+        """Make a call in the thread, behind the one under way. Cancelled before it begins, it is never made; after that, it
+        goes on, and the next one waits for it."""
+        async with self._turn:
+            await self._settled()
+            self._under_way = asyncio.get_running_loop().run_in_executor(self._thread, call)
+            return await asyncio.shield(self._under_way)
+
+    async def _settled(self) -> None:
+        """Wait for the call that its caller has not waited for; what came of it was theirs to hear."""
+        if self._under_way is not None:
+            await asyncio.wait([self._under_way])
+            self._under_way.exception()
+
+    async def __aenter__(self) -> Self:
+        self._open = self._make()  # it dials, and does not wait
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Say goodbye, once everything sent has arrived or two seconds have passed; a call under way raises NetworkError."""
+        if self._open is not None:
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._open.close))
+        await self._settled()
+        self._thread.shutdown(wait=False)
+
+    @property
+    def name(self) -> str:
+        """The name under which the node knows this client."""
+        return self._client.name
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the node answers, as far as this client knows. Never waits."""
+        return self._client.is_connected
+
+
+class AsyncPublisher(_Asynchronous[Publisher]):
+    """``Publisher`` for asyncio, made with the same arguments. Back-pressure is what ``publish`` waits for.
+
+    A ``publish`` that is cancelled while it waits its turn sends nothing; one that is cancelled while it waits for room is
+    carried on in the background, and all that is called next waits behind it. So after a cancellation it is not known whether
+    the events were sent: publish them again, with the same ids, and each counts once.
+    """
+
+    def __init__(self, address: str, **options: Any) -> None:
+        super().__init__(partial(Publisher, address, **options))
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""
+        await self._call(partial(self._client.publish, events))
+
+    async def retract(self, event: Event) -> None:
+        """Withdraw an event that was published."""
+        await self._call(partial(self._client.retract, event))
+
+    async def revise(self, old: Event, new: Event) -> None:
+        """Replace the content of a published event: same type, source and id."""
+        await self._call(partial(self._client.revise, old, new))
+
+    async def advance(self, types: EventType | str | Iterable[EventType | str], watermark: int) -> None:
+        """Promise that this publisher sends nothing more of these types with ts <= ``watermark`` (END: nothing at all)."""
+        await self._call(partial(self._client.advance, types, watermark))
+
+    async def flush(self, timeout: float | None = None) -> Receipt:
+        """Wait until the node has dealt with everything sent; returns the receipt since the last call.
+
+        Cancelled, it may have used up the receipt: the events that it covered are then unknown; publish them again.
+        """
+        return await self._call(partial(self._client.flush, timeout))
+
+    def statistics(self) -> PublisherStatistics:
+        """A record of the counts so far."""
+        return self._client.statistics()
+
+
+class AsyncSubscriber(_Asynchronous[Subscriber]):
+    """``Subscriber`` for asyncio, made with the same arguments.
+
+    What a cancelled ``receive`` would have given, or one whose time is up, the next one gives: nothing is lost, and nothing
+    counts as taken that was not given.
+    """
+
+    def __init__(self, address: str, types: Any, **options: Any) -> None:
+        super().__init__(partial(Subscriber, address, types, **options))
+        self._receiving: asyncio.Future[Any] | None = None
+        self._in_batches = False
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
+        await self._call(partial(self._client.wait_ready, timeout))
+
+    async def receive(self, timeout: float | None = None) -> list[Change]:
+        """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
+
+        Empty only if none came in time. Raises NetworkError if the node has left or never answers.
+        """
+        return await self._received(self._client.receive, timeout, [])
+
+    async def receive_batch(self, timeout: float | None = None) -> Batch:
+        """Like ``receive``, but gives the net effect of what has arrived, in columns by type. A program uses one of both."""
+        return await self._received(self._client.receive_batch, timeout, Batch({}, {}))
+
+    async def _received(self, receive: Callable[[], T], timeout: float | None, nothing: T) -> T:
+        """What the call under way gives. It is not ended when nobody waits any more: then the next one waits for it."""
+        async with self._turn:
+            if self._receiving is None:
+                await self._settled()
+                self._receiving = self._under_way = asyncio.get_running_loop().run_in_executor(self._thread, receive)
+            await asyncio.wait([self._receiving], timeout=timeout)
+            if not self._receiving.done():
+                return nothing
+            done, self._receiving = self._receiving, None
+            result: T = done.result()
+            return result
+
+    async def commit(self) -> None:
+        """Tell the node that everything received has been taken: it is not sent again under this name.
+
+        While the next changes are waited for, there is nothing to tell: that began with a commit.
+        """
+        if self._receiving is None:
+            await self._call(self._client.commit)
+
+    async def __aiter__(self) -> AsyncIterator[Change]:
+        """Changes one by one, until all subscribed streams have ended or the node leaves for good."""
+        while not self._client.has_ended or self._receiving is not None:
+            try:
+                changes = await self.receive()
+            except NetworkError:
+                if self._client.node_has_left:
+                    return
+                raise
+            for change in changes:
+                yield change
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of its types have ended, by what has been read so far; a new publisher may resume them."""
+        return self._client.has_ended
+
+    @property
+    def gaps(self) -> int:
+        """The number of gaps (missing changes) before what has been read."""
+        return self._client.gaps
+
+    def statistics(self) -> SubscriberStatistics:
+        """A record of the counts so far."""
+        return self._client.statistics()

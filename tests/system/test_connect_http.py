@@ -1,0 +1,139 @@
+"""CloudEvents in, CloudEvents and WebSocket messages out."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slackline_benchmarks.servers import free_port
+from test_network import TYPES, Hit, collect, hits, node_thread
+from test_sub_to import endpoint
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from middleware.connect.cloudevents import CloudEventsSource
+from middleware.connect.feeding import Feed
+from middleware.connect.reading import MessageReader
+from middleware.connect.websocket import WebSocketSink
+from middleware.model.change import Insert, Retract
+from middleware.model.errors import SinkError, SourceError
+from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.sinks.sink import open_sink
+from middleware.runtime.storage.late_ledger import Ledger, read_ledger
+
+pytestmark = pytest.mark.system
+
+BATCH = "application/cloudevents-batch+json"
+
+
+def cloud_event(number: int, peak: Any = 0.5, **others: Any) -> dict[str, Any]:
+    return {"specversion": "1.0", "id": str(number), "source": "/press", "type": "press.hit", "data": {"peak": peak}} | others
+
+
+def post(address: str, body: Any, kind: str = BATCH, **headers: str) -> int:
+    given = {"Content-Type": kind} | {key.replace("_", "-"): value for key, value in headers.items()}
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, data, given), timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+@contextmanager
+def feeding(address: str, node: str, folder: Path, **options: Any) -> Iterator[None]:
+    over = threading.Event()
+    reader = MessageReader({"press.hit": "Hit"}, TYPES)
+    with closing(Ledger("press", folder)) as ledger, Publisher(node, types=[Hit]) as publisher:
+        feed = Feed(publisher, reader, ledger, over.is_set)
+        with closing(CloudEventsSource(address, "press", ["press.hit"], folder, False, **options)) as source:
+            thread = threading.Thread(target=feed.run, args=[source])
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+
+
+def test_a_post_is_answered_once_its_events_are_stored_and_a_repeat_counts_once(tmp_path: Path) -> None:
+    address = f"http://127.0.0.1:{free_port()}/in"
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
+        subscriber.wait_ready(30)
+        with feeding(address, node.address, tmp_path, token="secret"):
+
+            def send(body: Any, kind: str = BATCH, **headers: str) -> int:
+                return post(address, body, kind, Authorization="Bearer secret", **headers)
+
+            assert post(address, [cloud_event(1)]) == 401
+            timed = "2026-03-01T12:00:00.25Z"
+            assert send([cloud_event(1), cloud_event(2, time=timed)]) == 204
+            assert send(cloud_event(3), "application/cloudevents+json") == 204
+            binary = {"ce_id": "4", "ce_source": "/press", "ce_type": "press.hit", "ce_specversion": "1.0"}
+            assert send({"peak": 4.5}, "application/json", **binary) == 204
+            assert send([cloud_event(5, "high"), cloud_event(6, type="press.miss"), cloud_event(7)]) == 204
+            assert send([]) == 204
+            for broken in (b"nonsense", [{"id": "1"}], [cloud_event(8, specversion="0.3")], [cloud_event(8, time="noon")]):
+                assert send(broken) == 400
+            assert send(b" " * 2**21) == 413
+        with feeding(address, node.address, tmp_path):  # its numbers outlast it
+            assert post(address, [cloud_event(1), cloud_event(2, time=timed), cloud_event(9, 9.5)]) == 204
+        events = collect(subscriber, 6)
+    assert [event.peak for event in events if isinstance(event, Hit)] == [0.5, 0.5, 0.5, 4.5, 0.5, 9.5]
+    assert events[1].ts == 1_772_366_400_250_000_000
+    assert [(entry.reason, entry.type) for entry in read_ledger(tmp_path)] == [("unread", "Hit"), ("unread", "press.miss")]
+
+
+def test_it_does_not_listen_to_other_machines_without_a_token(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="give a token"):
+        CloudEventsSource("http://0.0.0.0:8080/in", "press", ["press.hit"], tmp_path, False)
+    with pytest.raises(SinkError, match="give a token"):
+        WebSocketSink("ws://0.0.0.0:8080/")
+
+
+def test_finals_go_out_as_cloud_events() -> None:
+    with endpoint() as (url, received), closing(open_sink(url, cloudevents=True)) as sink:
+        sink.take([Hit(0.5, ts=1_772_366_400_250_000_000, id=1, source="ball"), *hits(1, 1)])
+    first = received[0]
+    assert "time" not in received[1]
+    assert first["data"]["peak"] == 0.5
+    assert {key: first[key] for key in ("specversion", "id", "source", "type", "time")} == {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "ball",
+        "type": "Hit",
+        "time": "2026-03-01T12:00:00.25Z",
+    }
+
+
+def test_who_is_connected_gets_finals_and_changes() -> None:
+    port = free_port()
+    with closing(open_sink(f"ws://127.0.0.1:{port}", token="secret")) as sink:
+        assert isinstance(sink, WebSocketSink)
+        sink.take(hits(1, 1))  # nobody is there
+        for refused in (f"ws://127.0.0.1:{port}/", f"ws://127.0.0.1:{port}/?token=wrong"):
+            with pytest.raises(InvalidStatus, match="401"):
+                connect(refused)
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(f"ws://127.0.0.1:{port}/?token=secret", origin="https://elsewhere.example")  # type: ignore[arg-type]
+        with connect(f"ws://127.0.0.1:{port}/?token=secret") as reader, connect(f"ws://127.0.0.1:{port}/?token=secret") as slow:
+            sink.take(hits(2, 1))
+            sink.apply([Insert(hits(3, 1)[0]), Retract(hits(3, 1)[0])])
+            found = [json.loads(reader.recv(10)) for _ in range(3)]
+            assert [(each["id"], each.get("change")) for each in found] == [(2, None), (3, "insert"), (3, "retract")]
+
+            for _ in range(20):  # one reads, the other does not: more comes than may wait for it
+                sink.take(hits(4, 10, text="x" * 100_000))
+                for _ in range(10):
+                    reader.recv(10)
+            with pytest.raises(ConnectionClosed):  # noqa: PT012
+                for _ in range(203):
+                    slow.recv(10)

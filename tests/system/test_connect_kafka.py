@@ -1,0 +1,235 @@
+"""The Kafka connectors against a real broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from slackline_benchmarks.servers import Kafka, Programs, free_port, until
+
+from middleware.connect.kafka import KafkaSink, KafkaSource
+from middleware.connect.source import Message
+from middleware.model.change import Insert, Retract, Revise
+from middleware.model.errors import SinkError, UnreachableError
+from middleware.model.event import ORDER, Event
+from middleware.runtime.sinks.sink import open_sink
+
+pytestmark = pytest.mark.system
+
+
+class Seen(Event, frozen=True):
+    text: str
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    with Kafka(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+def seen(number: int, text: str = "x") -> Seen:
+    return Seen(text, ts=1_000 + number, id=number, source="s", level=1)
+
+
+def send(broker: Kafka, topic: str, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.servers})
+    for value in values:
+        producer.produce(topic, value, str(len(value)))
+    assert producer.flush(30) == 0
+
+
+def stored(broker: Kafka, topic: str, count: int) -> list[tuple[Any, Any]]:
+    """What a reader of committed messages has after so many of them: keys and values, by partition and offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.servers,
+            "group.id": f"test-{time.monotonic_ns()}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[Any] = []
+    ends = set()
+    try:
+
+        def whole() -> bool:
+            for message in consumer.consume(500, 0.2):
+                if message.error() is None:
+                    found.append(message)
+                    ends.discard(message.partition())
+                else:
+                    ends.add(message.partition())
+            return len(found) >= count and len(ends) == 2
+
+        until(whole, f"{count} messages in {topic}")
+    finally:
+        consumer.close()
+    found.sort(key=lambda message: (message.partition(), message.offset()))
+    return [(json.loads(m.key()), m.value() and json.loads(m.value())) for m in found]
+
+
+def committed(broker: Kafka) -> int:
+    """How many messages the input has acknowledged."""
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "slackline-readings"})
+    try:
+        offsets = consumer.committed([TopicPartition("readings", partition) for partition in (0, 1)], timeout=5)
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
+    return sum(max(0, each.offset) for each in offsets)
+
+
+def received(source: KafkaSource, count: int) -> list[Message]:
+    found: list[Message] = []
+
+    def enough() -> bool:
+        found.extend(source.receive(0.2))
+        return len(found) >= count
+
+    until(enough, f"{count} messages")
+    return found
+
+
+def test_offsets_are_ids_and_what_is_not_committed_comes_again(broker: Kafka, tmp_path: Path) -> None:
+    send(broker, "in", *(b"x" * (1 + number % 7) for number in range(100)))
+    with closing(KafkaSource(broker.address, "reader", ["in"], tmp_path, False)) as source:
+        first = received(source, 100)
+        source.acknowledge([message for message in first if message.source.endswith("/0")])
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for message in first:
+        by_source[message.source].append(message.id)
+    assert by_source.keys() == {"kafka:reader:in/0", "kafka:reader:in/1"}
+    assert all(ids == list(range(len(ids))) for ids in by_source.values())
+    with closing(KafkaSource(broker.address, "reader", ["in"], tmp_path, False)) as source:
+        again = received(source, len(by_source["kafka:reader:in/1"]))
+        assert again == [message for message in first if message.source.endswith("/1")]
+
+
+def test_a_transaction_has_the_finals_and_their_mark_or_neither(broker: Kafka) -> None:
+    address = f"{broker.address}/out"
+    with closing(open_sink(address, "once")) as sink:
+        assert sink.mark is None
+        sink.take([seen(1), seen(2)])
+        sink.take([seen(3)])
+    with closing(KafkaSink(address, "once")) as first:
+        assert first.mark == ORDER(seen(3))
+        with closing(KafkaSink(address, "once")) as second:
+            with pytest.raises(UnreachableError):  # it is shut out, and would have to begin anew
+                first.take([seen(4, "never")])
+            second.take([seen(4)])
+            assert second.mark == ORDER(seen(4))
+    found = stored(broker, "out", 4)
+    assert sorted((key[2], value["text"]) for key, value in found) == [(number, "x") for number in range(1, 5)]
+
+
+def test_changes_are_the_last_of_their_key_and_withdrawals_tombstones(broker: Kafka) -> None:
+    changes = [Insert(seen(1)), Insert(seen(2)), Revise(seen(2, "y"), seen(2)), Retract(seen(1)), Insert(seen(3))]
+    with closing(KafkaSink(f"{broker.address}/changes-{{type}}", "changes")) as sink:
+        for start in (0, 2):  # as from a reader that begins again
+            sink.apply(changes[start:])
+    found = stored(broker, "changes-Seen", 8)
+    last = {key[2]: value and value["text"] for key, value in found}
+    assert last == {1: None, 2: "y", 3: "x"}
+
+
+def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError):
+        KafkaSource("kafka://127.0.0.1:1", "none", ["x"], tmp_path, False)
+    with pytest.raises(UnreachableError):
+        KafkaSink("kafka://127.0.0.1:1/x")
+    with pytest.raises(SinkError, match="names its topic"):
+        KafkaSink("kafka://127.0.0.1:1")
+
+
+PLANT = """
+from middleware import Detector, Event
+
+class Reading(Event, frozen=True):
+    key: str
+    value: int
+
+class Total(Event, frozen=True):
+    key: str
+    total: int
+
+class Totals(Detector):
+    subscribes, publishes, key = (Reading,), (Total,), "key"
+
+    def __init__(self):
+        self.total = 0
+
+    def on_event(self, event):
+        self.total += event.value
+        return Total(event.key, self.total, ts=event.ts)
+"""
+
+SCENARIO = """
+name = "plant"
+detectors = ["plant:Totals"]
+
+[policies]
+lateness = "10s"
+
+[[nodes]]
+name = "floor"
+address = "tcp://127.0.0.1:{port}"
+detectors = ["*"]
+
+[[inputs]]
+name = "readings"
+from = "{kafka}"
+types = {{ readings = "Reading" }}
+unit = "ms"
+options = {{ session_timeout_ms = 6000 }}
+
+[[outputs]]
+name = "totals"
+to = "{kafka}/totals"
+types = ["Total"]
+"""
+
+
+def test_kafka_both_ways_each_final_once_whatever_is_killed(broker: Kafka, tmp_path: Path) -> None:
+    (tmp_path / "plant.py").write_text(PLANT)
+    (tmp_path / "nodes.toml").write_text(SCENARIO.format(port=free_port(), kafka=broker.address))
+    start = time.time_ns() // 10**6 - 7_200_000
+    count = 1_200
+
+    def readings(first: int, last: int) -> None:
+        each = ({"key": f"k{n % 3}", "value": n, "ts": start + 20 * n} for n in range(first, last))
+        send(broker, "readings", *(json.dumps(one).encode() for one in each))
+
+    expected: dict[str, list[int]] = defaultdict(list)
+    for number in range(count):
+        totals = expected[f"k{number % 3}"]
+        totals.append(number + (totals[-1] if totals else 0))
+    with Programs(tmp_path) as running:
+        running.start("node", "node runs", "node", ".", "floor")
+        running.start("connect", "connected", "connect", ".", times=2)
+        for index, victim in enumerate(["connect", "broker", "none"]):
+            readings(index * 400, (index + 1) * 400)
+            until(lambda: "publisher joined" in running.said("node"), "it has joined")
+            match victim:
+                case "broker":
+                    broker.kill()
+                    broker.start()
+                case "connect":
+                    running.again("connect", times=2)
+            # a partition that is read before the other must not run ahead of it by more than the allowed lateness
+            until(lambda index=index: committed(broker) == (index + 1) * 400, "they are stored")  # type: ignore[misc]
+        send(broker, "readings", json.dumps({"key": "end", "value": 0, "ts": start + 3_000_000}).encode())
+        found = stored(broker, "totals", count)
+        assert running.finish("connect") == 143, running.said("connect")
+    assert len({tuple(key) for key, _ in found}) == len(found), "each once"
+    for key, totals in expected.items():
+        assert sorted(value["total"] for _, value in found if value["key"] == key) == totals

@@ -1,0 +1,122 @@
+"""The MQTT connectors against a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paho.mqtt import publish
+from slackline_benchmarks.servers import Mosquitto, until
+
+from middleware.connect.mqtt import MqttSink, MqttSource
+from middleware.connect.source import Message
+from middleware.model.errors import SinkError, SourceError, UnreachableError
+from middleware.model.event import Event
+
+pytestmark = pytest.mark.system
+
+
+class Seen(Event, frozen=True):
+    text: str
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
+    with Mosquitto(tmp_path_factory.mktemp("mosquitto")) as broker:
+        yield broker
+
+
+def send(broker: Mosquitto, *texts: str, topic: str = "plant/1", retain: bool = False) -> None:
+    messages = [{"topic": topic, "payload": text, "qos": 1, "retain": retain} for text in texts]
+    publish.multiple(messages, hostname="127.0.0.1", port=broker.port)  # type: ignore[arg-type]
+
+
+def received(source: MqttSource, count: int) -> list[Message]:
+    found: list[Message] = []
+
+    def enough() -> bool:
+        found.extend(source.receive(0.1))
+        return len(found) >= count
+
+    until(enough, f"{count} messages")
+    return found
+
+
+def test_what_was_not_acknowledged_comes_again_under_its_number(broker: Mosquitto, tmp_path: Path) -> None:
+    """By packet number, as the messages name no time: equal ones are different events."""
+    first = MqttSource(broker.address, "own", ["plant/+"], tmp_path, False)
+    send(broker, "same", "same", "other")
+    came = received(first, 3)
+    assert [message.id for message in came] == [1, 2, 3]
+    first.acknowledge(came[:1])
+    first.close()
+    again = MqttSource(broker.address, "own", ["plant/+"], tmp_path, False)
+    assert received(again, 2) == [Message(m.topic, m.body, m.source, m.id, m.at, m.handle) for m in came[1:]]
+    send(broker, "same")
+    assert [message.id for message in received(again, 1)] == [4]
+    again.close()
+
+
+def test_equal_content_is_one_event_if_it_names_its_time(broker: Mosquitto, tmp_path: Path) -> None:
+    source = MqttSource(broker.address, "timed", ["timed/+"], tmp_path, True)
+    send(broker, "a", "b", "a", topic="timed/1")
+    send(broker, "a", topic="timed/2")
+    came = received(source, 4)
+    assert [message.id for message in came] == [1, 2, 1, 3]
+    assert came[2].at == came[0].at
+    source.close()
+
+
+def test_retained_messages_and_last_wills_are_messages(broker: Mosquitto, tmp_path: Path) -> None:
+    send(broker, "kept", topic="state/a", retain=True)
+    source = MqttSource(broker.address, "states", ["state/#"], tmp_path, True)
+    assert [message.body for message in received(source, 1)] == [b"kept"]
+    import paho.mqtt.client as paho
+
+    dying = paho.Client(paho.CallbackAPIVersion.VERSION2, "dying", protocol=paho.MQTTv5)  # type: ignore[attr-defined]
+    dying.will_set("state/b", "gone", qos=1)
+    dying.connect("127.0.0.1", broker.port)
+    dying.loop_start()
+    until(dying.is_connected, "it is connected")
+    dying.loop_stop()
+    dying.socket().close()  # without a goodbye
+    assert [(message.topic, message.body) for message in received(source, 1)] == [("state/b", b"gone")]
+    source.close()
+
+
+def test_one_name_one_client(broker: Mosquitto, tmp_path: Path) -> None:
+    first = MqttSource(broker.address, "twice", ["x"], tmp_path / "1", True)
+    second = MqttSource(broker.address, "twice", ["x"], tmp_path / "2", True)
+    with pytest.raises((SourceError, UnreachableError)):  # not every broker says why
+        received(first, 1)
+    first.close()
+    second.close()
+
+
+def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError):
+        MqttSource("mqtt://127.0.0.1:1", "none", ["x"], tmp_path, True)
+    with pytest.raises(UnreachableError):
+        MqttSink("mqtt://127.0.0.1:1/alarms")
+    with pytest.raises(SinkError, match="names its topic"):
+        MqttSink("mqtt://127.0.0.1:1")
+
+
+def test_finals_are_published_by_type_at_least_once(broker: Mosquitto, tmp_path: Path) -> None:
+    source = MqttSource(broker.address, "reader", ["alarms/#"], tmp_path, True)
+    sink = MqttSink(f"{broker.address}/alarms/{{type}}", "alarms", window=2)
+    finals = [Seen(str(number), ts=number, id=number, source="s") for number in range(5)]
+    sink.take(finals)
+    came = received(source, 5)
+    sink.take(finals[3:])  # as one that was killed before it could say so
+    assert [message.id for message in received(source, 2)] == [message.id for message in came[3:]], "a repeat, and known as one"
+    assert {message.topic for message in came} == {"alarms/Seen"}
+    assert [json.loads(message.body)["text"] for message in came] == ["0", "1", "2", "3", "4"]
+    source.close()
+    broker.kill()
+    with pytest.raises(UnreachableError):
+        sink.take([Seen("lost", ts=9, id=9, source="s")])
+    sink.close()
+    broker.start()

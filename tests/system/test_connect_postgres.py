@@ -1,0 +1,142 @@
+"""The PostgreSQL sink against a real server: exactly once, by transactions, whatever is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from slackline_benchmarks.servers import Postgres, until
+from test_network import DEADLINE, TYPES, Hit, hits, node_thread
+
+from middleware.connect.postgres import PostgresSink
+from middleware.model.change import Insert, Retract, Revise
+from middleware.model.errors import SinkError, UnreachableError
+from middleware.model.event import ORDER, Event
+from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.sinks.sink import deliver, open_sink
+from middleware.runtime.storage.store import Store
+
+pytestmark = pytest.mark.system
+
+
+class Reading(Event, frozen=True):
+    value: float | None
+    tags: tuple[str, ...] = ()
+    count: int = 0
+
+
+class Other(Event, frozen=True):
+    value: str
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server
+
+
+def reading(number: int, value: float | None = 1.5, count: int = 0) -> Reading:
+    return Reading(value, ("a", "b"), count, ts=1_000 + number, id=number, source="s", level=1)
+
+
+def test_finals_are_rows_with_their_mark_in_one_transaction(server: Postgres) -> None:
+    with closing(open_sink(server.address, "first", prefix="one_")) as sink:
+        assert sink.mark is None
+        sink.take([reading(1), reading(2, None)])
+        sink.take([reading(3, float("inf"))])
+        assert sink.mark == ORDER(reading(3))
+    assert server.rows("SELECT value, tags, count, ts, id, source, level FROM one_reading ORDER BY ts") == [
+        (1.5, ["a", "b"], 0, 1_001, 1, "s", 1),
+        (None, ["a", "b"], 0, 1_002, 2, "s", 1),
+        (float("inf"), ["a", "b"], 0, 1_003, 3, "s", 1),
+    ]
+    with closing(open_sink(server.address, "first", prefix="one_")) as sink:
+        assert sink.mark == ORDER(reading(3))
+
+
+def test_changes_are_upserts_and_deletions_and_may_be_repeated(server: Postgres) -> None:
+    changes = [
+        Insert(reading(1)),
+        Insert(reading(2)),
+        Revise(reading(2, 9.0), reading(2)),
+        Retract(reading(1)),
+        Insert(reading(3)),
+    ]
+    with closing(PostgresSink(server.address, "early", prefix="two_")) as sink:
+        for start in (0, 3, 0, 2):  # as from a reader that was killed now and then
+            sink.apply(changes[start:])
+            assert server.rows("SELECT id, value FROM two_reading ORDER BY id") == [(2, 9.0), (3, 1.5)]
+        assert sink.mark is None
+
+
+def test_what_the_database_refuses_is_listed_and_the_others_are_stored(server: Postgres) -> None:
+    events = [reading(1), reading(2, count=2**63), reading(3), Other("a\0b", ts=1_004, id=4), Other("fine", ts=1_005, id=5)]
+    with closing(PostgresSink(server.address, "odd", prefix="three_")) as sink:
+        sink.take(events)
+        assert sink.mark == ORDER(events[-1])
+    assert server.rows("SELECT id FROM three_reading ORDER BY id") == [(1,), (3,)]
+    assert server.rows("SELECT value FROM three_other") == [("fine",)]
+    rejected = server.rows("SELECT type, id, reason FROM slackline_rejected WHERE sink = 'odd' ORDER BY id")
+    assert [(kind, number) for kind, number, _ in rejected] == [("Reading", 2), ("Other", 4)]
+    assert "out of range" in rejected[0][2] and "NUL" in rejected[1][2]
+
+
+def test_a_table_that_does_not_fit_is_refused_by_name(server: Postgres) -> None:
+    with closing(PostgresSink(server.address, "fitting", prefix="four_")) as sink:
+        sink.take([reading(1)])
+    import psycopg
+
+    with psycopg.connect(server.address) as connection:
+        connection.execute("ALTER TABLE four_reading DROP COLUMN tags")
+    misfit = pytest.raises(SinkError, match=r"public.four_reading does not fit Reading: column tags is missing")
+    with closing(PostgresSink(server.address, "fitting", prefix="four_")) as sink, misfit:
+        sink.take([reading(2)])
+    assert server.rows("SELECT id FROM four_reading") == [(1,)]
+
+
+def test_a_second_sink_of_the_same_name_waits_its_turn(server: Postgres) -> None:
+    with closing(PostgresSink(server.address, "alone")), pytest.raises(UnreachableError, match="another connection writes"):
+        PostgresSink(server.address, "alone")
+    PostgresSink(server.address, "alone").close()
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [("postgresql://127.0.0.1:1/none", UnreachableError), ("postgresql://127.0.0.1/none?colour=red", SinkError)],
+)
+def test_an_address_without_a_server_is_an_error(address: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        open_sink(address)
+
+
+def test_an_option_that_it_does_not_have_is_refused(server: Postgres) -> None:
+    with pytest.raises(SinkError, match="colour"):
+        open_sink(server.address, colour="red")
+
+
+def test_each_final_is_a_row_once_though_the_server_is_killed(server: Postgres, tmp_path: Path) -> None:
+    """The server dies between two batches; a new reader of that name begins behind the mark."""
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=Store(tmp_path / "state", "a")) as node,
+        Publisher(node.address, types=[Hit]) as publisher,
+    ):
+        with Subscriber(node.address, Hit, consistency="final", resume="hits") as first:
+            first.wait_ready(DEADLINE)  # from now on the node keeps what comes for this name
+        publisher.publish(hits(1, 500))
+        publisher.flush()
+        for end in (200, 350, 500):
+            publisher.advance(Hit, 1_000 + end)
+            sink = open_sink(server.address, "hits")
+            with (
+                Subscriber(node.address, Hit, consistency="final", resume="hits", after=sink.mark) as subscriber,
+                closing(sink),
+            ):
+                deliver(subscriber, sink, until=1_000 + end)
+                assert server.rows("SELECT count(*), max(id) FROM hit") == [(end, end)]
+                server.kill()
+                with pytest.raises(UnreachableError):
+                    sink.take(hits(end + 1, 1))
+            server.start()
+        until(lambda: server.rows("SELECT count(*), count(DISTINCT id) FROM hit") == [(500, 500)], "all rows are there")

@@ -1,0 +1,170 @@
+"""A source is acknowledged only once the node has the events, and a ledger the others; with a node that loses its mind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from middleware.connect.feeding import Feed
+from middleware.connect.reading import MessageReader
+from middleware.connect.running import Connections
+from middleware.connect.source import Message
+from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
+from middleware.model.event import Event, EventTypes
+from middleware.runtime.clients import Receipt
+from middleware.runtime.endpoints import expanded
+from middleware.runtime.scenario import load_scenario
+from middleware.runtime.storage.late_ledger import Ledger, read_ledger
+
+
+class Place(Event, frozen=True):
+    x: float
+
+
+class Script:
+    """A source that gives these batches, then is lost or has no more; and a publisher that answers with these receipts."""
+
+    address = "tcp://nowhere"
+
+    def __init__(self, batches: list[list[Message]], receipts: list[Receipt], is_lost: bool = False) -> None:
+        self.batches, self.receipts, self.is_lost = batches, receipts, is_lost
+        self.log: list[tuple[str, Any]] = []
+
+    def receive(self, timeout: float) -> Sequence[Message]:
+        if self.batches:
+            return self.batches.pop(0)
+        if self.is_lost:
+            raise UnreachableError("lost")
+        return ()
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        self.log.append(("acknowledged", [message.id for message in messages]))
+
+    def close(self) -> None:
+        pass
+
+    def publish(self, events: Sequence[Event]) -> None:
+        self.log.append(("published", [event.id for event in events]))
+
+    def flush(self) -> Receipt:
+        self.log.append(("flushed", None))
+        return self.receipts.pop(0)
+
+
+def message(number: int, content: object = 1.5) -> Message:
+    return Message("places", json.dumps({"x": content}).encode(), "src", number, 1_000 + number)
+
+
+def feed(script: Script, folder: Path) -> Feed:
+    reader = MessageReader({"places": "Place"}, EventTypes([Place]))
+    with closing(Ledger("hub", folder)) as ledger:
+        feed = Feed(script, reader, ledger, lambda: not script.batches and not script.is_lost)  # type: ignore[arg-type]
+        feed.run(script)
+    return feed
+
+
+def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:
+    script = Script([[message(1), message(2, "far")], [message(3)]], [Receipt(taken=2)])
+    done = feed(script, tmp_path)
+    assert script.log == [("published", [1]), ("published", [3]), ("flushed", None), ("acknowledged", [1, 2, 3])]
+    assert (done.taken, done.unread) == (2, 1)
+    (entry,) = read_ledger(tmp_path)
+    assert (entry.reason, entry.type, entry.source, entry.id, entry.ts) == ("unread", "Place", "src", 2, 1_002)
+    assert "Expected `float`" in entry.told
+
+
+def test_what_the_node_cannot_answer_for_is_published_again(tmp_path: Path) -> None:
+    script = Script([[message(1), message(2)]], [Receipt(taken=1, unknown=1), Receipt(taken=1, repeats=1)])
+    feed(script, tmp_path)
+    assert script.log == [
+        ("published", [1, 2]),
+        ("flushed", None),
+        ("published", [1, 2]),
+        ("flushed", None),
+        ("acknowledged", [1, 2]),
+    ]
+
+
+def test_late_events_are_the_nodes_to_list_and_others_that_it_refuses_end_it(tmp_path: Path) -> None:
+    script = Script([[message(1)]], [Receipt(turned={"late for what was promised": 1})])
+    feed(script, tmp_path)
+    assert script.log[-1] == ("acknowledged", [1])
+    refused = Script([[message(1)]], [Receipt(turned={"unknown type": 1})])
+    with pytest.raises(SourceError, match="1 x unknown type; nothing is acknowledged"):
+        feed(refused, tmp_path)
+    assert "acknowledged" not in dict(refused.log)
+
+
+def test_what_is_held_when_the_server_is_lost_is_not_acknowledged(tmp_path: Path) -> None:
+    script = Script([[message(1)]], [Receipt(taken=1)], is_lost=True)
+    with pytest.raises(UnreachableError):
+        feed(script, tmp_path)
+    assert script.log == [("published", [1])]
+
+
+PLANT = """
+from middleware import Detector, Event
+
+class Place(Event, frozen=True):
+    x: float
+
+class Step(Event, frozen=True):
+    dx: float
+
+class Steps(Detector):
+    subscribes, publishes = (Place,), (Step,)
+
+    def on_event(self, event):
+        return Step(event.x, ts=event.ts)
+"""
+
+TOP = 'name = "p"\ndetectors = ["connected_plant:Steps"]\n[[nodes]]\nname = "n"\ndetectors = ["*"]\n'
+HUB = '[[inputs]]\nname = "hub"\nfrom = "{}"\ntypes = {{ t = "{}" }}\n'
+KEEP = '[[outputs]]\nname = "keep"\nto = "x.jsonl"\ntypes = ["{}"]\nnode = "{}"\n'
+
+
+def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) -> None:
+    (tmp_path / "connected_plant.py").write_text(PLANT)
+    file = tmp_path / "nodes.toml"
+
+    def refused(text: str, match: str) -> None:
+        file.write_text(TOP + text)
+        with pytest.raises(ScenarioError, match=match):
+            Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state", ["hub"])
+
+    refused(HUB.format("mqtt://h", "Plaice"), "inputs.hub: there is no event type 'Plaice'")
+    refused(KEEP.format("Step", "m"), "outputs.keep: there is no node 'm'")
+    refused(2 * HUB.format("mqtt://h", "Place"), r"inputs.hub: two have this name")
+    refused("", r"has no \[\[inputs\]\] and no \[\[outputs\]\]")
+    refused(KEEP.format("Step", "n"), "has no input or output 'hub'; it has keep")
+    file.write_text(TOP + HUB.format("gopher://h", "Place"))
+    connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
+    with pytest.raises(ScenarioError, match="there is no connector 'gopher'; there are http, kafka, mqtt"):
+        connections.run()
+
+
+class Lacking:
+    """A connector whose library is not installed."""
+
+    def load(self) -> None:
+        raise ModuleNotFoundError("No module named 'paho'", name="paho")
+
+
+def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "connected_plant.py").write_text(PLANT)
+    (tmp_path / "nodes.toml").write_text(TOP + HUB.format("mqtt://h", "Place"))
+    monkeypatch.setattr("middleware.connect.running.extensions", lambda _: {"mqtt": Lacking()})
+    with pytest.raises(SlacklineError, match=r"input hub needs paho; .*mqtt"):
+        Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state").run()
+
+
+def test_addresses_have_environment_variables_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQTT_PASSWORD", "secret")
+    assert expanded("mqtt://app:${MQTT_PASSWORD}@h") == "mqtt://app:secret@h"
+    with pytest.raises(ScenarioError, match="MQTT_NONE is not set"):
+        expanded("mqtt://app:$MQTT_NONE@h")

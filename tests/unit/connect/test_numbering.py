@@ -1,0 +1,50 @@
+"""Numbers of messages: consecutive, kept, the same for a repeat; against a naive account."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from middleware.connect.numbering import Numbering
+from middleware.model.errors import StateError
+
+
+def test_numbers_outlast_the_process_and_repeats_keep_theirs(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    known: dict[bytes, tuple[int, int]] = {}
+    last = 0
+    for at in range(40):
+        with closing(Numbering(tmp_path / "numbers")) as numbering:
+            keys = [(bytes([draw.randrange(60)]), draw.random() < 0.7) for _ in range(draw.randrange(20))]
+            expected = []
+            for key, may_repeat in keys:
+                if key not in known or not may_repeat:
+                    last += 1
+                    known[key] = last, at
+                expected.append(known[key])
+            assert numbering.numbers(keys, at) == expected
+
+
+def test_only_so_many_are_kept(tmp_path: Path) -> None:
+    with closing(Numbering(tmp_path / "numbers", kept=10)) as numbering:
+        numbering.numbers([(b"%d" % number, True) for number in range(100)], 1)
+        assert [each.number for each in numbering.numbers([(b"99", True), (b"90", True), (b"89", True)], 2)] == [100, 91, 101]
+    with closing(sqlite3.connect(tmp_path / "numbers")) as database:
+        assert database.execute("SELECT count(*) FROM numbers").fetchone()[0] <= 11
+
+
+def test_another_file_gives_other_numbers(tmp_path: Path) -> None:
+    with closing(Numbering(tmp_path / "a")) as one, closing(Numbering(tmp_path / "b")) as other:
+        assert one.line != other.line
+    with closing(Numbering(tmp_path / "a")) as again:
+        assert again.line == one.line
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "numbers").write_text("something else, longer than the header of a database" * 10)
+    with pytest.raises(StateError, match="cannot be used"):
+        Numbering(tmp_path / "numbers")
