@@ -15,7 +15,7 @@ fail() { printf 'make env: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 fingerprint() {
-    { pwd; cat pyproject.toml setup.py Makefile tools/make_env.sh
+    { pwd; cat pyproject.toml requirements.lock setup.py Makefile tools/make_env.sh
       if [ -d middleware/native ]; then command -v cargo || true; find middleware/native -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' \) -exec cat {} +; fi
     } | cksum
 }
@@ -92,7 +92,9 @@ install() {
     touch $BUILDING
     rm -f $STAMP
     say "installing Slackline and what it needs into $VENV"
-    if ! $VENV/bin/python -m pip install --quiet --use-pep517 --editable '.[tables,spark,evaluate,view,otlp,kafka,mqtt,postgres,http,dev]' </dev/null; then
+    # Exactly the versions of requirements.lock, each known by its checksum; then Slackline itself.
+    if ! { $VENV/bin/python -m pip install --quiet --requirement requirements.lock </dev/null &&
+        $VENV/bin/python -m pip install --quiet --no-deps --use-pep517 --editable . </dev/null; }; then
         rm -f $BUILDING # pip gave up in order: what was there before still is
         fail "pip could not install the packages (see above). If it reached no package registry: check the network and '$VENV/bin/pip config list'."
     fi
