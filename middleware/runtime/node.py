@@ -35,9 +35,12 @@ from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.transport.zeromq import Transport
+from middleware.runtime.waker import Waker
 from middleware.runtime.watchdog import Watchdog
 
-_IDLE_POLL = 20 * MILLISECOND
+_POLL, _POLL_QUIET = 20 * MILLISECOND, 250 * MILLISECOND
+_QUIET_SHARE = 8
+
 _EVENTS_A_STEP = 8_192
 PATIENCE = 5 * SECOND
 """How long a node that ends waits for its peers to take what is queued for them."""
@@ -46,6 +49,17 @@ _TELL_FIRST, _TELL_EVERY = 2.0, 30.0
 """After how long (s), and then how often, the log names the nodes that are waited for."""
 
 _log = structlog.get_logger()
+
+
+def wait_after(quiet: int) -> int:
+    """How long the loop waits for messages (ns) before it looks after its timers, once nothing has happened for ``quiet`` ns.
+
+    What is to happen some time after the last event happens at most an eighth of that time late. What arrives is taken at once.
+
+    >>> [wait_after(quiet) // MILLISECOND for quiet in (0, SECOND, 60 * SECOND)]
+    [20, 125, 250]
+    """
+    return min(max(quiet // _QUIET_SHARE, _POLL), _POLL_QUIET)
 
 
 class Processor(Protocol):
@@ -131,10 +145,13 @@ class Node:
         self._has_keys = keys is not None
         self._others = {peer: address for peer, address in (peers or {}).items() if peer != name}
         self._started, self._process_info = time.time_ns(), psutil.Process()
-        self._desk, self._steps, self._latencies = Desk(), Histogram(), Latencies()
+        self._waker = Waker()
+        self._desk, self._steps, self._latencies = Desk(self._waker.wake), Histogram(), Latencies()
         self.turned_at = time.monotonic()
         """When its loop last began a step, on the monotonic clock (s): any thread may read it."""
+        self._active_at = time.monotonic_ns()  # when last a payload came or went, or detectors ran
         self._transport = Transport(keys)
+        self._transport.wake_by(self._waker.descriptor)
         try:
             self.address = self._transport.bind(bind)
             for peer, address in self._others.items():
@@ -187,7 +204,7 @@ class Node:
         _log.info("node runs", node=self.name, address=self.address)
         try:
             while not self._stop.is_set():
-                self._step(_IDLE_POLL / SECOND)
+                self._step(self._timeout())
             self._drain()
             self._desk.answer(self._status)  # for those who tell of its end
         finally:
@@ -203,12 +220,14 @@ class Node:
                 stack.callback(self._store.close)
             stack.callback(self._ledger.close)
             stack.callback(self._transport.close)
+            stack.callback(self._waker.close)
             self._watchdog.close()
             self._desk.close()
 
     def read_allow_list_again(self) -> None:
         """Read the allow-list before the next step, and disconnect peers no longer listed; may be called from any thread."""
         self._relist.set()
+        self._waker.wake()
 
     def stop(self, patience: int = PATIENCE) -> None:
         """Ask the loop to end; may be called from any thread, or from the processor.
@@ -217,6 +236,7 @@ class Node:
         """
         self._patience = patience
         self._stop.set()
+        self._waker.wake()
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far. To be called from the node's own thread, such as from the processor."""
@@ -270,6 +290,7 @@ class Node:
                 self._relist.set()
             else:
                 self._stop.set()
+            self._waker.wake()
 
         return {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 
@@ -284,6 +305,11 @@ class Node:
         for channel in gone:
             self._broker.turned_out(channel, "this key is not on the allow-list any more")
         _log.info("allow-list read again", node=self.name, turned_out=len(gone))
+
+    def _timeout(self) -> float:
+        """How long to wait for messages, s."""
+        is_busy = self._durable is not None and self._durable.checkpointing
+        return wait_after(0 if is_busy else time.monotonic_ns() - self._active_at) / SECOND
 
     def _step(self, timeout: float) -> None:
         if self._relist.is_set():
@@ -326,12 +352,16 @@ class Node:
         start = time.monotonic_ns()
         sockets = self._transport.poll(timeout)
         now = time.monotonic_ns()
+        if self._waker.is_set:
+            self._waker.clear()
         broker.wall_is(time.time_ns(), now)
         self._idle_ns += now - start
         self._waited_ns += now - start
         for socket in sockets:
             for channel, parts in self._transport.messages(socket):
                 broker.receive(channel, parts, now)
+                if len(parts) > 1:  # a payload, and no heartbeat
+                    self._active_at = now
                 if broker.pending >= _EVENTS_A_STEP:
                     break
         return now - start
@@ -343,6 +373,7 @@ class Node:
         start = time.monotonic_ns()
         batch = self._broker.take(start)
         if batch is not None:
+            self._active_at = start
             self._watchdog.begin(start)
             results = processor.process(batch)
             end = time.monotonic_ns()
@@ -379,6 +410,8 @@ class Node:
             self._warned.add(reason)  # once per life; the ledger tells how many, and which
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
         for channel, parts in effects.sends:
+            if len(parts) > 1:
+                self._active_at = time.monotonic_ns()
             if not self._transport.send(channel, parts):
                 self._broker.disconnected(channel, time.monotonic_ns())
         for closed in effects.closed:
@@ -417,7 +450,7 @@ class Node:
         self._broker.close(f"node {self.name} shuts down", time.monotonic_ns())
         self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:
-            self._step(_IDLE_POLL / SECOND)
+            self._step(_POLL / SECOND)
         if self._durable is not None and self._ledger.commit():
             self._durable.end()
         for peer in self._broker.statistics().peers:

@@ -3,6 +3,7 @@
 The publisher sends Event objects in batches of 256 as fast as it may; the subscriber (this process) takes what is final. The
 baseline is the fastest plain loop over the same batches, which encodes nothing and sends nothing. Throughput is by the clock:
 three processes on two cores share them. ``.cpu`` is processor time of the node alone, per event, beside that of the loop.
+``pipeline.idle`` is what an idle node takes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from multiprocessing.connection import Connection
 from statistics import median
 from typing import Any, NamedTuple
 
+import psutil
 from slackline_benchmarks import by_hand
 from slackline_benchmarks.sequence import NEGATION, TYPES
 from slackline_benchmarks.window_by_key import averages
@@ -42,6 +44,9 @@ from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 
 BATCH = 256
+IDLE = 0.5
+"""What an idle node may take, per cent of a core."""
+
 PATIENCE = 120.0
 """The subscriber gives up after so many seconds without a result."""
 
@@ -108,7 +113,8 @@ def bench_pipeline(rounds: int, events: int = EVENTS // 2) -> list[dict[str, Any
         ):
             of = {"value": median(value), "unit": unit, "baseline": median(baseline), "ratio": median(ratio)}
             entries.append({"name": f"pipeline.{name}{suffix}", **of})
-    return entries
+    spent = median(idle() for _ in range(rounds))
+    return [*entries, {"name": "pipeline.idle", "value": spent, "unit": "% of a core", "baseline": IDLE, "ratio": spent / IDLE}]
 
 
 def run(name: str, events: int) -> Run:
@@ -136,6 +142,28 @@ def run(name: str, events: int) -> Run:
         for process in (publishing, serving):
             process.terminate()
             process.join()
+
+
+def idle(settling: float = 3.0, seconds: float = 10.0) -> float:
+    """Per cent of a core that an idle node takes, all threads, while a publisher and a subscriber stay attached."""
+    context = multiprocessing.get_context("spawn")
+    node, of_node = context.Pipe()
+    serving = context.Process(target=_serve, args=(of_node, "detector"), daemon=True)
+    serving.start()
+    address = node.recv()
+    try:
+        with Subscriber(address, [Alarm]) as subscriber, Publisher(address, types=[Reading]) as publisher:
+            subscriber.wait_ready(PATIENCE)
+            publisher.publish(readings(BATCH))
+            publisher.flush(PATIENCE)
+            process = psutil.Process(serving.pid)
+            time.sleep(settling)
+            before = sum(process.cpu_times()[:2])
+            time.sleep(seconds)
+            return 100 * (sum(process.cpu_times()[:2]) - before) / seconds
+    finally:
+        serving.terminate()
+        serving.join()
 
 
 def _publish(pipe: Connection, address: str, name: str, events: int) -> None:
