@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 3
+_VERSION = 4
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -21,7 +21,18 @@ try:
 
     if VERSION != _VERSION:
         raise ImportError(f"cannot import name: it is of version {VERSION}, not {_VERSION}")
-    from middleware.native._core import Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, SequenceMatcher, merge, split
+    from middleware.native._core import (
+        Counts,
+        Fiba,
+        Intervals,
+        KeyedLanes,
+        KeyedWindows,
+        Pairs,
+        SequenceMatcher,
+        merge,
+        split,
+        take_new,
+    )
 except ImportError as error:
     AVAILABLE = False
     if not isinstance(error, ModuleNotFoundError) and os.environ.get("SLACKLINE_NATIVE") != "0":  # it is there, and of no use
@@ -31,4 +42,16 @@ except ImportError as error:
         )
 else:
     AVAILABLE = True
-    __all__ = ["AVAILABLE", "Counts", "Fiba", "KeyedLanes", "KeyedWindows", "Pairs", "SequenceMatcher", "merge", "split"]
+    __all__ = [
+        "AVAILABLE",
+        "Counts",
+        "Fiba",
+        "Intervals",
+        "KeyedLanes",
+        "KeyedWindows",
+        "Pairs",
+        "SequenceMatcher",
+        "merge",
+        "split",
+        "take_new",
+    ]
