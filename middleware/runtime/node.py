@@ -22,6 +22,7 @@ from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log import Log
 from middleware.broker.watermarks.waiting import UnitStatus
 from middleware.durability.durable_core import DurableEffects, Recoverable
+from middleware.link.link import WINDOW
 from middleware.model.change import Batch
 from middleware.model.errors import KeyFileError, StateError
 from middleware.model.event import EventTypes
@@ -42,6 +43,9 @@ _POLL, _POLL_QUIET = 20 * MILLISECOND, 250 * MILLISECOND
 _QUIET_SHARE = 8
 
 _EVENTS_A_STEP = 8_192
+_FULL_STEP = WINDOW // 2
+"""A step that takes so many bytes counts as full: a publisher may be waiting for credit."""
+
 PATIENCE = 5 * SECOND
 """How long a node that ends waits for its peers to take what is queued for them."""
 
@@ -84,8 +88,9 @@ class Processor(Protocol):
         """Take what has arrived; return the results, in order."""
         ...
 
-    def adapt(self, busy: float, wanted: Collection[str]) -> None:
-        """Called twice a second with the share of the time that ``process`` took (0 to 1) and the publications others want."""
+    def adapt(self, busy: float, wanted: Collection[str], behind: float) -> None:
+        """Called twice a second with the share of the time that ``process`` took (0 to 1), the publications others want, and
+        the share of that time spent in steps that took as much as a step may."""
         ...
 
 
@@ -183,7 +188,8 @@ class Node:
             sources=sources,
             log=log,
         )
-        self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
+        self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, now
+        self._is_full = False  # whether the step took as much as it may
         self._last_busy, self._waited_ns = 0.0, 0
         self._tell_at = time.monotonic() + _TELL_FIRST
         self._owed: list[Effects | DurableEffects] = []  # to be sent once the late ledger has the events turned away
@@ -357,13 +363,16 @@ class Node:
         broker.wall_is(time.time_ns(), now)
         self._idle_ns += now - start
         self._waited_ns += now - start
+        size = 0
         for socket in sockets:
             for channel, parts in self._transport.messages(socket):
                 broker.receive(channel, parts, now)
                 if len(parts) > 1:  # a payload, and no heartbeat
                     self._active_at = now
+                    size += sum(map(len, parts))
                 if broker.pending >= _EVENTS_A_STEP:
                     break
+        self._is_full = broker.pending >= _EVENTS_A_STEP or size >= _FULL_STEP
         return now - start
 
     def _process(self) -> None:
@@ -379,6 +388,8 @@ class Node:
             end = time.monotonic_ns()
             self._watchdog.end(end)
             self._busy_ns += end - start
+            if self._is_full:
+                self._full_ns += end - start
             self._steps.add(end - start)
             for result in results:
                 self._latencies.publish(result)
@@ -387,8 +398,9 @@ class Node:
         passed = start - self._adapted_at
         if passed >= INTERVAL:
             self._last_busy = self._busy()
-            processor.adapt(self._last_busy, self._broker.wanted())
-            self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, start
+            behind = self._full_ns / self._busy_ns if self._busy_ns else 0.0
+            processor.adapt(self._last_busy, self._broker.wanted(), behind)
+            self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 
     def _busy(self) -> float:
         """Time in detectors / time available to them: the time that the broker needs to receive and send is not available."""

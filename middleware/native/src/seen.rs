@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pyo3::exceptions::PyAssertionError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyInt, PyList, PyString};
 
 /// A set of ids: spans (first, last) in order, apart from each other by at least one id.
 #[pyclass(module = "middleware.native")]
@@ -54,8 +54,12 @@ impl Intervals {
 impl Intervals {
     #[new]
     #[pyo3(signature = (starts = Vec::new(), stops = Vec::new()))]
-    fn new(starts: Vec<i64>, stops: Vec<i128>) -> PyResult<Self> {
-        let lasts = stops.into_iter().map(|stop| i64::try_from(stop - 1)).collect::<Result<Vec<_>, _>>()?;
+    fn new(starts: Vec<i64>, stops: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
+        let last = |stop: Bound<'_, PyAny>| match stop.extract::<i64>() {
+            Ok(stop) => Ok(stop - 1),
+            Err(_) => i64::try_from(stop.extract::<i128>()? - 1).map_err(PyErr::from),
+        };
+        let lasts = stops.into_iter().map(last).collect::<PyResult<Vec<_>>>()?;
         Ok(Self { spans: starts.into_iter().zip(lasts).collect() })
     }
 
@@ -79,8 +83,13 @@ impl Intervals {
         self.take(first, last)
     }
 
-    fn bounds(&self) -> (Vec<i64>, Vec<i128>) {
-        self.spans.iter().map(|&(first, last)| (first, i128::from(last) + 1)).unzip()
+    fn bounds<'py>(&self, py: Python<'py>) -> PyResult<(Vec<i64>, Vec<Bound<'py, PyInt>>)> {
+        let stop = |last: i64| match last.checked_add(1) {
+            Some(stop) => Ok(stop.into_pyobject(py)?),
+            None => Ok(i128::from(i64::MAX).wrapping_add(1).into_pyobject(py)?),
+        };
+        let stops = self.spans.iter().map(|span| stop(span.1)).collect::<PyResult<_>>()?;
+        Ok((self.spans.iter().map(|span| span.0).collect(), stops))
     }
 
     fn check(&self) -> PyResult<()> {
