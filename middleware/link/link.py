@@ -263,6 +263,10 @@ class Link:
     def _is_current(self, epoch: int, now: int) -> bool:
         if epoch != self._peer_epoch or not self.up:
             self._count.old_epoch += 1
+            if self.dials and epoch > self._peer_epoch:
+                self.up = (
+                    False  # a newer life of the peer talks to a former life of this end, whose Hello came late: dial again
+                )
             return False
         self._received_at = now
         return True

@@ -51,6 +51,8 @@ class Pieces:
         """Store pieces in order; returns whether they complete a checkpoint."""
         is_complete = False
         for piece in pieces:
+            if piece.part == 0:  # a former life, whose last records were damaged, may have begun one of the same number
+                connection.execute("DELETE FROM piece WHERE number >= ?", (piece.number,))
             rows = [(piece.number, piece.part, row) for row in rows_of(piece.data)]
             connection.executemany("INSERT INTO piece (number, part, data) VALUES (?, ?, ?)", rows)
             if piece.is_last:

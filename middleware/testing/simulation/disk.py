@@ -110,8 +110,8 @@ class Disk:
             self._past.append(_Past(list(self._pages), self._checkpoint, self.oldest, self._witness))
 
     def _keep_piece(self, piece: Piece) -> None:
-        number, pieces = self._begun
-        self._begun = (piece.number, [*pieces, piece.data] if piece.number == number else [piece.data])
+        pieces = self._begun[1] if piece.part else []
+        self._begun = (piece.number, [*pieces, piece.data])
         if piece.is_last:
             self._checkpoint = self._begun
 

@@ -261,6 +261,27 @@ def test_a_durable_link_survives_the_peers_death_and_sends_again_what_was_not_ac
     assert pair.near.epoch == 101
 
 
+def test_a_peer_that_took_a_late_hello_of_a_former_life_for_the_present_one_is_told_at_once() -> None:
+    pair = Pair(durable=True)
+    pair.near.tick(0)
+    (late,) = pair.near.outbox  # of the first life: a copy of it is still under way
+    pair.opened()
+    pair.far = Link("far", "node", 300, pair.now, dials=False)
+    pair.near.broken()
+    pair.later(RETRY)
+    pair.both()
+    assert pair.near.epoch == 101
+    pair.far = Link("far", "node", 400, pair.now, dials=False)
+    pair.far.receive(decode_frame(late[0]), [], pair.now)
+    pair.cross(pair.far, pair.near)  # an answer to the former life, which is of no use
+    pair.later(HEARTBEAT)
+    pair.cross(pair.far, pair.near)
+    pair.near.tick(pair.now + RETRY)
+    hello = decode_frame(pair.near.outbox[-1][0])
+    assert isinstance(hello, Hello)
+    assert hello.epoch == 101
+
+
 def test_any_other_link_is_closed_when_the_peer_has_restarted() -> None:
     pair = Pair().opened()
     pair.near.broken()

@@ -72,6 +72,14 @@ def test_what_a_checkpoint_replaces_is_forgotten(tmp_path: Path) -> None:
         assert connection.execute("SELECT DISTINCT number FROM piece").fetchall() == [(3,)]
 
 
+def test_a_checkpoint_begun_by_a_life_whose_record_was_damaged_does_not_mix_with_the_next_of_its_number(tmp_path: Path) -> None:
+    whole_one, begun, again = made(1, 2), made(2, 5), made(2, 3)
+    lived(tmp_path, Write(record(1), whole_one[:1]), *whole_one[1:], Write(record(2), begun[:1]), *begun[1:4])
+    with sqlite3.connect(tmp_path / "log.sqlite") as connection:
+        connection.execute("UPDATE log SET sum = sum + 1 WHERE number = 2")
+    assert lived(tmp_path, Write(record(2), again[:1]), *again[1:]) == [2, *({"Unit": [(part, 2)]} for part in range(3))]
+
+
 def test_a_log_of_the_format_before_keeps_its_checkpoint(tmp_path: Path) -> None:
     lived(tmp_path, Write(record(1)))
     state = {"Unit": list(range(300_000))}
