@@ -73,8 +73,7 @@ def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane
 def lanes_for(
     name: str, detector: Detector, level: int, settings: Settings, resumes: bool = False
 ) -> SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane:
-    """The lanes for a detector; those of order-assuming ones come from the native core, if it is available. ``resumes``: see
-    OperatorLane."""
+    """The lanes for a detector; keyed lanes come from the native core, if it is available. ``resumes``: see OperatorLane."""
     if isinstance(detector, Operator):
         return OperatorLane(name, detector, level, resumes)
     key = key_function(detector)
@@ -85,20 +84,11 @@ def lanes_for(
 
 
 class SingleLane:
-    """The one lane of a detector without a key: keyed lanes under which all events have the key None."""
+    """The one lane of a detector without a key."""
 
     def __init__(self, name: str, detector: Detector, level: int, settings: Settings) -> None:
-        self._settings = _spaced(settings)
-        made: type[KeyedLanes | native.KeyedLanes] = native.KeyedLanes if native.AVAILABLE else KeyedLanes
-        lanes = self._lanes = made(name, detector, level, self._settings, None)
-        self.counts = lanes.counts
-        self.holds, self.emit, self.standing, self.snapshot, self.check = (
-            lanes.holds,
-            lanes.emit,
-            lanes.standing,
-            lanes.snapshot,
-            lanes.check,
-        )
+        self.counts = Counts()
+        self._lane = Lane(fresh(detector), Derivation(name, detector, level), settings, self.counts, detector.snapshot())
 
     def __len__(self) -> int:
         return 1
@@ -106,57 +96,60 @@ class SingleLane:
     @property
     def held(self) -> int:
         """How many emitted events are kept."""
-        return self._lanes.held
+        return len(self._lane.history)
+
+    def holds(self, event: Event) -> bool:
+        """Whether an emitted event stands here, and is kept. O(log n)."""
+        return position_of(self._lane.history, event) is not None
 
     def configure(self, settings: Settings) -> None:
-        """Take changed settings."""
-        new = _spaced(settings)
-        own = self._settings
-        own.retraction, own.spacing, own.stop_on_error = new.retraction, new.spacing, new.stop_on_error
-        self._lanes.configure(own)
+        """Take changed settings (the lane reads them as it runs)."""
+
+    def snapshot(self) -> None:
+        """Take a snapshot and drop it, to measure its cost."""
+        self._lane.detector.snapshot()
+
+    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
+        """Give the detector the ready events, and take back the removed ones."""
+        return self._lane.take(ready.ahead, ready.behind, removed, clk, k)
 
     def purge(self, final: int, everywhere: bool = True) -> list[Published]:
         """Forget final events; returns the failures that became final."""
-        return self._lanes.purge(final, everywhere=True)
+        return self._lane.purge(final)
+
+    def standing(self, promised: int) -> list[Event]:
+        """Results later than ``promised``. O(what is kept)."""
+        return self._lane.standing(promised)
 
     def state(self, final: int) -> LanesState:
         """See LanesState."""
-        _, keyless, failures = self._lanes.state(final)
-        return LanesState(self._lanes.part(1), keyless, failures)
+        return LanesState([(None, self._lane.state(final))], {}, [])
 
     def part(self, count: int) -> list[KeyedLane]:
         """Nothing: ``state`` has it all."""
         return []
 
     def restore(self, state: LanesState) -> None:
-        """Become the lane that gave ``state``, here or in the twin."""
-        self._lanes.restore(state)
+        """Become the lane that gave ``state``."""
+        ((_, lane),) = state[0]
+        self._lane.restore(LaneState(*lane))
 
     def restore_part(self, part: list[KeyedLane]) -> None:
         """There are no parts."""
 
-
-def _spaced(settings: Settings) -> Settings:
-    """Settings under which a keyed lane spaces its snapshots as said: it goes back as far as events are late."""
-    return Settings(settings.retraction, settings.spacing * _KEYED, settings.stop_on_error)
-
-
-def _same_key(event: Event) -> None:
-    """The key of events that have none."""
+    def check(self) -> None:
+        self._lane.check()
 
 
 class KeyedLanes:
-    """A lane for each key. The first event of a key makes its lane, from the detector's initial state.
+    """A lane for each key. The first event of a key makes its lane, from the detector's initial state."""
 
-    ``key``: gives an event's key; None: all have the key None.
-    """
-
-    def __init__(self, name: str, detector: Detector, level: int, settings: Settings, key: Key | None) -> None:
+    def __init__(self, name: str, detector: Detector, level: int, settings: Settings, key: Key) -> None:
         self.counts = Counts()
         self._name = name
         self._level = level
         self._settings = settings
-        self._key = key if key is not None else _same_key
+        self._key = key
         self._detector = fresh(detector)
         self._initial = detector.snapshot()
         self._until_renewal = 0

@@ -20,7 +20,6 @@ from detectors.sequence.operator import SequenceOperation
 from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
-from middleware import native
 from middleware.broker import broker
 from middleware.broker.durable import DurableBroker
 from middleware.broker.ingress import sources
@@ -173,7 +172,6 @@ def checkpoint_forgets_waiting_events(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def checkpoint_forgets_what_was_published(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
     restore = Lane.restore
 
     def forgetful(self: Lane, state: Any) -> None:
@@ -257,13 +255,11 @@ def revisions_of_refused_ones_let_through_by_units(patch: pytest.MonkeyPatch) ->
 
 @bug
 def states_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
     patch.setattr(lane, "same_state", lambda one, other: True)
 
 
 @bug
 def failed_events_leave_their_traces(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
     patch.setattr(Lane, "_rehearse", lambda self, end, odd: None)
 
 

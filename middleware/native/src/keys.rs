@@ -7,9 +7,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString};
 
-/// How an event's key is found. An attribute needs no call; `Same`: all events have the key None.
+/// How an event's key is found. An attribute needs no call.
 pub enum Key {
-    Same,
     Attribute(Py<PyString>),
     Function(Py<PyAny>),
 }
@@ -17,9 +16,6 @@ pub enum Key {
 impl Key {
     /// `function` gives the key of an event; what the detector declares may make it simpler.
     pub fn new(detector: &Bound<'_, PyAny>, function: Bound<'_, PyAny>) -> PyResult<Self> {
-        if function.is_none() {
-            return Ok(Self::Same);
-        }
         Ok(match detector.get_type().getattr("key")?.cast_into_exact::<PyString>() {
             Ok(attribute) => Self::Attribute(PyString::intern(function.py(), attribute.to_str()?).unbind()),
             Err(_) => Self::Function(function.unbind()),
@@ -29,7 +25,6 @@ impl Key {
     #[inline]
     pub fn of<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Same => Ok(event.py().None().into_bound(event.py())),
             Self::Attribute(name) => event.getattr(name.bind(event.py())),
             Self::Function(function) => function.bind(event.py()).call1((event,)),
         }
@@ -37,7 +32,7 @@ impl Key {
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
-            Self::Same | Self::Attribute(_) => Ok(()),
+            Self::Attribute(_) => Ok(()),
             Self::Function(function) => visit.call(function),
         }
     }

@@ -295,9 +295,6 @@ impl KeyedLanes {
     /// The number of an event's lane. The first event of a key makes it, from the detector's initial state.
     #[inline]
     fn lane_of(&mut self, event: &Bound<'_, PyAny>) -> PyResult<usize> {
-        if matches!(self.key, Key::Same) && !self.lanes.is_empty() {
-            return Ok(0);
-        }
         let key = self.key.of(event)?;
         match self.numbers.get(&key)? {
             Some(number) => Ok(number),

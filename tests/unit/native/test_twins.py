@@ -1,4 +1,4 @@
-"""The lanes in Rust and those in Python, keyed and not, give the same changes for the same input, delta by delta."""
+"""The keyed lanes in Rust and those in Python give the same changes for the same input, delta by delta."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ from middleware.ordering.kslack import Lateness
 from middleware.ordering.unit import Policies, Unit
 from tests.property.strategies import FAILING, policies
 
-from .streams import KEYED, UNKEYED, changes
+from .streams import KEYED, changes
 
 pytest.importorskip("middleware.native._core", reason="the native core is not built")
 
@@ -58,8 +58,8 @@ def in_step(detector, policy, seed, is_open):
     return fast, plain
 
 
-@pytest.mark.parametrize("detector", [*KEYED, *UNKEYED])
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("detector", KEYED)
+@settings(max_examples=120, deadline=None)
 @given(seed=st.integers(0, 2**32), policy=policies(failing=FAILING), is_open=st.booleans())
 def test_the_same_input_gives_the_same_deltas(detector, seed, policy, is_open):
     in_step(detector, policy, seed, is_open)
@@ -68,8 +68,8 @@ def test_the_same_input_gives_the_same_deltas(detector, seed, policy, is_open):
 def test_the_drawn_input_goes_everywhere():
     """Else the test above would hold for two units that do nothing."""
     seen = dict.fromkeys(("rollbacks", "duplicates", "unknown", "failures", "early_stops", "snapshots"), 0)
-    for seed in range(30):
-        for detector in (*KEYED, *UNKEYED):
+    for seed in range(60):
+        for detector in KEYED:
             fast, _ = in_step(detector, Policies(alpha=0.0, lateness=Lateness(1, 1000), spacing=8), seed, False)
             for name in seen:
                 seen[name] += getattr(fast.statistics(), name)
