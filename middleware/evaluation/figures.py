@@ -83,7 +83,9 @@ class Figures:
         drawn = {
             "Detection latency over time": self._save("latency", 2, 7.0, lambda axes: self._latency(axes, basic)),
             "alpha, busy factor and slack": self._save("alpha", 3, 7.5, lambda axes: self._alpha(axes, measured)),
-            "alpha by Algorithm 3": self._save("algorithm-3", 2, 5.2, lambda axes: self._control(*axes, measured[PAPER.name])),
+            "alpha by Algorithm 3": self._save(
+                "algorithm-3", 2, 5.2, lambda axes: self._control(axes[0], axes[1], measured[PAPER.name])
+            ),
             "CPU by mode": self._save("cpu", 1, 4.4, lambda axes: self._cpu(axes[0], basic)),
             "Memory by mode": self._save("memory", 2, 2.8 + 0.8 * len(runs), lambda axes: self._memory(axes, runs)),
             "Latency of every detector": self._save(
@@ -149,6 +151,11 @@ class Figures:
         slack.set_ylim(bottom=0)
         slack.sharex(alpha)
         _legend(slack)
+
+    def _paper(self, axes: list[Axes], run: Measured) -> None:
+        alpha, busy = axes
+        self._control(alpha, busy, run)
+        busy.set_xlabel("time since the first arrival (s)")
 
     def _control(self, alpha: Axes, busy: Axes, run: Measured) -> None:
         """What the adaptation of alpha saw and did."""

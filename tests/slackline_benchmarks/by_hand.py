@@ -16,7 +16,6 @@ from slackline_benchmarks.workload import (
     ALARM,
     DELAY,
     EVERY,
-    SECOND,
     SIZE,
     WITHIN,
     A,
@@ -31,6 +30,7 @@ from slackline_benchmarks.workload import (
 )
 
 from middleware.model.event import NEVER, TS
+from middleware.model.time import SECOND
 
 Batches = Iterable[list[Any]]
 

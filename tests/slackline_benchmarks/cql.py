@@ -11,7 +11,6 @@ from typing import Any
 from slackline_benchmarks import by_hand
 from slackline_benchmarks.workload import (
     EVENTS,
-    SECOND,
     Bid,
     Case,
     Large,
@@ -28,6 +27,7 @@ from slackline_benchmarks.workload import (
 
 from detectors.cql.script import compile_cql
 from middleware.model.operator import Operator
+from middleware.model.time import SECOND
 
 SPAN = 100 * SECOND
 """Ticks and bids lie evenly over this time."""

@@ -12,12 +12,12 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
-from slackline_benchmarks import workload
 from slackline_benchmarks.pipeline import Alarms
 from slackline_benchmarks.window_by_key import averages
 from slackline_benchmarks.workload import ALARM, DELAY, EVERY, SIZE, SIZES, batches, delayed, final, readings, timed
 
 from middleware.model.errors import SlacklineError
+from middleware.model.time import SECOND
 
 EVENTS = 200_000
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -69,7 +69,7 @@ def _bytewax_windows(arrived: list[Any]) -> Callable[[], int]:
         stream = op.input("in", flow, TestingSource(rows, batch_size=SIZES[0]))
         patience = timedelta(microseconds=DELAY // 1_000) + timedelta(seconds=60)  # its watermark moves with system time, too
         clock = windowing.EventClock(lambda row: row[0], wait_for_system_duration=patience)
-        size, every = (timedelta(seconds=each // workload.SECOND) for each in (SIZE, EVERY))
+        size, every = (timedelta(seconds=each // SECOND) for each in (SIZE, EVERY))
         windower = windowing.SlidingWindower(length=size, offset=every, align_to=_EPOCH - size)
         folded = windowing.fold_window("fold", stream, clock, windower, lambda: (0, 0.0, -1.0), add, merged)
         op.output("out", folded.down, TestingSink(out))
@@ -114,7 +114,7 @@ def _polars_windows(arrived: list[Any]) -> Callable[[], int]:
     def run() -> int:
         first = (pl.col("ts") + EVERY - 1) // EVERY
         windows = table.select("sensor", "value", end=pl.int_ranges(first, first + SIZE // EVERY)).explode("end")
-        return windows.group_by("sensor", "end").agg(mean=pl.col("value").mean(), most=pl.col("value").max()).height
+        return windows.group_by("sensor", "end").agg(mean=pl.col("value").mean(), most=pl.col("value").max()).height  # type: ignore[no-any-return]
 
     return run
 

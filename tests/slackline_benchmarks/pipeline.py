@@ -160,7 +160,7 @@ def idle(settling: float = 3.0, seconds: float = 10.0) -> float:
             time.sleep(settling)
             before = sum(process.cpu_times()[:2])
             time.sleep(seconds)
-            return 100 * (sum(process.cpu_times()[:2]) - before) / seconds
+            return float(100 * (sum(process.cpu_times()[:2]) - before) / seconds)
     finally:
         serving.terminate()
         serving.join()
@@ -192,9 +192,14 @@ def _serve(pipe: Connection, name: str) -> None:
         types = EventTypes(TYPES)
     processor = Hierarchy({"Bench": detector}, timer=time.perf_counter_ns)
     node = Node("bench", "tcp://127.0.0.1:*", processor=processor, types=types)
-    threading.Thread(target=lambda: (pipe.recv(), node.stop()), daemon=True).start()
+    threading.Thread(target=_stop, args=(pipe, node), daemon=True).start()
     pipe.send(node.address)
     began = time.process_time()
     with calm():
         node.run()
     pipe.send(time.process_time() - began)
+
+
+def _stop(pipe: Connection, node: Node) -> None:
+    pipe.recv()
+    node.stop()

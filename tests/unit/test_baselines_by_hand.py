@@ -5,7 +5,9 @@ import random
 import pytest
 from msgspec.structs import astuple
 from slackline_benchmarks import by_hand, cql, pipeline, sequence, window_by_key, workload
-from slackline_benchmarks.workload import MILLISECOND, A, B, C, D, Reading
+from slackline_benchmarks.workload import A, B, C, D, Reading
+
+from middleware.model.time import MILLISECOND
 
 FEW = 6_000
 
