@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from middleware.broker.ingress.seen import SeenIds
-from middleware.model.change import Batch, Delta
+from middleware.model.change import Batch, grouped
 from middleware.model.detector import Detector
-from middleware.model.event import TS, Event, EventType, type_name
+from middleware.model.event import TS, Event, EventType
 
 
 def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> dict[str, Detector]:
@@ -32,10 +32,7 @@ def fresh(arrivals: Iterable[list[Event]], size: int) -> Iterator[tuple[list[Eve
 
 def batch_of(events: list[Event]) -> Batch:
     """Raw events that arrive together, as a batch."""
-    by_type: dict[str, list[Event]] = {}
-    for event in events:
-        by_type.setdefault(type_name(event.__class__), []).append(event)
-    return Batch({name: Delta(own) for name, own in by_type.items()}, {}, max(map(TS, events), default=None))
+    return Batch(grouped(events), {}, max(map(TS, events), default=None))
 
 
 def only(name: str, batch: Batch) -> Batch:

@@ -15,7 +15,7 @@ from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
     from middleware.ordering.kslack import Lateness
-    from middleware.ordering.unit import Policies
+    from middleware.ordering.policies import Policies
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
     from middleware.runtime.engine import Run, run
     from middleware.runtime.node import Node
@@ -27,7 +27,7 @@ _LATER = {
     "Lateness": "middleware.ordering.kslack",
     "Keys": "middleware.runtime.transport.keys",
     "Node": "middleware.runtime.node",
-    "Policies": "middleware.ordering.unit",
+    "Policies": "middleware.ordering.policies",
     "Publisher": "middleware.runtime.clients",
     "Receipt": "middleware.runtime.clients",
     "Run": "middleware.runtime.engine",

@@ -115,7 +115,7 @@ def _hierarchy(plan: SequenceQuery, place: Source, lateness: int) -> Hierarchy:
     """The units that run the query and derive its input. No event of a trace is late, since the lateness is known."""
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.ordering.kslack import Lateness
-    from middleware.ordering.unit import Policies
+    from middleware.ordering.policies import Policies
 
     bound = Lateness(floor=lateness) if place.trace is None else Lateness(1.0, _lateness(place.trace) + 1)
     return Hierarchy(

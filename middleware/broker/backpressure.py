@@ -34,11 +34,11 @@ class Pressure:
         subscriptions: Collection[str],
         publications: Collection[str],
         too_soon: bool,
-        offset: int | None = None,
+        offset: int = 0,
     ) -> bool:
         """Look at the queues, hold or release the publishers' credit; returns whether ``paused`` has changed. O(peers).
 
-        ``too_soon``: nothing may be taken from publishers yet. ``offset``: of this node's log, None if it keeps none.
+        ``too_soon``: nothing may be taken from publishers yet. ``offset``: of this node's log.
         """
         paused: frozenset[str] = frozenset()
         told: frozenset[str] = frozenset()
@@ -65,9 +65,9 @@ class Pressure:
         return changed
 
 
-def _pass_by(peer: Peer, offset: int | None) -> None:
+def _pass_by(peer: Peer, offset: int) -> None:
     """A reader that is not to be waited for leaves too much unread: from here on it is served from the log, at its own pace."""
-    if offset is None or not peer.begun_in_log:
+    if not peer.begun_in_log:
         peer.link.refuse(
             f"too slow: more than {QUEUE_HIGH >> 20} MiB was left unread; its subscription holds nobody up, and this node "
             "keeps no log to serve it from"

@@ -25,6 +25,15 @@ class Effects(msgspec.Struct):
     closed: list[Closed] = []
     turned: list[Turned] = []
 
+    def __bool__(self) -> bool:
+        return bool(self.sends or self.closed or self.turned)
+
+    def add(self, later: Effects) -> None:
+        """What is to be done after these."""
+        self.sends += later.sends
+        self.closed += later.closed
+        self.turned += later.turned
+
 
 class BrokerStatistics(msgspec.Struct):
     """Counts since the start. ``drops``: events or frames by reason. ``left``: peers that went, by role and reason.

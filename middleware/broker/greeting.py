@@ -6,12 +6,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from middleware.broker.log import Log
 from middleware.broker.peers import Peer
-from middleware.link.codec import Interest
 from middleware.link.frames import VERSION, Hello
-
-_RESUME_ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
 
 MOST_PEERS = 4_096
 """Peers that one node has at a time; more are turned away until some leave."""
@@ -65,10 +61,3 @@ def objection(
     if known is None and count >= MOST_PEERS:
         return Objection(f"node {node} has {MOST_PEERS} peers, which is all it takes", False, "one peer too many")
     return None
-
-
-def objection_to_name(log: Log | None, peer: Peer, interest: Interest) -> str | None:
-    """Why a subscriber cannot have its name at a node with this log, if so."""
-    if log is not None:
-        return log.objection(peer.key, interest, peer.owner)
-    return f"it keeps no log, so nobody can go on there under a name: {_RESUME_ADVICE}" if interest.resumes else None

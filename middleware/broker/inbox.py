@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.seen import left_out
 from middleware.broker.merge import merged
+from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.link.codec import BlockHead, Drops, EventCodec, encode, encode_delta
+from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, encode_delta, places_left, places_of
 from middleware.model.change import Batch, Delta
 from middleware.model.event import NEVER
+
+_Block = tuple[BlockHead, bytes, Delta | None, int | None]
+"""Head, bytes, changes if they are decoded already, and the place of its payload in the order of arrival, if it is known."""
 
 
 class Inbox:
@@ -19,13 +23,28 @@ class Inbox:
     def __init__(self, subscriptions: frozenset[str], codec: EventCodec, drops: Drops, ingress: Ingress) -> None:
         self.pending = self.taken = 0
         self._subscriptions, self._codec, self._drops, self._ingress = subscriptions, codec, drops, ingress
-        self._blocks: dict[str, list[tuple[BlockHead, bytes, Delta | None]]] = {}
+        self._blocks: dict[str, list[_Block]] = {}
+        self._next = 0  # place of the next payload
+        self._payloads: dict[PeerKey, tuple[int, int]] = {}  # the last one of each peer: its number, and its place
         self._known: tuple[dict[str, int], int | None] = ({}, None)
 
-    def put(self, head: BlockHead, block: bytes, delta: Delta | None) -> None:
-        """Add a block, and its changes if they are decoded already."""
-        self._blocks.setdefault(head.type, []).append((head, block, delta))
+    def put(self, origin: PeerKey, head: BlockHead, block: bytes, delta: Delta | None) -> None:
+        """Add a block from a peer, and its changes if they are decoded already."""
+        place = self._place(origin, head) if head.arrival and head.inserts else None
+        self._blocks.setdefault(head.type, []).append((head, block, delta, place))
         self.pending += head.count
+
+    def _place(self, origin: PeerKey, head: BlockHead) -> int:
+        """The place of a payload in the order of arrival here; its blocks may come in several frames."""
+        number, place = self._payloads.get(origin, (0, 0))
+        if number != head.arrival:
+            place, self._next = self._next, self._next + max(head.inserts, MOST_PLACES)
+            self._payloads[origin] = head.arrival, place
+        return place
+
+    def blocks(self) -> Iterator[tuple[BlockHead, bytes]]:
+        """The blocks that wait, type by type."""
+        return ((head, block) for same in self._blocks.values() for head, block, _, _ in same)
 
     def take(
         self, promises: CombinedWatermarks, clock: int | None, missing: Collection[str], ground: int | None = None
@@ -40,12 +59,24 @@ class Inbox:
         if not self._blocks and self._known == (watermarks, clock) and ground is None:
             return None
         blocks, self._blocks, self.pending, self._known = self._blocks, {}, 0, (watermarks, clock)
+        self._next, self._payloads = 0, {}
         deltas: dict[str, Delta] = {}
         for name, same in blocks.items():
-            if net := merged([delta or self._decoded(head, block) for head, block, delta in same]):
+            if net := merged([self._placed(each, len(blocks) > 1) for each in same]):
                 deltas[name] = net
                 self.taken += len(net)
         return Batch(deltas, dict(watermarks), clock, ground=ground)
+
+    def _placed(self, block: _Block, is_one_of_many: bool) -> Delta:
+        """The changes in a block; if there are several types, with their places in the order of arrival, if that is known."""
+        head, data, known, first = block
+        delta = known or self._decoded(head, data)
+        if first is None or not is_one_of_many:
+            delta.places = None
+        else:
+            own = delta.places or places_of(head, len(delta.inserts)) or range(len(delta.inserts))
+            delta.places = [first + place for place in own]
+        return delta
 
     def _decoded(self, head: BlockHead, block: bytes) -> Delta:
         """What is in a block from another node. Raw events that came in here, too (their publisher moved), count once."""
@@ -57,7 +88,7 @@ class Inbox:
         again = left_out(delta.inserts, inserts)
         if again:
             ingress.came_again(head.type, ((event.ts, event.id, event.source, encode(event)) for event in again))
-        kept = Delta(inserts, delta.revises, delta.retracts)
+        kept = Delta(inserts, delta.revises, delta.retracts, places=places_left(head, delta.inserts, inserts))
         for part, data in encode_delta(head.type, kept) if again else [(head, block)]:
             ingress.copies.keep(part, data)
         return kept

@@ -11,173 +11,36 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
 from msgspec.structs import astuple, replace
 
 from middleware.broker.ingress.checks import Turned
+from middleware.broker.readers import Reader
+from middleware.broker.records import (
+    AllAttached,
+    Began,
+    Behind,
+    Broken,
+    Detached,
+    Halted,
+    LogEntry,
+    LogOffset,
+    Made,
+    Moved,
+    OnBehalf,
+    PeerKey,
+    Received,
+    Record,
+    Renewed,
+    Subscribed,
+    TurnedAway,
+    WentOn,
+)
 from middleware.broker.routing import RoutingTable
-from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark, encode
-from middleware.link.frames import Role
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark
 from middleware.model.event import NEVER
 
-PeerKey = tuple[Role, str]
-LogOffset = tuple[int, int]
-"""Where a reader stands in a log: (line, offset)."""
-
-
-class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
-    """A payload from outside, as it was admitted: ``changes`` names the blocks that follow."""
-
-    peer: PeerKey
-    changes: Changes
-    blocks: list[bytes]
-
-
-class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
-    """What a peer wants and offers from now on; ``owner``: the owner of the key it has shown."""
-
-    peer: PeerKey
-    interest: Interest
-    owner: str | None = None
-
-
-class Detached(msgspec.Struct, array_like=True, tag=2, gc=False):
-    """A peer is gone for good, and with it what it promised."""
-
-    peer: PeerKey
-
-
-class Made(msgspec.Struct, array_like=True, tag=3, gc=False):
-    """A block that the local detectors published."""
-
-    head: BlockHead
-    block: bytes
-
-
-class Moved(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """A reader that the log is kept for needs nothing up to ``offset`` any more, and has finals up to ``mark``."""
-
-    peer: PeerKey
-    offset: int
-    mark: Mark | None = None
-
-
-class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):
-    """All configured peers have been seen: their subscriptions are known."""
-
-
-class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
-    """Changes of these types from a peer are missing from here on, and so are changes of the types made from them ``here``.
-
-    Without ``names``, the detectors that make the types ``here`` have stopped.
-    """
-
-    peer: PeerKey
-    names: list[str]
-    here: list[str] = []
-
-
-class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
-    """Raw events that were turned away: listed once this is stored, and known from then on."""
-
-    turned: list[Turned]
-
-
-class OnBehalf(msgspec.Struct, array_like=True, tag=8, gc=False):
-    """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left;
-    without watermarks, it promises nothing any more."""
-
-    peer: PeerKey | None
-    watermarks: dict[str, int]
-
-
-class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
-    """The log has lost what it had after offset ``common``: from here on its identity is ``line``."""
-
-    line: int
-    common: int
-
-
-class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
-    """A new era began here (see ``eras``). ``reached``: the latest time that was final; ``names``: the types offered."""
-
-    era: int
-    reached: int
-    names: list[str] = []
-
-
-class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
-    """Streams that had ended before the era go on from ``ground``."""
-
-    ground: int
-
-
-class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
-    """These units have stopped by the end of the step: when a unit stops may depend on what no log has, such as alpha."""
-
-    names: list[str]
-
-
-class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
-    """How far (ns) this node's clock is behind those of all others, which it goes by; 0 once it is not."""
-
-    behind: int
-
-
-LogEntry = (
-    Received
-    | Subscribed
-    | Detached
-    | Made
-    | Moved
-    | AllAttached
-    | Broken
-    | TurnedAway
-    | OnBehalf
-    | Renewed
-    | Began
-    | WentOn
-    | Halted
-    | Behind
-)
-
-BREAK = "!"
-"""Stands in place of a type where changes are missing. No event type has this name."""
-
-
-class Record(msgspec.Struct, array_like=True, gc=False):
-    """One step of a node.
-
-    ``number``
-        of the record, from 1. ``first``: how many blocks were logged before it.
-    ``stepped``
-        whether the detectors ran, with the clock mark ``clock``; what they were given is what was taken in this record.
-    ``finals``
-        units whose watermark moved, and to where.
-    """
-
-    number: int
-    first: int
-    entries: list[LogEntry]
-    stepped: bool
-    clock: int | None
-    finals: dict[str, int]
-
-    def blocks(self) -> Iterator[tuple[int, bool, BlockHead, bytes]]:
-        """(number, whether it originates at this node, head, block) of each block; a break counts as a block of names."""
-        number = self.first
-        for entry in self.entries:
-            if type(entry) is Received:
-                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
-                    number += 1
-                    yield number, entry.peer[0] == "publisher", head, block
-            elif type(entry) is Made:
-                number += 1
-                yield number, True, entry.head, entry.block
-            elif type(entry) is Broken:
-                number += 1
-                yield number, False, BlockHead(BREAK, 0), encode((entry.names, entry.here))
-
+Stored = Callable[[int, int], Iterable[Record]]
+"""(offset, bytes) -> the stored records with blocks after the offset, in order, from the first on, about so many bytes."""
 
 _MOST_LINES = 16
 """Most former identities that a log remembers."""
@@ -185,60 +48,8 @@ _MOST_LINES = 16
 MOST_NAMES = 1_000
 """Most subscriptions with a name that one log keeps offsets for."""
 
-decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
-Stored = Callable[[int, int], Iterable[Record]]
-"""(offset, bytes) -> the stored records with blocks after the offset, in order, from the first on, about so many bytes."""
-
-
-_MOST_COMMITS = 64
-
-
-class Reader(msgspec.Struct):
-    """A reader that the log is kept for, attached or not. It needs nothing up to ``offset`` any more; if ``named``, it resumes
-    under its name after its own life has ended. ``owner``: the key that the name belongs to, if there are keys.
-
-    ``commits``
-        some of its former offsets, spread over the log: (offset, mark). A reader that has at least the finals up to a mark
-        loses nothing if it reads on from the offset beside it.
-    """
-
-    patterns: frozenset[str]
-    offset: int
-    named: bool
-    mark: Mark | None = None
-    owner: str | None = None
-    commits: list[tuple[int, Mark | None]] = []
-
-    def moved(self, offset: int, mark: Mark | None, oldest: int = 0) -> None:
-        """It has reached this offset; the log goes back to ``oldest``. O(1): there is a limit to ``commits``."""
-        if self.named and mark != self.mark:
-            self.commits.append((self.offset, self.mark))
-            if len(self.commits) > _MOST_COMMITS:
-                del self.commits[self._dispensable(oldest)]
-        self.offset, self.mark = offset, mark
-
-    def _dispensable(self, oldest: int) -> int:
-        """The commit to forget: one that the log does not reach back to, or else the one between the closest neighbours."""
-        offsets = [offset for offset, _ in self.commits]
-        if offsets[0] < oldest:
-            return 0
-        spans = [after - before for before, after in zip(offsets, offsets[2:], strict=False)]
-        return 1 + spans.index(min(spans))
-
-    def commit_for(self, after: Mark | None) -> tuple[int, Mark | None]:
-        """Where it goes on if all it has is finals up to ``after``: the last commit that will do, or else the oldest known."""
-        commit = self.offset, self.mark
-        for before in reversed(self.commits):
-            if after is None or commit[1] is None or commit[1] <= after:
-                break
-            commit = before
-        return commit
-
-    def back(self, after: Mark | None) -> None:
-        """It goes on at that commit."""
-        commit = self.commit_for(after)
-        while (self.offset, self.mark) != commit:
-            self.offset, self.mark = self.commits.pop()
+MOST_REMEMBERED = 10_000
+"""Most readers of one life that are remembered as having come before."""
 
 
 class Log:
@@ -256,7 +67,13 @@ class Log:
         those the log is kept for: nodes, and subscribers.
     ``gathers``
         whether all output is kept, because peers that have not been seen yet may want it.
+    ``outrun``
+        the peer that has shown in this life that the log lacks what it once had. Only one is believed: otherwise a peer that
+        lies could harm others again and again.
     """
+
+    keeps = True
+    """Whether what is noted outlives the process."""
 
     def __init__(self, line: int, stored: Stored) -> None:
         self.line = line
@@ -265,6 +82,8 @@ class Log:
         self.former: dict[int, int] = {}
         self.readers: dict[PeerKey, Reader] = {}
         self.gathers = True
+        self.outrun = ""
+        self._here_before: set[PeerKey] = set()  # readers that have attached in this life
         self._table: RoutingTable[PeerKey] = RoutingTable()
         self._stored = stored
         self._entries: list[LogEntry] = []
@@ -294,6 +113,10 @@ class Log:
         """Note that a peer is gone for good; a subscriber with a name stays a reader."""
         self._entries.append(Detached(peer))
         self._forget(peer)
+
+    def next_block(self) -> None:
+        """A block of what was received is about to be handed on, under the number ``offset``."""
+        self.offset += 1
 
     def made(self, head: BlockHead, block: bytes) -> None:
         """Note a block published here."""
@@ -414,6 +237,16 @@ class Log:
 
     # -- readers ------------------------------------------------------------------------------------------------------
 
+    def shows_loss(self, peer: PeerKey, interest: Interest, promised: int) -> bool:
+        """Whether a reader that attaches is the first to show that this log has lost something: see ``is_outrun``."""
+        is_first = peer not in self._here_before and len(self._here_before) < MOST_REMEMBERED
+        if is_first:
+            self._here_before.add(peer)
+        if self.outrun or not self.is_outrun(peer, interest, promised, is_first):
+            return False
+        self.outrun = f"{peer[0]} {peer[1]}"
+        return True
+
     def is_outrun(self, peer: PeerKey, interest: Interest, promised: int, is_first: bool) -> bool:
         """Whether a reader has what this log never had: then the log is an older copy, or lacks its end.
 
@@ -516,6 +349,3 @@ class Log:
                 self.readers[entry.peer].moved(entry.offset, entry.mark, self.oldest)
         self._first, self.number = self.offset, record.number
         self._finals |= record.finals
-
-
-encode_record: Callable[[Record], bytes] = encode

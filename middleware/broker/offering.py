@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from msgspec.structs import replace
 
-from middleware.broker.log import Log
+from middleware.broker.null_log import AnyLog
 from middleware.broker.peers import Peer
 from middleware.broker.routing import RoutingTable, fitted
 from middleware.broker.watermarks.tracker import WatermarkTracker
@@ -24,7 +24,7 @@ class Offering:
         self,
         peers: Collection[Peer],
         table: RoutingTable[Peer],
-        log: Log | None,
+        log: AnyLog,
         tracker: WatermarkTracker,
         paused: frozenset[str],
     ) -> Interest:
@@ -33,10 +33,9 @@ class Offering:
             return self.interest
         self.is_stale = False
         wants = table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self._subscriptions
-        if log is not None:
-            wants |= log.wants()
+        wants |= log.wants()
         named, held = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, paused))
-        now = Interest(0, named, "block", sorted(tracker.raw_here()), self._publications, held, keeps=log is not None)
+        now = Interest(0, named, "block", sorted(tracker.raw_here()), self._publications, held, keeps=log.keeps)
         eras = tracker.eras
         now.era, now.reached, now.backdate = eras.number, eras.reached, eras.backdate
         now.ground, now.before = eras.ground if eras.number else None, eras.before

@@ -1,52 +1,138 @@
-"""What goes out to a reader at the end of a step: events, live or from the log while it is behind; then watermarks."""
+"""What goes out to readers: events as they come, or from the log to one that is behind; at a step's end watermarks and news."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
-from middleware.broker.log import BREAK, Log, LogOffset
+from middleware.broker.ingress.admission import Admission
+from middleware.broker.null_log import AnyLog
+from middleware.broker.offering import Offering, with_log
 from middleware.broker.peers import Peer
+from middleware.broker.records import BREAK, LogOffset, PeerKey
 from middleware.broker.routing import RoutingTable, wanted
 from middleware.broker.watermarks.tracker import WatermarkTracker
-from middleware.link.codec import BLOCK_TARGET, Gap, Interest, Resumed, encode
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Gap, Interest, Ready, Resumed, encode
 from middleware.model.event import END, NEVER
 
 _missing = msgspec.msgpack.Decoder(tuple[list[str], list[str]]).decode
 
 
-def begin(peer: Peer, log: Log | None, interest: Interest) -> bool:
-    """A reader has attached: it goes on where it was, if there is a log. Returns whether it got a Gap first.
+class Outbound:
+    """See the module. ``peers``: those attached now. ``events``: how many have been sent. ``table``: who wants which types.
 
-    Without a log there is a gap, too, for a reader that was here before: it finds that out by itself.
+    ``gathering``: names of the nodes that have not been here yet.
     """
-    peer.begun = True
-    if log is None:
-        return False
-    peer.begun_in_log = True
-    start, is_gap = log.start_of(peer.key, interest)
-    if is_gap:
-        peer.link.send([encode(Gap(log.line, start))])
-    reader = log.readers.get(peer.key)
-    if reader is not None and reader.named and not interest.line:
-        peer.link.send([encode(Resumed(reader.commit_for(interest.after)[1]))])
-    if start < log.offset:
-        peer.behind = start
-    return is_gap
 
+    def __init__(
+        self,
+        peers: Mapping[PeerKey, Peer],
+        log: AnyLog,
+        tracker: WatermarkTracker,
+        admission: Admission,
+        offering: Offering,
+        gathering: Collection[str],
+    ) -> None:
+        self.events = 0
+        self.table: RoutingTable[Peer] = RoutingTable()
+        self._peers, self._log, self._tracker, self._admission = peers, log, tracker, admission
+        self._offering, self._gathering = offering, gathering
 
-def pass_on(names: Collection[str], here: Iterable[str], peers: Iterable[Peer], log_offset: LogOffset, now: int) -> None:
-    """Changes of these types are missing, and of those made ``here`` from them: send readers a Gap, after all that came before.
-    Other nodes get one only for ``here``: where ``names`` came from, they notice the gap themselves. Without ``names``, the
-    detectors that make ``here`` have stopped.
+    def begin(self, peer: Peer, interest: Interest) -> bool:
+        """A reader has attached: it goes on where it was, if there is a log. Returns whether it got a Gap first.
 
-    ``log_offset``: of the break in this node's log; readers that are served from the log come to it in their time.
-    """
-    for peer in peers:
-        if peer.behind is None:
-            _tell(peer, names, here, log_offset, now)
+        Without a log there is a gap, too, for a reader that was here before: it finds that out by itself.
+        """
+        log = self._log
+        peer.begun, peer.begun_in_log = True, log.keeps
+        start, is_gap = log.start_of(peer.key, interest)
+        if is_gap:
+            peer.link.send([encode(Gap(log.line, start))])
+        reader = log.readers.get(peer.key)
+        if reader is not None and reader.named and not interest.line:
+            peer.link.send([encode(Resumed(reader.commit_for(interest.after)[1]))])
+        if start < log.offset:
+            peer.behind = start
+        return is_gap
+
+    def forward(self, head: BlockHead, block: bytes, local: bool) -> None:
+        """Queue a block, the last one in the log, for all who want it and are not behind; ``local``: it originates here."""
+        number = self._log.offset
+        for peer in self.table.route(head.type):
+            if (local or peer.role == "subscriber") and peer.behind is None:
+                peer.take(head, block, number)
+                self.events += head.count
+
+    def give(self, peer: Peer, blocks: Iterable[tuple[BlockHead, bytes]]) -> None:
+        """Queue those blocks that a peer wants, which are in no log."""
+        for head, block in blocks:
+            if wanted(peer.patterns, head.type):
+                peer.take(head, block, 0)
+                self.events += head.count
+
+    def lack(self, key: PeerKey, missing: Collection[str], here: Collection[str], now: int) -> None:
+        """Changes of types from a peer are missing, and of those made ``here`` from them: send readers a Gap, after all that
+        came before. Other nodes get one only for ``here``: where ``missing`` came from, they notice the gap themselves. With
+        none ``missing``, the detectors that make ``here`` have stopped. Readers that are behind come to it in their time.
+        """
+        self._log.broken(key, sorted(missing), sorted(here))
+        for peer in self._peers.values():
+            if peer.behind is None:
+                _tell(peer, missing, here, self._log.log_offset, now)
+
+    def post(self, peer: Peer, interest: Interest, now: int) -> None:
+        """Send, on a new link, first who this node is (``interest``), then changes, watermarks, and other news: nothing arrives
+        before what it depends on, and no peer mistakes a node that has begun anew for the old one."""
+        if not peer.link.up or peer.role == "publisher":
+            peer.tell_account()
+            return
+        is_node, log, ever = peer.role == "node", self._log, self._admission.sources.types if self._log.keeps else ()
+        log_offset = self._tracker.log_offsets.get(peer.name, (0, 0))
+        if is_new := is_node and not peer.told_interest[0]:
+            peer.tell_interest(with_log(interest, peer, ever), log_offset)
+        if peer.begun_in_log:
+            note_passed(peer, log)
+            self.events += serve(peer, log, now)
+        interest = with_log(interest, peer, ever)
+        is_due = is_node and peer.told_interest != (interest.number, len(interest.logged))
+        if peer.begun and peer.behind is None:
+            held = not is_node and bool(self._gathering)  # a peer that is still to come may send any of it, too
+            self._post_news(peer, now, held=held, told=is_due or is_new)
+        if is_due:
+            peer.tell_interest(interest, log_offset)
+        if peer.ready_number is not None and self._is_known_everywhere(interest):
+            peer.link.send([encode(Ready(peer.ready_number))])
+            peer.ready_number = None
+
+    def _is_known_everywhere(self, interest: Interest) -> bool:
+        nodes = (peer for peer in self._peers.values() if peer.role == "node" and peer.link.up)
+        return not self._gathering and all(peer.knows(interest) for peer in nodes)
+
+    def interest(self, paused: frozenset[str]) -> Interest:
+        """What this node says of itself now; ``paused``: patterns of types it has no room for."""
+        return self._offering.current(self._peers.values(), self.table, self._log, self._tracker, paused)
+
+    def _post_news(self, peer: Peer, now: int, *, held: bool, told: bool) -> None:
+        """Send what waits for a peer, then new watermarks and clock marks, so that none overtakes the events it rests on.
+
+        ``held``: nothing can be promised yet. ``told``: watermarks are due, however recent the last ones are.
+        """
+        is_node, tracker, table = peer.role == "node", self._tracker, self.table
+        promises = tracker.for_nodes if is_node else tracker.for_subscribers
+        clock = tracker.clock_here if is_node else NEVER
+        watermarks = None
+        if not held and (told or peer.news_due(promises.version, clock, now)):
+            known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins an era
+            watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
+            if is_node:  # nothing is promised for types that no one here sends any more, or others would wait for them;
+                idle = self._admission.idle  # but while all are idle, no one else knows it
+                sent = tracker.for_nodes.offered(lambda origin: True).union(idle)
+                watermarks = {name: until for name, until in watermarks.items() if until == END or name in sent}
+            else:
+                watermarks |= {name: NEVER for name in promises.open if peer in table.route(name)}
+        peer.post(watermarks, promises.version, clock if watermarks is not None else NEVER, now, self._log.log_offset)
 
 
 def _tell(peer: Peer, names: Collection[str], here: Iterable[str], log_offset: LogOffset, now: int) -> None:
@@ -57,39 +143,7 @@ def _tell(peer: Peer, names: Collection[str], here: Iterable[str], log_offset: L
         peer.link.send([encode(Gap(*log_offset, types, not names))])
 
 
-def post_news(
-    peer: Peer,
-    tracker: WatermarkTracker,
-    table: RoutingTable[Peer],
-    log: Log | None,
-    now: int,
-    *,
-    held: bool,
-    told: bool,
-    idle: Collection[str] = (),
-) -> None:
-    """Send what waits for a peer, and after it new watermarks and clock marks, so that none overtakes the events it rests on.
-
-    ``held``: nothing can be promised yet. ``told``: watermarks are due, however recent the last ones are. ``idle``: types of
-    publishers of this node, all of which are silent or gone.
-    """
-    is_node = peer.role == "node"
-    promises = tracker.here if is_node else tracker.everywhere
-    clock = tracker.clock_here if is_node else NEVER
-    watermarks = None
-    if not held and (told or peer.news_due(promises.version, clock, now)):
-        known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins an era
-        watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
-        if is_node:  # nothing is promised for types that no one here sends any more, or others would wait for them;
-            sent = tracker.here.offered(lambda origin: True).union(idle)  # but while all are idle, no one else knows it
-            watermarks = {name: until for name, until in watermarks.items() if until == END or name in sent}
-        else:
-            watermarks |= {name: NEVER for name in promises.open if peer in table.route(name)}
-    log_offset = log.log_offset if log is not None else (0, 0)
-    peer.post(watermarks, promises.version, clock if watermarks is not None else NEVER, now, log_offset)
-
-
-def note_passed(peer: Peer, log: Log) -> None:
+def note_passed(peer: Peer, log: AnyLog) -> None:
     """Note how far a reader has got, by what its link has acknowledged, if it does not say so itself."""
     passed = peer.passed()
     reader = log.readers.get(peer.key)
@@ -97,7 +151,7 @@ def note_passed(peer: Peer, log: Log) -> None:
         log.moved(peer.key, passed)
 
 
-def serve(peer: Peer, log: Log, now: int) -> int:
+def serve(peer: Peer, log: AnyLog, now: int) -> int:
     """Serve a reader from the log while it is behind and has room; returns how many events it was given. O(bytes)."""
     served = 0
     while peer.behind is not None and peer.link.queued_bytes < BLOCK_TARGET:

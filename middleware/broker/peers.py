@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
-from middleware.broker.log import LogOffset, PeerKey
+from middleware.broker.records import LogOffset, PeerKey
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
 from middleware.link.frames import Parts, Role
 from middleware.link.link import Link, LinkStatistics

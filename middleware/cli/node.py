@@ -18,7 +18,9 @@ from middleware.model.errors import NetworkError, ScenarioError
 
 if TYPE_CHECKING:
     from middleware.runtime.node import Node
-    from middleware.runtime.scenario import MetricsPlan
+    from middleware.runtime.report import Reporter
+    from middleware.runtime.scenario import MetricsPlan, Scenario
+    from middleware.runtime.transport.keys import Keys
 
 
 def node(
@@ -68,20 +70,9 @@ def node(
     """
     from middleware.cli.output import log_as_json
     from middleware.observe.exposition import Exposition
-    from middleware.ordering.hierarchy import Adaptation, Hierarchy
     from middleware.runtime.calm import calm
-    from middleware.runtime.node import Node
-    from middleware.runtime.report import Reporter, write_report
-    from middleware.runtime.scenario import (
-        MetricsPlan,
-        changed_plan,
-        check_addresses,
-        load_scenario,
-        state_folder,
-        takes_any_port,
-    )
-    from middleware.runtime.storage.late_ledger import FILE, Ledger
-    from middleware.runtime.storage.store import Store
+    from middleware.runtime.report import write_report
+    from middleware.runtime.scenario import MetricsPlan, changed_plan, load_scenario
     from middleware.runtime.transport.keys import Keys
 
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
@@ -90,42 +81,13 @@ def node(
     if chosen.plan.log.format == "json":
         log_as_json()
     given = pairs("--address", address or [], "NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
-    addresses = {each.name: each.address for each in chosen.plan.nodes} | given
-    binds = {each.name: each.bind for each in chosen.plan.nodes if each.bind is not None and each.name not in given}
-    if takes_any_port(addresses[name]) and len(addresses) > 1:
-        raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
-    check_addresses(addresses)
-    own = Keys.given(keys, allow_list)
-    adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
-    places, policies = chosen.places[name], chosen.policies(alpha)
-    hierarchy = Hierarchy(chosen.detectors, places, policies, adaptation, time.perf_counter_ns, resumes=True)
-    durable = chosen.is_durable(name)
-    folder = state if state is not None or not durable else state_folder(chosen) / name
-    was_there = folder is not None and (folder / FILE).exists()
+    addresses = _addresses(chosen, name, given)
+    own, reporter = Keys.given(keys, allow_list), _detectors(chosen, name, alpha)
     pushing = _pusher(MetricsPlan(otlp=otlp) if otlp is not None else chosen.plan.metrics)
     serving = metrics if metrics is not None else chosen.metrics_address(name)
     with Exposition(serving) if serving is not None else nullcontext() as exposition:  # it answers while the node recovers, too
-        ledger = Ledger(name, folder)
-        reporter = Reporter(hierarchy, ledger)
-        sources = chosen.plan.sources.policy()
-        store = Store(folder, name) if durable and folder is not None else None
-        try:
-            running = Node(
-                name,
-                binds.get(name, addresses[name]),
-                addresses,
-                reporter,
-                chosen.types,
-                keys=own,
-                sources=sources,
-                ledger=ledger,
-                store=store,
-                rebuild=rebuild,
-            )
-        except NetworkError as error:  # before it runs: what it was given will not do
-            raise ScenarioError(f"node {name} cannot start: {error}") from None
-        if folder is not None:
-            _tell_of(folder, name, store.is_new if store is not None else not was_there)
+        bind = next((each.bind for each in chosen.plan.nodes if each.name == name and name not in given), None)
+        running = _begun(chosen, name, bind or addresses[name], addresses, reporter, own, state, rebuild)
         if tethered:
             threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
         if exposition is not None:
@@ -134,6 +96,69 @@ def node(
             running.run()
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
+
+
+def _addresses(chosen: Scenario, name: str, given: dict[str, str]) -> dict[str, str]:
+    """Where each node is reached. Raises ScenarioError where the others could not reach this one."""
+    from middleware.runtime.scenario import check_addresses, takes_any_port
+
+    addresses = {each.name: each.address for each in chosen.plan.nodes} | given
+    if takes_any_port(addresses[name]) and len(addresses) > 1:
+        raise ScenarioError(f"nodes.{name}: its peers must know its port: give an address with one (--address {name}=...)")
+    check_addresses(addresses)
+    return addresses
+
+
+def _detectors(chosen: Scenario, name: str, alpha: float | None) -> Reporter:
+    """The node's detectors, and what writes its report."""
+    from middleware.ordering.hierarchy import Adaptation, Hierarchy
+    from middleware.runtime.report import Reporter
+
+    adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
+    places, policies = chosen.places[name], chosen.policies(alpha)
+    return Reporter(Hierarchy(chosen.detectors, places, policies, adaptation, time.perf_counter_ns, resumes=True))
+
+
+def _begun(
+    chosen: Scenario,
+    name: str,
+    bind: str,
+    addresses: dict[str, str],
+    reporter: Reporter,
+    keys: Keys | None,
+    state: Path | None,
+    rebuild: bool,
+) -> Node:
+    """The node, recovered, on its state folder. Raises ScenarioError if what it was given will not do."""
+    from middleware.runtime.node import Node
+    from middleware.runtime.scenario import state_folder
+    from middleware.runtime.storage.late_ledger import FILE, Ledger
+    from middleware.runtime.storage.store import Store
+
+    durable = chosen.is_durable(name)
+    folder = state if state is not None or not durable else state_folder(chosen) / name
+    was_there = folder is not None and (folder / FILE).exists()
+    ledger, sources = Ledger(name, folder), chosen.plan.sources.policy()
+    store = Store(folder, name) if durable and folder is not None else None
+    is_new = store.is_new if store is not None else not was_there
+    try:
+        node = Node(
+            name,
+            bind,
+            addresses,
+            reporter,
+            chosen.types,
+            keys=keys,
+            sources=sources,
+            ledger=ledger,
+            store=store,
+            rebuild=rebuild,
+        )
+    except NetworkError as error:
+        raise ScenarioError(f"node {name} cannot start: {error}") from None
+    if folder is not None:
+        _tell_of(folder, name, is_new)
+    return node
 
 
 def _pusher(metrics: MetricsPlan) -> Callable[[Node], AbstractContextManager[object]]:

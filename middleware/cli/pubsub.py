@@ -19,7 +19,7 @@ from middleware.cli.awaited import telling_what_is_awaited
 from middleware.cli.options import AllowList, KeyFile, NodeName
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.installation import install
-from middleware.link.codec import LARGEST_BLOCK, Sample, encode, name_of
+from middleware.link.codec import LARGEST_BLOCK, OnSlow, Sample, encode, name_of
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventType, EventTypes, type_name
@@ -103,14 +103,7 @@ def sub(
 
       [bold]slackline sub tcp://127.0.0.1:5701 Alarm --types-from my.events --to https://host/alarms --resume desk[/]
     """
-    if consistency not in ("early", "final", None):
-        raise typer.BadParameter("must be early or final", param_hint="--consistency")
-    if to is not None and consistency == "early":
-        raise typer.BadParameter("a sink takes final events only", param_hint="--consistency")
-    if slow not in ("disconnect", "block"):
-        raise typer.BadParameter("must be disconnect or block", param_hint="--slow")
-    own = Keys.given(keys, allow_list)
-    chosen: Consistency = "final" if consistency == "final" or to is not None else "early"
+    own, chosen, on_slow = Keys.given(keys, allow_list), _consistency(consistency, to), _on_slow(slow)
     with ExitStack() as stack:
         known = event_types(types_from)
         check_known(types, known, types_from)
@@ -121,7 +114,7 @@ def sub(
                 types,
                 event_types=known,
                 consistency=chosen,
-                on_slow="block" if slow == "block" else "disconnect",
+                on_slow=on_slow,
                 resume=resume,
                 after=sink.mark if sink is not None and resume is not None else None,
                 keys=own,
@@ -133,6 +126,20 @@ def sub(
             _print(subscriber, count, json_file)
         else:
             _keep(subscriber, sink, count, json_file)
+
+
+def _consistency(given: str | None, to: str | None) -> Consistency:
+    if given not in ("early", "final", None):
+        raise typer.BadParameter("must be early or final", param_hint="--consistency")
+    if to is not None and given == "early":
+        raise typer.BadParameter("a sink takes final events only", param_hint="--consistency")
+    return "final" if given == "final" or to is not None else "early"
+
+
+def _on_slow(given: str) -> OnSlow:
+    if given not in ("disconnect", "block"):
+        raise typer.BadParameter("must be disconnect or block", param_hint="--slow")
+    return "block" if given == "block" else "disconnect"
 
 
 def check_known(types: list[str], known: EventTypes, modules: list[str]) -> None:

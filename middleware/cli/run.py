@@ -17,7 +17,7 @@ from middleware.runtime.cluster import Cluster
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.cli.summary import Outcome
+    from middleware.cli.summary import Outcome, Summary
     from middleware.observe.view.server import Page
     from middleware.runtime.scenario import Scenario
 
@@ -82,12 +82,10 @@ def run(
       [bold]slackline run debs2013 --mode speculative --speed 10x[/]
     """
     from middleware.cli.live import step
-    from middleware.cli.summary import most_corrected, show, summary
+    from middleware.cli.summary import show, summary
     from middleware.cli.trace import parse_speed
     from middleware.cli.view import opened_page, stays
     from middleware.runtime.scenario import load_scenario
-    from middleware.spark.prepare.fitting import check_fit, read_types
-    from middleware.spark.prepare.prepared import opened
     from middleware.spark.session import spark_session
 
     modes = {"both": ("speculative", "buffering")}.get(mode, (mode,))
@@ -102,24 +100,18 @@ def run(
     screen = console(results if results == STANDARD_OUTPUT else json)
     if results is not None:
         check_output(results)
-    screen.print(f"[bold]{plan.plan.name}[/]{f': {plan.plan.about}' if plan.plan.about else ''}")
-    for doubt in opened(plan).doubts:  # what is wrong with the recording is known before Spark starts, too
-        screen.print(doubt, style="yellow", markup=False, soft_wrap=True)
+    _introduce(plan, screen)
     with ExitStack() as stack:
         with step(screen, "Spark starts"):
             stack.enter_context(spark_session(2))
         trace = prepared(plan, out, screen)
-        ended = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
-        if ended:
-            screen.print(f"[yellow]the recording holds nothing of {', '.join(ended)}, which detectors read[/]")
+        ended = _missing(plan, trace, screen)
         page = opened_page(screen) if view else None
         outcomes = {each: _run(plan, trace, ended, each, factor, screen, page) for each in modes}
     with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
     show(result, screen, units)
-    if (name := most_corrected(result)) is not None:
-        told = f"why a result came or went: slackline why {name} corrected --scenario {scenario} --trace {trace}"
-        screen.print(told, markup=False, soft_wrap=True)
+    _tell_how_to_ask(result, scenario, trace, screen)
     if results is not None:
         write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:
@@ -128,6 +120,33 @@ def run(
         stays(page, screen)
     if not result.is_right or result.failed:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _introduce(plan: Scenario, screen: Console) -> None:
+    """Say what is run, and what is wrong with the recording: that is known before Spark starts, too."""
+    from middleware.spark.prepare.prepared import opened
+
+    screen.print(f"[bold]{plan.plan.name}[/]{f': {plan.plan.about}' if plan.plan.about else ''}")
+    for doubt in opened(plan).doubts:
+        screen.print(doubt, style="yellow", markup=False, soft_wrap=True)
+
+
+def _missing(plan: Scenario, trace: Path, screen: Console) -> list[str]:
+    """The raw types that detectors read, and of which the recording has nothing; told, if there are any."""
+    from middleware.spark.prepare.fitting import check_fit, read_types
+
+    missing = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
+    if missing:
+        screen.print(f"[yellow]the recording holds nothing of {', '.join(missing)}, which detectors read[/]")
+    return missing
+
+
+def _tell_how_to_ask(result: Summary, scenario: str, trace: Path, screen: Console) -> None:
+    from middleware.cli.summary import most_corrected
+
+    if (name := most_corrected(result)) is not None:
+        told = f"why a result came or went: slackline why {name} corrected --scenario {scenario} --trace {trace}"
+        screen.print(told, markup=False, soft_wrap=True)
 
 
 def prepared(plan: Scenario, out: Path, screen: Console) -> Path:

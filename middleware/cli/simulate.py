@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.extensions import extensions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from middleware.testing.simulation.drawing import Application
+    from middleware.testing.simulation.hunt import Outcome
 
 _T = TypeVar("_T")
 _TOLD_EVERY = 500
@@ -41,52 +47,65 @@ def simulate(
 
       [bold]slackline simulate --seeds 1 --first 4711[/]     replay one
     """
+    screen = console(json)
+    application = partial(_one_of, [point.load() for point in extensions("applications").values()])
+    outcomes = list(_played(first, seeds, application, screen))
+    troubles: Counter[str] = Counter()
+    for outcome in outcomes:
+        troubles += outcome.troubles
+    failures = {outcome.seed: outcome.failure for outcome in outcomes if outcome.failure is not None}
+    told = ", ".join(f"{count} {what}" for what, count in troubles.most_common())
+    screen.print(f"{len(outcomes)} worlds, {len(failures)} failures; in them: {told}")
+    report: dict[str, object] = {"worlds": len(outcomes), "first": first, "failures": failures, "troubles": dict(troubles)}
+    if failures:
+        report["smallest"] = _described(min(failures), application, shrink, screen)
+    if json:
+        write_json(report, json)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _played(first: int, seeds: int, application: Application, screen: Console) -> Iterator[Outcome]:
+    """The outcome of each world, until all are played or someone stops it; failures are told at once."""
     import os
 
     from rich.progress import Progress
 
-    from middleware.testing.simulation.drawing import draw
-    from middleware.testing.simulation.hunt import hunt, shrunk
-    from middleware.testing.simulation.plan import describe
+    from middleware.testing.simulation.hunt import hunt
 
-    screen = console(json)
-    application = partial(_one_of, [point.load() for point in extensions("applications").values()])
-    troubles: Counter[str] = Counter()
-    failures: dict[int, str] = {}
-    played = 0
+    played = failed = 0
     try:
         with Progress(console=screen, transient=True) as progress:
             task = progress.add_task("simulating", total=seeds)
             for outcome in hunt(first, seeds, os.cpu_count() or 1, application):
                 played += 1
-                troubles += outcome.troubles
+                yield outcome
                 if outcome.failure is not None:
-                    failures[outcome.seed] = outcome.failure
+                    failed += 1
                     progress.console.print(f"[red]seed {outcome.seed}[/]: {outcome.failure}", highlight=False, markup=True)
                 progress.update(task, advance=1)
                 if not screen.is_terminal and played % _TOLD_EVERY == 0:
-                    screen.print(f"{played} of {seeds} worlds, {len(failures)} failures")
+                    screen.print(f"{played} of {seeds} worlds, {failed} failures")
     except KeyboardInterrupt:
         screen.print(f"stopped after {played} of {seeds} worlds")
-    screen.print(
-        f"{played} worlds, {len(failures)} failures; in them: " + ", ".join(f"{n} {what}" for what, n in troubles.most_common())
-    )
-    report: dict[str, object] = {"worlds": played, "first": first, "failures": failures, "troubles": dict(troubles)}
-    if failures:
-        seed = min(failures)
-        plan = draw(seed, application=application)
-        if shrink:
-            with screen.status(f"shrinking the world of seed {seed} ..."):
-                plan = shrunk(plan)
-        report["smallest"] = describe(plan)
-        screen.print(f"the world of seed {seed}" + (", shrunk:" if shrink else ":"))
-        for line in describe(plan):
-            screen.print("  " + line, highlight=False, markup=False)
-        screen.print(f"replay it: slackline simulate --seeds 1 --first {seed}")
-    if json:
-        write_json(report, json)
-    if failures:
-        raise typer.Exit(1)
+
+
+def _described(seed: int, application: Application, shrink: bool, screen: Console) -> list[str]:
+    """What happens in a world that fails, or in the smallest like it; told."""
+    from middleware.testing.simulation.drawing import draw
+    from middleware.testing.simulation.hunt import shrunk
+    from middleware.testing.simulation.plan import describe
+
+    plan = draw(seed, application=application)
+    if shrink:
+        with screen.status(f"shrinking the world of seed {seed} ..."):
+            plan = shrunk(plan)
+    lines = describe(plan)
+    screen.print(f"the world of seed {seed}" + (", shrunk:" if shrink else ":"))
+    for line in lines:
+        screen.print("  " + line, highlight=False, markup=False)
+    screen.print(f"replay it: slackline simulate --seeds 1 --first {seed}")
+    return lines
 
 
 def _one_of(applications: list[Callable[[Random], _T]], rng: Random) -> _T:

@@ -74,17 +74,10 @@ def why(
     if log and trace is not None:
         raise typer.BadParameter("give --log or --trace, not both")
     plan = load_scenario(scenario)
-    wanted = _type(plan, result[0])
-    asked = _Asked(wanted, result[1:])
+    asked = _Asked(_type(plan, result[0]), result[1:])
     screen, aside = console(json), console(STANDARD_OUTPUT)  # what is going on is no part of the answer
     past, late, notes = _from_trace(plan, asked, trace, aside) if trace is not None else _from_logs(plan, asked, log, aside)
-    fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
-    if not fitting:
-        some = [_told(event) for event in sorted(past.results(), key=ORDER)[:_SHOWN]]
-        error = RunError(f"no {type_name(wanted)} fits {' '.join(result[1:]) or 'that'}")
-        for line in some or [f"no {type_name(wanted)} was ever published there"]:
-            error.add_note(line)
-        raise error
+    fitting = _fitting(past, asked, result[1:])
     answer = explain(fitting[0], past, late)
     answer.notes += notes
     for line in answer.lines(state):
@@ -95,6 +88,19 @@ def why(
             screen.print(f"  {_told(event)}", markup=False, soft_wrap=True)
     if json:
         write_json(_plain(answer, state), json)
+
+
+def _fitting(past: Past, asked: _Asked, words: list[str]) -> list[Event]:
+    """The results that are as asked for, in total order. Raises RunError if there are none."""
+    fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
+    if not fitting:
+        some = [_told(event) for event in sorted(past.results(), key=ORDER)[:_SHOWN]]
+        name = type_name(asked.wanted)
+        error = RunError(f"no {name} fits {' '.join(words) or 'that'}")
+        for line in some or [f"no {name} was ever published there"]:
+            error.add_note(line)
+        raise error
+    return fitting
 
 
 class _Asked:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from middleware.broker.ingress.seen import runs_of
 from middleware.link.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, Run, array_of, encode, encode_delta, name_of
 from middleware.link.frames import Parts
-from middleware.model.change import Delta
+from middleware.model.change import Delta, grouped
 from middleware.model.errors import EventError
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
 
@@ -54,11 +54,9 @@ class Publication:
             yield from self._frames(events[start : start + _EVENTS_A_FRAME])
 
     def _frames(self, events: Sequence[Event]) -> Iterator[Frame]:
-        """Events of all types in one frame: if one type went first, it would move the clock and make the others late."""
-        by_type: dict[str, list[Event]] = {}
-        for event in events:
-            by_type.setdefault(name_of(event), []).append(event)
-        blocks = _blocks({name: Delta(same) for name, same in by_type.items()})
+        """Events of all types in one frame, in their order: if one type went first, it would make the others late."""
+        by_type = grouped(events)
+        blocks = _blocks(by_type)
         is_large = len(blocks) > len(by_type) or sum(len(block) for _, block in blocks) > LARGEST_BLOCK
         if is_large and len(events) > 1:
             middle = len(events) // 2

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from middleware.broker.log import LogOffset
 from middleware.broker.merge import merged
+from middleware.broker.records import LogOffset
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
 from middleware.link.codec import (

@@ -12,13 +12,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from middleware.broker.durable import DurableBroker
-from middleware.broker.effects import Closed, Effects
+from middleware.broker.broker import Broker
+from middleware.broker.effects import Effects
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.log import Log, Record
 from middleware.broker.peers import Channel
+from middleware.broker.records import Record
 from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
 from middleware.durability.encoding import uncollected
+from middleware.durability.lives import log_of, state_of
 from middleware.link.frames import Bye, Data, Parts, decode_frame
 from middleware.model.change import Batch, Delta
 from middleware.model.event import EventTypes
@@ -97,15 +98,6 @@ class Write(msgspec.Struct):
         return sum(len(block) for *_, block in self.record.blocks())
 
 
-class DurableEffects(msgspec.Struct):
-    """What the owner is to do: write these in this order, send what is released."""
-
-    writes: list[Write] = []
-    sends: list[tuple[Channel, Parts]] = []
-    closed: list[Closed] = []
-    turned: list[Turned] = []
-
-
 def _nothing(count: int) -> None:
     """The lanes of a node without detectors: none."""
 
@@ -121,7 +113,7 @@ def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
 
 
 class DurableCore:
-    """See the module. ``broker`` writes to ``log``; ``processor`` runs the detectors, if there are any.
+    """See the module. ``broker`` notes its steps in ``log``; ``processor`` runs the detectors, if there are any.
 
     ``turned``
         raw events that a former life turned away, and may not have listed.
@@ -135,15 +127,14 @@ class DurableCore:
 
     def __init__(
         self,
-        broker: DurableBroker,
-        log: Log,
+        broker: Broker,
         processor: Recoverable | None,
         types: EventTypes,
         turned: Iterable[Turned] = (),
         known: Mapping[str, str] | None = None,
         slicing: Slicing = AtOnce,
     ) -> None:
-        self.broker, self.log, self.processor = broker, log, processor
+        self.broker, self.log, self.processor = broker, log_of(broker), processor
         self.checkpoint_due = False
         self._begun: Begun | None = None
         self._types, self._known, self._slicing = types, known or {}, slicing
@@ -152,7 +143,7 @@ class DurableCore:
         self._halted: set[str] = set()  # as noted in this life: in replay, units may stop sooner than they did in the last one
         self._given: list[Turned] = []
         self._is_over = False
-        self._stored = log.number
+        self._stored = self.log.number
         self._now = self._free_at = 0
 
     @property
@@ -170,8 +161,9 @@ class DurableCore:
         if self._is_over:
             self._given, self._is_over = [], False
 
-    def settle(self, now: int) -> DurableEffects:
-        """End a step: its record is to be written; what it sends is released at once only if nothing is to be stored before."""
+    def settle(self, now: int) -> tuple[Effects, Write | None]:
+        """End a step. Returns what is to be done at once, as nothing is to be stored before; and what is to be stored, if
+        anything: what the step sends is returned by ``stored`` then."""
         self._begin()
         self._now = now
         if not self._held:
@@ -179,51 +171,51 @@ class DurableCore:
         elif now - self._free_at > _STALLED:
             self.broker.wait_longer(now)
         outgoing = self.broker.settle(now)
+        self._note_halted()
         finals = self.processor.finals() if self.processor is not None else {}
+        record = self.log.close(finals, even_empty=self.checkpoint_due)
+        effects = Effects(turned=self._owed)
+        self._owed = []
+        if self.log.number <= self._stored:
+            effects.add(outgoing)
+        elif outgoing:
+            self._hold(outgoing, now)
+        self._given += effects.turned
+        self._is_over = True
+        if record is None:
+            return effects, None
+        write = Write(record, needed=self.log.needed)
+        if self.checkpoint_due:
+            self.checkpoint_due = False
+            write.pieces.append(self._begin_checkpoint())
+        return effects, write
+
+    def _note_halted(self) -> None:
         halted = self.processor.halted.keys() - self._halted if self.processor is not None else ()
         if halted:
             self._halted.update(halted)
             self.log.halted(sorted(halted))
-        record = self.log.close(finals, even_empty=self.checkpoint_due)
-        effects = DurableEffects()
-        if record is not None:
-            effects.writes.append(Write(record, needed=self.log.needed))
-        if self.log.number <= self._stored:
-            effects.sends, effects.closed, effects.turned = outgoing.sends, outgoing.closed, outgoing.turned
-        elif outgoing.sends or outgoing.closed or outgoing.turned:
-            self._hold(outgoing, now)
-        effects.turned, self._owed = self._owed + effects.turned, []
-        self._given += effects.turned
-        self._is_over = True
-        if self.checkpoint_due:
-            self.checkpoint_due = False
-            effects.writes[-1].pieces.append(self._begin_checkpoint())
-        return effects
 
     def _hold(self, outgoing: Effects, now: int) -> None:
         """Keep what a step sends until its record is stored; of frames repeated while the disk stalls, only the last."""
         number = self.log.number
         if self._held and self._held[-1][0] == number and now - self._free_at > _STALLED:
             last = self._held[-1][1]
-            last.sends = latest(last.sends + outgoing.sends)
-            last.closed += outgoing.closed
-            last.turned += outgoing.turned
+            last.add(outgoing)
+            last.sends = latest(last.sends)
         else:
             self._held.append((number, outgoing))
 
-    def stored(self, number: int, oldest: int = 0) -> DurableEffects:
+    def stored(self, number: int, oldest: int = 0) -> Effects:
         """All records up to this one are safe: what waited for them may leave. The log begins after offset ``oldest``."""
         self._begin()
         self.log.oldest = max(oldest, self.log.oldest)
         self._stored = max(number, self._stored)
         self.log.kept(number)
-        effects = DurableEffects()
+        effects = Effects()
         while self._held and self._held[0][0] <= number:
-            outgoing = self._held.popleft()[1]
+            effects.add(self._held.popleft()[1])
             self._free_at = self._now
-            effects.sends += outgoing.sends
-            effects.closed += outgoing.closed
-            effects.turned += outgoing.turned
         self._given += effects.turned
         return effects
 
@@ -231,7 +223,7 @@ class DurableCore:
         """The first piece of a checkpoint of the state as it is now."""
         with uncollected():
             units = self.processor.state() if self.processor is not None else {}
-            state = {"units": units, "broker": self.broker.state(), "journal": self.log.state(), "turned": self.unlisted}
+            state = {"units": units, "broker": state_of(self.broker), "journal": self.log.state(), "turned": self.unlisted}
             parts = self.processor.parts if self.processor is not None else _nothing
             self._begun = Begun(self.log.number, state, parts, self._types, self._known, self._slicing)
         return self.go_on(0)

@@ -10,13 +10,15 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from middleware.broker.durable import DurableBroker
+from middleware.broker.broker import Broker
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.log import Broken, Halted, Made, Received, Record, TurnedAway
 from middleware.broker.merge import retractions_first
+from middleware.broker.records import Broken, Halted, Made, Received, Record, TurnedAway
+from middleware.durability import lives
 from middleware.durability.checkpoint import Stored
 from middleware.durability.durable_core import Recoverable
 from middleware.durability.encoding import uncollected
+from middleware.durability.lives import log_of
 from middleware.link.codec import BlockHead, Drops, EventCodec, encode
 from middleware.model.change import Batch, Change, Delta, consolidate
 from middleware.model.errors import StateError
@@ -49,7 +51,7 @@ _UNREADABLE = ("unknown type", "malformed event", "malformed block")
 
 
 def recover(
-    broker: DurableBroker,
+    broker: Broker,
     hierarchy: Recoverable | None,
     types: EventTypes,
     checkpoint: Iterable[bytes] | None,
@@ -64,8 +66,7 @@ def recover(
     Raises StateError or DetectorError if the code has changed such that stored events or state would be lost.
     """
     result = Recovered(checkpoint is not None and not rebuild)
-    log = broker.log
-    assert log is not None, "only a node with a log can be recovered"
+    log = log_of(broker)
     if checkpoint is not None:
         stored = Stored(checkpoint, types)
         result.known = stored.known
@@ -80,13 +81,13 @@ def recover(
     gone = log.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
     final = max((log.state()["finals"][name] for name in gone), default=NEVER)
     correction, result.withheld = _above(correction, promised, final)
-    broker.resumed(promised, hierarchy.reached if hierarchy is not None else NEVER)
+    lives.resume(broker, promised, hierarchy.reached if hierarchy is not None else NEVER)
     result.corrected = len(correction)
     return result, Batch(correction.by_type(), stopped=stopped)
 
 
 def _replayed(
-    broker: DurableBroker,
+    broker: Broker,
     hierarchy: Recoverable | None,
     types: EventTypes,
     records: Iterable[Record],
@@ -99,7 +100,6 @@ def _replayed(
     ``known``: types of which nothing may be lost, even if they are not registered any more. None for a rebuild: then any may
     be lost, and units that had stopped may go on, as their code may have been mended.
     """
-    assert broker.log is not None
     codec, drops = EventCodec(types), Drops()
     made: list[Change] = []
     stood: list[Change] = []
@@ -108,7 +108,7 @@ def _replayed(
     told: set[str] = set()
     for record in records:
         result.records += 1
-        batch = broker.replay(record)
+        batch = lives.replay(broker, record)
         for entry in record.entries:
             if type(entry) is Made:
                 made += codec.decode(entry.head, entry.block, drops).changes()
@@ -136,7 +136,7 @@ def _replayed(
     return made, stood, sorted(stopped - told)
 
 
-def _restore(broker: DurableBroker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
+def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
     """Restore log, broker and detectors from a checkpoint."""
     state = checkpoint.state()
     units = state["units"]
@@ -145,9 +145,8 @@ def _restore(broker: DurableBroker, hierarchy: Recoverable | None, checkpoint: S
         raise StateError(f"the stored state has detectors, {', '.join(sorted(stored))}, and none run here any more")
     if not units and hierarchy is not None:
         raise StateError("the stored state has no detectors: start the node with --rebuild to run them over the whole log")
-    assert broker.log is not None
-    broker.log.restore(state["journal"])
-    broker.restore(state["broker"])
+    log_of(broker).restore(state["journal"])
+    lives.restore(broker, state["broker"])
     result.turned += state["turned"]
     result.changed = False
     if hierarchy is not None:

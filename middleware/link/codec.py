@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from operator import attrgetter
+from struct import pack, unpack
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -34,6 +35,9 @@ MOST_TYPES = 10_000
 MOST_NAME_BYTES = 2**20
 """Most bytes of patterns that a node names, so that its Interest fits into a frame."""
 
+MOST_PLACES = 2**16
+"""Most events in a payload that keeps their order across types."""
+
 OnSlow = Literal["block", "disconnect"]
 TypeName = Annotated[str, msgspec.Meta(max_length=256)]
 TypeNames = Annotated[list[TypeName], msgspec.Meta(max_length=MOST_TYPES)]
@@ -51,6 +55,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
     them; with them the broker finds duplicates without decoding. ``oldest``, ``newest``: the least and the largest
     time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
+    ``places``: of each inserted event, in the order of arrival over all blocks of its payload: 2 bytes, little-endian. None:
+    they came in this order. ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
     """
 
     type: TypeName
@@ -62,6 +68,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     runs: list[Run] | None = None
     oldest: Timestamp | None = None
     newest: Timestamp | None = None
+    places: bytes | None = None
+    arrival: Count = 0
 
     @property
     def count(self) -> int:
@@ -267,6 +275,26 @@ class _TypeCodec:
         self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
 
 
+def packed(places: list[int] | None) -> bytes | None:
+    """Places as they are sent; None if they cannot be."""
+    return pack(f"<{len(places)}H", *places) if places is not None and len(places) <= MOST_PLACES else None
+
+
+def places_of(head: BlockHead, count: int) -> list[int] | None:
+    """The places of ``count`` events, if the head gives as many."""
+    places = head.places
+    return list(unpack(f"<{count}H", places)) if places is not None and len(places) == 2 * count else None
+
+
+def places_left(head: BlockHead, came: list[Any], kept: list[Any]) -> list[int] | None:
+    """The places of those events that are kept of what came in a block."""
+    places = places_of(head, len(came))
+    if places is None or len(came) == len(kept):
+        return places
+    left = set(map(id, kept))
+    return [place for place, each in zip(places, came, strict=True) if id(each) in left]
+
+
 class EventCodec:
     """Events to and from blocks, against the registered types. Decoders are made once per type."""
 
@@ -377,6 +405,7 @@ def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | N
     if raw and plain and delta.inserts:
         times = [event.ts for event in delta.inserts]
         head.oldest, head.newest = min(times), max(times)
+    head.places = packed(delta.places)
     block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
     if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
         return [(head, block)]
@@ -425,11 +454,13 @@ def _halves(delta: Delta) -> tuple[Delta, Delta]:
 
     def half(pick: slice, columns: tuple[list[Any], list[Any], list[Any]]) -> Delta:
         retracts, revises, inserts = columns
-        k_plus = None if delta.k_plus is None or inserts is not delta.inserts else delta.k_plus[pick]
-        return Delta(inserts[pick], revises[pick], retracts[pick], k_plus if inserts else None)
+        k_plus, places = (None if each is None else each[pick] for each in (delta.k_plus, delta.places))
+        return Delta(inserts[pick], revises[pick], retracts[pick], k_plus if inserts else None, places if inserts else None)
 
     if delta.inserts and (delta.revises or delta.retracts):
-        return Delta(revises=delta.revises, retracts=delta.retracts), Delta(delta.inserts, k_plus=delta.k_plus)
+        return Delta(revises=delta.revises, retracts=delta.retracts), Delta(
+            delta.inserts, k_plus=delta.k_plus, places=delta.places
+        )
     if delta.revises and delta.retracts:
         return Delta(retracts=delta.retracts), Delta(revises=delta.revises)
     middle = len(delta) // 2

@@ -51,9 +51,12 @@ class Delta:
         new events; (old, new) pairs; withdrawn events.
     ``k_plus``
         None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
+    ``places``
+        the place of each of ``inserts`` in the order of arrival of what came with them, over all types; None if they came at
+        once, as the results of one step do, or if nothing is known. The order itself is all that counts.
     """
 
-    __slots__ = ("inserts", "k_plus", "retracts", "revises")
+    __slots__ = ("inserts", "k_plus", "places", "retracts", "revises")
 
     def __init__(
         self,
@@ -61,11 +64,13 @@ class Delta:
         revises: list[tuple[Event, Event]] | None = None,
         retracts: list[Event] | None = None,
         k_plus: list[int] | None = None,
+        places: list[int] | None = None,
     ) -> None:
         self.inserts = inserts if inserts is not None else []
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
         self.k_plus = k_plus
+        self.places = places
 
     def __bool__(self) -> bool:
         return bool(self.inserts or self.revises or self.retracts)
@@ -156,7 +161,24 @@ def combined(deltas: Sequence[Delta]) -> Delta:
         whole.retracts += delta.retracts
     if any(delta.k_plus for delta in deltas):
         whole.k_plus = [early for delta in deltas for early in delta.k_plus or [0] * len(delta.inserts)]
+    if any(delta.places is not None for delta in deltas):
+        whole.places = []
+        for delta in deltas:  # what was changed on its way came with what is before it
+            last = whole.places[-1] if whole.places else 0
+            whole.places += delta.places if delta.places is not None else [last] * len(delta.inserts)
     return whole
+
+
+def grouped(events: Sequence[Event]) -> dict[str, Delta]:
+    """New events in the order in which they came, by type name; ``places`` keep their order across types. O(events)."""
+    if len(kinds := {event.__class__ for event in events}) == 1:
+        return {type_name(kinds.pop()): Delta(list(events))}
+    inserts: dict[type[Event], list[Event]] = {}
+    places: dict[type[Event], list[int]] = {}
+    for place, event in enumerate(events):
+        inserts.setdefault(event.__class__, []).append(event)
+        places.setdefault(event.__class__, []).append(place)
+    return {type_name(kind): Delta(inserts[kind], places=places[kind]) for kind in inserts}
 
 
 def composed(deltas: Sequence[Delta]) -> Delta:
@@ -181,10 +203,10 @@ def composed(deltas: Sequence[Delta]) -> Delta:
 
 
 def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
-    """The insertions of a delta that are chosen, each with its K+."""
+    """The insertions of a delta that are chosen, each with its K+ and its place."""
     chosen = list(chosen)
-    k_plus = None if delta.k_plus is None else list(compress(delta.k_plus, chosen))
-    return Delta(list(compress(delta.inserts, chosen)), k_plus=k_plus)
+    k_plus, places = (None if each is None else list(compress(each, chosen)) for each in (delta.k_plus, delta.places))
+    return Delta(list(compress(delta.inserts, chosen)), k_plus=k_plus, places=places)
 
 
 def consolidate(changes: Iterable[Change]) -> Delta:

@@ -8,12 +8,10 @@ once a second.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -24,6 +22,7 @@ from prometheus_client.registry import Collector
 
 from middleware.model.errors import ScenarioError
 from middleware.model.time import SECOND
+from middleware.observe.listening import host_and_port, is_loopback, listening, spoken
 from middleware.observe.metrics import families
 from middleware.runtime.status import Status
 
@@ -78,7 +77,7 @@ class Exposition(Collector):
     def __init__(self, address: str, still: float = STANDS_STILL, patience: float = _PATIENCE, limit: float = TIME) -> None:
         self._still, self._patience, self._limit = still, patience, limit
         self._listener = _bound(address)
-        self.address = _spoken(self._listener)
+        self.address = spoken(*self._listener.getsockname()[:2])
         self._node: Observed | None = None
         self._rendered: tuple[Status | None, bytes] = None, b""
         self._open: dict[asyncio.Task[None], None] = {}
@@ -90,7 +89,7 @@ class Exposition(Collector):
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
         _log.info("metrics are served", address=self.address)
-        if not _is_loopback(self._listener):
+        if not is_loopback(self._listener):
             _log.warning("whoever reaches this address can read this node's metrics", address=self.address)
 
     def watch(self, node: Observed) -> None:
@@ -216,34 +215,13 @@ def _asked(head: bytes) -> tuple[str, str]:
 
 
 def _bound(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not host or not (port == "*" or (port.isdecimal() and int(port) < 65_536)):
-        raise ScenarioError(f"metrics address {address!r}: write HOST:PORT, such as 127.0.0.1:9464 (port *: any free one)")
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host, 0 if port == "*" else int(port), type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(where)
-            listener.listen(4 * MOST_OPEN)
-        except BaseException:
-            listener.close()
-            raise
+        return listening(*host_and_port(address), 4 * MOST_OPEN)
+    except ValueError:
+        raise ScenarioError(
+            f"metrics address {address!r}: write HOST:PORT, such as 127.0.0.1:9464 (port *: any free one)"
+        ) from None
     except OSError as error:
         raise ScenarioError(
             f"no metrics can be served at {address}: {error.strerror}; give another address (--metrics, or [metrics] address)"
         ) from None
-    return listener
-
-
-def _spoken(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _is_loopback(listener: socket.socket) -> bool:
-    host = str(listener.getsockname()[0])
-    with suppress(ValueError):  # of an unknown address family
-        return ipaddress.ip_address(host).is_loopback
-    return False

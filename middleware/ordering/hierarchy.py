@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -22,8 +23,9 @@ from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
 from middleware.ordering.gain import Gain
 from middleware.ordering.lanes import KeyedLane
-from middleware.ordering.records import UnitStatistics
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.records import Listed, UnitStatistics
+from middleware.ordering.unit import Unit
 
 Parts = dict[str, list[Delta]]
 """Changes of one round by type name."""
@@ -210,7 +212,7 @@ class Hierarchy:
 
     def _step(self, placed: Placed, arrived: list[Parts], final: int | None) -> list[Delta]:
         """Run one unit, round by round, so that retractions come before the results that are published again."""
-        inputs = [_together(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
+        inputs = [_in_order(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
         unit = placed.unit
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
@@ -387,6 +389,10 @@ class Hierarchy:
                 "back to its beginning, in a new state folder"
             )
 
+    def take_listed(self) -> list[Listed]:
+        """The events that units have listed since the last call, late and failed ones. O(units)."""
+        return [listed for placed in self._placed if (listed := placed.unit.take_listed()) is not None]
+
     def statistics(self) -> list[UnitStatistics]:
         """The statistics of each unit so far."""
         return [placed.unit.statistics() for placed in self._placed]
@@ -405,19 +411,35 @@ def _by_time(delta: Delta) -> Delta:
     return Delta([inserts[place] for place in order], delta.revises, delta.retracts, [early[place] for place in order])
 
 
-def _together(parts: list[Delta]) -> Delta:
-    """Merge events of several types that arrived together: by time, each type in its order of arrival. O(n log n).
+def _in_order(parts: list[Delta]) -> Delta:
+    """Events of several types that came in one step, as one delta, in their order of arrival. O(n log n).
 
-    If one type came after the other, it would look delayed: the first one would already have moved the clock.
+    What has places came in that order. Results of one step, of units here or at another node, came at once: those of a time
+    come when the others have got as far.
     """
+    if len(parts) == 1:
+        return parts[0]
     whole = combined(parts)
-    runs = [part.inserts for part in parts if part.inserts]
-    if len(runs) > 1:
-        reached = [ts for run in runs for ts in accumulate(map(TS, run), max)]
-        order = sorted(range(len(reached)), key=reached.__getitem__)
-        whole.inserts = [whole.inserts[place] for place in order]
+    if sum(bool(part.inserts) for part in parts) > 1:
+        runs: list[Sequence[int]] = []
+        placed: list[int] = []
+        count = 0
+        for part in parts:
+            own = range(count, count := count + len(part.inserts))
+            if part.places is None:
+                runs.append(own)
+            else:
+                placed += own
+        if placed and whole.places is not None:
+            runs.insert(0, sorted(placed, key=whole.places.__getitem__))
+        if len(runs) > 1:
+            reached = [ts for run in runs for ts in accumulate((whole.inserts[at].ts for at in run), max)]
+            came = sorted(zip(reached, chain.from_iterable(runs), strict=True), key=itemgetter(0))
+            runs = [[at for _, at in came]]
+        whole.inserts = [whole.inserts[at] for at in runs[0]]
         if whole.k_plus is not None:
-            whole.k_plus = [whole.k_plus[place] for place in order]
+            whole.k_plus = [whole.k_plus[at] for at in runs[0]]
+        whole.places = None
     return whole
 
 

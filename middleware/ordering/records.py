@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from middleware.model.event import Event
+from middleware.ordering.retraction import Published
 
 
 class Late(msgspec.Struct, frozen=True):
@@ -15,6 +18,14 @@ class Late(msgspec.Struct, frozen=True):
     clk: int
     k: int
     final: int
+
+
+class Listed(NamedTuple):
+    """Events that a unit has listed: ``late`` ones, and ``failed`` ones, at which its detector raised or that it left out."""
+
+    unit: str
+    late: list[Late]
+    failed: list[Published]
 
 
 class UnitStatistics(msgspec.Struct, frozen=True):

@@ -7,14 +7,9 @@ until it is final. ``emitted`` is the AEP: everything at or below it has been gi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from copy import copy
-from functools import partial
-from itertools import compress, repeat, takewhile
-from operator import is_not
+from itertools import compress
 from typing import Any
-
-import msgspec
 
 from middleware.model.change import Delta, composed, some_inserts
 from middleware.model.detector import Detector, constants
@@ -23,11 +18,13 @@ from middleware.model.event import END, IDENTITY, NEVER, TS, Event, Identity, ty
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
-from middleware.ordering.kslack import Lateness, LocalClock, SlackPolicy
+from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
+from middleware.ordering.measuring import measure, measure_singly
 from middleware.ordering.operation import OperatorLane, Ready
-from middleware.ordering.records import Late, UnitStatistics
+from middleware.ordering.policies import Policies
+from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
 
@@ -42,48 +39,10 @@ _NOTHING = Ready([], [])
 Revision = tuple[Event, Event]
 """The old and the new content of an event."""
 
-_STATE = ("alpha", "final", "emitted", "ledger", "quarantine", "halted", "reached", "_top", "_waiting", "_refused")
-"""The stored attributes of a unit, besides its clock and lanes; counts and measured costs last for one life only."""
-
-
-class Policies(msgspec.Struct, frozen=True):
-    """How a unit behaves. The defaults serve most uses; each field says when to change it.
-
-    ``alpha``
-        the initial alpha: 1 is plain buffering, 0 full speculation. Adaptation changes it from there.
-    ``slack``
-        makes the K policy. None: learnt from events in time, never from one source alone. ``MaxSlack`` is the paper's maximum,
-        which every outlier moves; a quantile forgets bursts; a fixed K serves comparisons.
-    ``lateness``
-        how long results may change; raise its floor for sources that may be silent or late for longer than that.
-    ``retraction``
-        on-demand or full (DEBS'13, 4.3), or whichever costs less.
-    ``spacing``
-        events between snapshots: None finds the best number from measured costs, 1 is the paper's setting.
-    ``late``
-        "ledger" or "error": whether an event beyond the allowed lateness is listed or ends the run.
-    ``failing``
-        "skip" the event at which a detector raises, or "stop" the detector (a keyed one: for that key). Then later events for
-        it are listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
-    """
-
-    alpha: float = 1.0
-    slack: Callable[[], SlackPolicy] | None = None
-    lateness: Lateness = Lateness()
-    retraction: Retraction = Retraction.ON_DEMAND
-    spacing: int | None = None
-    late: str = "ledger"
-    failing: str = "skip"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha must lie between 0 (full speculation) and 1 (plain buffering), not {self.alpha}")
-        if self.spacing is not None and self.spacing < 1:
-            raise ValueError(f"spacing must be at least 1 event, not {self.spacing}")
-        if self.late not in ("ledger", "error"):
-            raise ValueError(f'late must be "ledger" or "error", not {self.late!r}')
-        if self.failing not in ("skip", "stop"):
-            raise ValueError(f'failing must be "skip" or "stop", not {self.failing!r}')
+_AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", "_top", "_waiting", "_refused")
+_STATE = {name: name for name in _AS_THEY_ARE} | {"ledger": "late"}
+"""The stored attributes of a unit, besides its clock and lanes: by the name in a checkpoint, which stays, the name here.
+Counts and measured costs last for one life only."""
 
 
 class Unit:
@@ -94,6 +53,7 @@ class Unit:
     ``halted`` is why it publishes nothing more, None while it runs: its operator raised, or a type it reads has halted. Results
     that were not final then are withdrawn. Events of the batch at which its operator raised, and all later ones, are listed as
     failed once they are final. ``final`` still moves: nothing is left that could become wrong.
+    ``late`` and ``quarantine`` hold the events that are listed, as late or as failed, until the owner takes them.
     ``reached`` is, once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
     ``resumes``: a stream that has ended may resume (``go_on``).
     """
@@ -116,7 +76,7 @@ class Unit:
         self.clock = LocalClock(slack() if slack is not None else RobustSlack(self.policies.lateness))
         self.final = NEVER
         self.emitted = NEVER
-        self.ledger: list[Late] = []
+        self.late: list[Late] = []
         self.quarantine: list[Published] = []
         self.halted: str | None = None
         self.reached = NEVER
@@ -276,52 +236,12 @@ class Unit:
                 early, behind_clock = ahead, behind
         foretold = mark is not None and early and early[-1].ts > mark and early[-1].level > 0
         if measured.k_plus is None and self._ticking is None and not foretold:
-            self._measure(measured.inserts, early, behind_clock, more)
+            measure(self.clock, measured.inserts, early, behind_clock, more)
         else:
-            self._measure_singly(measured, mark, more)
+            measure_singly(self.clock, self._ticking, measured, mark, more)
         if late:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
-
-    def _measure(self, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
-        """Measure delays and move the clock where no event has a K+ and all types move the clock: no work per event in time."""
-        clock = self.clock
-        delayed = [event.ts for event in behind]
-        if ahead and ahead[0].ts < clock.clk:  # clock marks were faster
-            delayed += [event.ts for event in ahead if event.ts < clock.clk]
-        clock.arrive(delayed, inserts)
-        if not ahead or ahead[-1].ts <= clock.clk:
-            clock.pend(delayed)
-            return
-        clock.tick(ahead[count_until(ahead, clock.clk)].ts, ahead[-1].ts, hold)
-        if behind and inserts[-1] is not ahead[-1]:
-            after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
-            clock.arrive(after, ())  # these came behind the tick in its batch: measured against it here, so not at the next one
-
-    def _measure_singly(self, delta: Delta, mark: int | None, hold: bool) -> None:
-        """Measure delays and move the clock where events carry a K+, or only some types move the clock.
-
-        A result stamped with a time still to come (the end of an open window) does not move the clock: nothing has happened
-        beyond the clock mark.
-        """
-        limit = END if mark is None else mark
-        clock, ticking = self.clock, self._ticking
-        early = delta.k_plus or repeat(0)
-        delayed = [event.ts - ahead for event, ahead in zip(delta.inserts, early, strict=False)]
-        clock.arrive(delayed, delta.inserts)
-        ticks = [
-            (event.ts, place)
-            for place, event in enumerate(delta.inserts)
-            if event.ts > clock.clk
-            and (ticking is None or event.__class__ in ticking)
-            and (event.ts <= limit or event.level == 0)
-        ]
-        if ticks:
-            last, place = max(ticks)
-            clock.tick(min(ticks)[0], last, hold)
-            clock.arrive(delayed[place + 1 :], ())
-        else:
-            clock.pend(delayed)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
@@ -483,14 +403,14 @@ class Unit:
             self._refused[IDENTITY(new)] = max(old.ts, new.ts)
 
     def _list_late(self, events: list[Event], change: str) -> None:
-        """Enter events in the late ledger, or raise LateEventError if that is the policy."""
+        """List events as late, or raise LateEventError if that is the policy."""
         if events and self.policies.late == "error":
             event = events[0]
             raise LateEventError(
                 f"{self.name}: {type_name(event.__class__)} of {event.source!r} with ts={event.ts} came when everything up to "
                 f"{self.final} was final already; raise lateness, or set the policy for late events to ledger"
             )
-        self.ledger += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
+        self.late += [Late(event, change, self.clock.clk, self.clock.k, self.final) for event in events]
         self._late += len(events)
 
     @property
@@ -498,9 +418,12 @@ class Unit:
         """The first event in the buffer that waits to be given to the detector."""
         return self._waiting[0] if self._waiting else None
 
-    def take_late(self) -> list[Late]:
-        """The late events listed since the last call; empties the ledger, but ``statistics`` still counts them."""
-        taken, self.ledger = self.ledger, []
+    def take_listed(self) -> Listed | None:
+        """The events listed since the last call, late and failed ones, if any; ``statistics`` still counts them."""
+        if not self.late and not self.quarantine:
+            return None
+        taken = Listed(self.name, self.late, self.quarantine)
+        self.late, self.quarantine = [], []
         return taken
 
     def _purge(self) -> None:
@@ -568,7 +491,7 @@ class Unit:
         """
         self._look()
         self.quarantine += self._lanes.purge(self.final)
-        own = {name: copy(getattr(self, name)) for name in _STATE}
+        own = {stored: copy(getattr(self, name)) for stored, name in _STATE.items()}
         return own | {"clock": self.clock.state(), "lanes": self._lanes.state(self.final)}
 
     def part(self, count: int) -> list[KeyedLane]:
@@ -580,8 +503,8 @@ class Unit:
 
         ``version``: the detector's version then, if it was another one. Raises DetectorError if the state cannot be migrated.
         """
-        for name in _STATE:
-            setattr(self, name, state.get(name, NEVER))  # "reached" was not there in former versions
+        for stored, name in _STATE.items():
+            setattr(self, name, state.get(stored, NEVER))  # "reached" was not there in former versions
         self.clock.restore(state["clock"])
         kept = state["lanes"]
         self._lanes.restore(kept if version is None else migrated_state(kept, self.detector, version))

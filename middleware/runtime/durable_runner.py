@@ -6,10 +6,12 @@ import time
 
 import structlog
 
-from middleware.broker.durable import DurableBroker
+from middleware.broker.broker import Broker
+from middleware.broker.effects import Effects
 from middleware.durability.checkpoint import Piece
-from middleware.durability.durable_core import DurableCore, DurableEffects, Recoverable
+from middleware.durability.durable_core import DurableCore, Recoverable, Write
 from middleware.durability.encoding import uncollected
+from middleware.durability.lives import log_of
 from middleware.durability.recovery import Recovered, recover
 from middleware.model.change import Batch
 from middleware.model.errors import DetectorError, StateError
@@ -42,16 +44,17 @@ _log = structlog.get_logger()
 class DurableRunner:
     """See the module. ``worked``: how long the node has worked since the last checkpoint (ns); the node adds to it."""
 
+    is_durable = True
+
     def __init__(
         self,
-        broker: DurableBroker,
+        broker: Broker,
         processor: Recoverable | None,
         types: EventTypes,
         store: Store,
         rebuild: bool = False,
     ) -> None:
-        log = broker.log
-        assert log is not None
+        log = log_of(broker)
         log.oldest = store.oldest
         start = time.monotonic_ns()
         self.recovered: Recovered
@@ -63,9 +66,9 @@ class DurableRunner:
             say = _log.warning if self.recovered.unreadable else _log.info
             say("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
         self.worked = spent
-        self._core = DurableCore(broker, log, processor, types, self.recovered.turned, self.recovered.known, Slices)
+        self._core = DurableCore(broker, processor, types, self.recovered.turned, self.recovered.known, Slices)
         self._core.checkpoint_due = self._at_once = self.recovered.changed
-        self._broker, self._store, self._log = broker, store, log
+        self._store, self._log = store, log
         self._outrun = ""
         self._checkpointed, self._cost, self._logged = start, 0, 0
         self._size = self._completed = self._completed_seconds = self._completed_size = 0
@@ -80,7 +83,7 @@ class DurableRunner:
         """Whether steps write pieces of a checkpoint, so that none should wait."""
         return self._core.checkpointing
 
-    def settle(self, now: int) -> list[DurableEffects]:
+    def settle(self, now: int) -> list[Effects]:
         """End a step: write its record, and return the effects that may leave now, in order."""
         self._tell_of_loss()
         released = []
@@ -96,7 +99,7 @@ class DurableRunner:
         return released
 
     def _tell_of_loss(self) -> None:
-        if self._outrun != (outrun := self._broker.outrun):
+        if self._outrun != (outrun := self._log.outrun):
             self._outrun = outrun
             _log.error(
                 "the log is an older copy, or lacks its end: what it lacks is lost, and readers get a gap",
@@ -104,10 +107,10 @@ class DurableRunner:
                 shown_by=outrun,
             )
 
-    def _write(self, now: int) -> DurableEffects:
+    def _write(self, now: int) -> Effects:
         """Settle the step and write its record; a checkpoint may begin with it."""
-        effects = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
-        for write in effects.writes:
+        effects, write = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
+        if write is not None:
             while self._at_once and self._core.checkpointing:  # no record without a checkpoint that names the code that made it
                 write.pieces.append(self._core.go_on(_MOST))
             self._at_once = False
@@ -116,15 +119,15 @@ class DurableRunner:
             self._store.write(write)
         return effects
 
-    def _begin(self, now: int) -> DurableEffects:
+    def _begin(self, now: int) -> tuple[Effects, Write | None]:
         """Settle the step, and begin a checkpoint as of its end. No garbage collection visits the objects made for it."""
         with uncollected():
-            effects = self._core.settle(now)
+            settled = self._core.settle(now)
             spare()
         self._cost, self._size = time.monotonic_ns() - now, 0
         self.worked = self._logged = 0
         self._count = _FEW
-        return effects
+        return settled
 
     def _go_on(self, count: int) -> None:
         """Write a piece of the checkpoint, and set the number of lanes in the next one."""
@@ -176,7 +179,7 @@ class DurableRunner:
 
 
 def _recovered(
-    broker: DurableBroker, processor: Recoverable | None, types: EventTypes, store: Store, rebuild: bool
+    broker: Broker, processor: Recoverable | None, types: EventTypes, store: Store, rebuild: bool
 ) -> tuple[Recovered, Batch]:
     """See ``recover``; where the code has changed, the message also names the file."""
     if rebuild and not store.is_whole:

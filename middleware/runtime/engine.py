@@ -10,17 +10,18 @@ import msgspec
 
 from middleware.broker.ingress.seen import SeenIds
 from middleware.delivery.barrier import Barrier
-from middleware.model.change import Batch, Delta
+from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
-from middleware.model.event import END, IDENTITY, ORDER, TS, Event, Identity, type_name
+from middleware.model.event import END, IDENTITY, ORDER, TS, Event, Identity
 from middleware.model.identity import named
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
 from middleware.runtime.intake import taken
 from middleware.runtime.showing import drawing, page, table
@@ -206,7 +207,7 @@ def _run(
         result.events += len(fresh)
         result.duplicates += len(arrived) - len(fresh)
         mark = max(fresh, key=TS).ts if fresh else None
-        told = hierarchy.process(Batch(_by_type(fresh), {}, mark))
+        told = hierarchy.process(Batch(grouped(fresh), {}, mark))
         _deliver(told, barrier, result, watch)
         step(fresh, told)
         if failing == "raise":
@@ -224,7 +225,7 @@ def _run(
     for unit in hierarchy.units:
         if unit.quarantine:
             result.failures[unit.name] = _failures(unit)
-    result.late = {unit.name: unit.ledger for unit in hierarchy.units}
+    result.late = {unit.name: unit.late for unit in hierarchy.units}
     result.statistics = hierarchy.statistics()
     result.halted = hierarchy.halted
     return result
@@ -267,10 +268,3 @@ def _counted(counts: Mapping[str, int]) -> str:
     some = [f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_NAMED] if count]
     rest = sum(map(bool, counts.values())) - len(some)
     return f" ({', '.join(some)}{f' and {rest} more' if rest else ''})" if some else ""
-
-
-def _by_type(events: list[Event]) -> dict[str, Delta]:
-    kinds: dict[type[Event], list[Event]] = {}
-    for event in events:
-        kinds.setdefault(event.__class__, []).append(event)
-    return {type_name(kind): Delta(of_kind) for kind, of_kind in kinds.items()}

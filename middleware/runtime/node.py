@@ -16,12 +16,11 @@ import structlog
 from msgspec.structs import replace
 
 from middleware.broker.broker import Broker
-from middleware.broker.durable import DurableBroker
 from middleware.broker.effects import BrokerStatistics, Effects
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log import Log
 from middleware.broker.watermarks.waiting import UnitStatus
-from middleware.durability.durable_core import DurableEffects, Recoverable
+from middleware.durability.durable_core import Recoverable
 from middleware.link.link import WINDOW
 from middleware.model.change import Batch
 from middleware.model.errors import KeyFileError, StateError
@@ -29,8 +28,10 @@ from middleware.model.event import EventTypes
 from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha import INTERVAL
+from middleware.ordering.records import Listed
 from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.latencies import Histogram, Latencies
+from middleware.runtime.plain_runner import PlainRunner
 from middleware.runtime.status import Desk, Status, Vitals
 from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
@@ -103,6 +104,15 @@ class Watched(Protocol):
         ...
 
 
+@runtime_checkable
+class Listing(Protocol):
+    """A processor with events to list: late ones, and ones at which detectors raised. The node enters them in its ledger."""
+
+    def take_listed(self) -> list[Listed]:
+        """Those since the last call."""
+        ...
+
+
 class Node:
     """A broker with sockets, and detectors behind it if there is a processor.
 
@@ -117,7 +127,7 @@ class Node:
     ``sources``
         when a silent publisher stops holding the others back, and how far a publisher may run ahead of the others.
     ``ledger``
-        lists events that came too late or too early; the node closes it at its end.
+        lists events that came too late or too early, and those at which detectors raised; the node closes it at its end.
     ``store``
         its log and checkpoints: the node resumes where its last life ended. None: a crash loses what it holds. The node
         closes it. ``rebuild``: recover not from the checkpoint, but by replaying the whole log, with detectors that have
@@ -173,8 +183,7 @@ class Node:
         name, processor, store = self.name, self._processor, self._store
         now = time.monotonic_ns()
         types = types if types is not None else EventTypes()
-        log = Log(store.line, store.read) if store is not None else None
-        self._broker = (Broker if log is None else DurableBroker)(
+        self._broker = Broker(
             name,
             store.epoch if store is not None else time.time_ns(),
             now,
@@ -186,19 +195,20 @@ class Node:
             peers=peers or (),
             owner=self._transport.owner,
             sources=sources,
-            log=log,
+            log=Log(store.line, store.read) if store is not None else None,
         )
         self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, now
         self._is_full = False  # whether the step took as much as it may
         self._last_busy, self._waited_ns = 0.0, 0
         self._tell_at = time.monotonic() + _TELL_FIRST
-        self._owed: list[Effects | DurableEffects] = []  # to be sent once the late ledger has the events turned away
-        self._durable: DurableRunner | None = None
-        if store is not None and isinstance(self._broker, DurableBroker):
+        self._owed: list[Effects] = []  # to be sent once the late ledger has the events turned away
+        self._runner: DurableRunner | PlainRunner = PlainRunner(self._broker)
+        if store is not None:
             if processor is not None and not isinstance(processor, Recoverable):
                 raise StateError(f"{type(processor).__name__} has no state()/restore(): a node with a log cannot run it")
             self._transport.wake_by(store.wakes)
-            self._durable = DurableRunner(self._broker, processor, types, store, rebuild)
+            self._runner = DurableRunner(self._broker, processor, types, store, rebuild)
+            self._list()  # again, as far as the last life listed it: the ledger knows its entries
 
     def run(self) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: process what arrived, flush, say goodbye.
@@ -268,7 +278,7 @@ class Node:
         return Status(**msgspec.structs.asdict(replace(waiting, busy=self._last_busy)), vitals=self._vitals())
 
     def _vitals(self) -> Vitals:
-        ledger, durable, memory = self._ledger, self._durable, 0
+        ledger, memory = self._ledger, 0
         with suppress(OSError, psutil.Error):  # such as no free file descriptor
             memory = int(self._process_info.memory_info().rss)
         return Vitals(
@@ -284,7 +294,7 @@ class Node:
             latencies={name: latency.copy() for name, latency in self._latencies.by_type.items()},
             listed=ledger.listed,
             unlisted=ledger.lost,
-            log=durable.status() if durable is not None else None,
+            log=self._runner.status(),
         )
 
     def _catch_signals(self) -> dict[int, Any]:
@@ -314,8 +324,7 @@ class Node:
 
     def _timeout(self) -> float:
         """How long to wait for messages, s."""
-        is_busy = self._durable is not None and self._durable.checkpointing
-        return wait_after(0 if is_busy else time.monotonic_ns() - self._active_at) / SECOND
+        return wait_after(0 if self._runner.checkpointing else time.monotonic_ns() - self._active_at) / SECOND
 
     def _step(self, timeout: float) -> None:
         if self._relist.is_set():
@@ -331,8 +340,7 @@ class Node:
         self._settle()
         self._tell_of_nodes()
         self._tell_of_clock()
-        if self._durable is not None:
-            self._durable.worked += time.monotonic_ns() - start
+        self._runner.worked += time.monotonic_ns() - start
 
     def _settle(self) -> None:
         """End the step; with a log, records stored in the meantime release what earlier steps have to send.
@@ -341,13 +349,11 @@ class Node:
         without room for its log.
         """
         now = time.monotonic_ns()
-        if self._durable is None:
-            self._carry_out(self._broker.settle(now))
-        elif self._ledger.commit():
-            for effects in self._durable.settle(now):
-                self._carry_out(effects)
-        elif isinstance(self._broker, DurableBroker):
+        if self._runner.is_durable and not self._ledger.commit():
             self._broker.wait_longer(now)
+            return
+        for effects in self._runner.settle(now):
+            self._carry_out(effects)
 
     def _receive(self, timeout: float) -> int:
         """Take all that has arrived, so that batches grow with the load, up to a bound that keeps steps short.
@@ -391,6 +397,7 @@ class Node:
             if self._is_full:
                 self._full_ns += end - start
             self._steps.add(end - start)
+            self._list()
             for result in results:
                 self._latencies.publish(result)
                 self._broker.publish(result, end)
@@ -402,22 +409,29 @@ class Node:
             processor.adapt(self._last_busy, self._broker.wanted(), behind)
             self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 
+    def _list(self) -> None:
+        """Enter in the ledger what the processor has listed: a step is settled once the ledger has it."""
+        taken: list[Listed] = self._processor.take_listed() if isinstance(self._processor, Listing) else []
+        for listed in taken:
+            self._ledger.list_late(listed.unit, listed.late)
+            self._ledger.list_failed(listed.unit, listed.failed)
+
     def _busy(self) -> float:
         """Time in detectors / time available to them: the time that the broker needs to receive and send is not available."""
         available = self._busy_ns + self._idle_ns
         return self._busy_ns / available if available else 0.0
 
-    def _carry_out(self, effects: Effects | DurableEffects) -> None:
+    def _carry_out(self, effects: Effects) -> None:
         """First list the events not taken, then acknowledge: every acknowledged event was taken or is listed."""
         if effects.turned:
             self._ledger.list_turned(effects.turned)
         self._owed.append(effects)
-        if self._ledger.commit() or self._durable is None:  # without a log, a crash loses all that is in memory anyway
+        if self._ledger.commit() or not self._runner.is_durable:  # without a log, a crash loses all that is in memory anyway
             for each in self._owed:
                 self._send(each)
             self._owed.clear()
 
-    def _send(self, effects: Effects | DurableEffects) -> None:
+    def _send(self, effects: Effects) -> None:
         for reason in {turned.reason for turned in effects.turned} - self._warned if effects.turned else ():
             self._warned.add(reason)  # once per life; the ledger tells how many, and which
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
@@ -463,8 +477,8 @@ class Node:
         self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:
             self._step(_POLL / SECOND)
-        if self._durable is not None and self._ledger.commit():
-            self._durable.end()
+        if self._ledger.commit():
+            self._runner.end()
         for peer in self._broker.statistics().peers:
             if peer.link.queued_bytes or peer.link.unacked_bytes:
                 _log.warning("peer has not taken everything", node=self.name, role=peer.role, peer=peer.name, link=peer.link)

@@ -21,10 +21,9 @@ from middleware.model.errors import last_line
 from middleware.model.event import IDENTITY, Identity, type_name
 from middleware.model.quantities import exact_time
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.records import UnitStatistics
+from middleware.ordering.records import Listed, UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.runtime.failures import Failure, failure_of, place_of
-from middleware.runtime.storage.late_ledger import Ledger
 
 _log = structlog.get_logger()
 
@@ -92,9 +91,8 @@ class NodeReport(msgspec.Struct):
 class Reporter:
     """A node's processor that keeps a diary: a ``Hierarchy``, and what its report needs."""
 
-    def __init__(self, hierarchy: Hierarchy, ledger: Ledger | None = None) -> None:
+    def __init__(self, hierarchy: Hierarchy) -> None:
         self.hierarchy = hierarchy
-        self._ledger = ledger
         self._late: dict[str, list[Identity]] = {unit.name: [] for unit in hierarchy.units}
         self._failures: dict[str, list[str]] = {unit.name: [] for unit in hierarchy.units}
         self._first_failed: dict[str, str] = {}
@@ -111,7 +109,6 @@ class Reporter:
 
     def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
         results = self.hierarchy.process(batch, finals)
-        self._drain()
         if results and results[-1].stopped:
             self._tell_halted()
         return results
@@ -129,19 +126,16 @@ class Reporter:
                     at=place_of(unit.halted, unit.detector),
                 )
 
-    def _drain(self) -> None:
-        """Move the events that units have listed into the ledger and the diary; both are bounded."""
-        for unit in self.hierarchy.units:
-            if unit.ledger:
-                late, listed = unit.take_late(), self._late[unit.name]
-                listed += [IDENTITY(entry.event) for entry in late[: MOST_REPORTED - len(listed)]]
-                if self._ledger is not None:
-                    self._ledger.list_late(unit.name, late)
-            if unit.quarantine:
-                failed, unit.quarantine = unit.quarantine, []
-                if self._ledger is not None:
-                    self._ledger.list_failed(unit.name, failed)
-                self._note([failure_of(unit.name, unit.detector, each.cause, each.failure) for each in failed])
+    def take_listed(self) -> list[Listed]:
+        """The events that units have listed since the last call; the diary, which is bounded, names them."""
+        taken = self.hierarchy.take_listed()
+        detectors = {unit.name: unit.detector for unit in self.hierarchy.units} if taken else {}
+        for name, late, failed in taken:
+            told = self._late[name]
+            told += [IDENTITY(entry.event) for entry in late[: MOST_REPORTED - len(told)]]
+            if failed:
+                self._note([failure_of(name, detectors[name], each.cause, each.failure) for each in failed])
+        return taken
 
     def _note(self, failures: list[Failure]) -> None:
         """Put failures of a detector into the diary."""
@@ -251,7 +245,7 @@ class Reporter:
 
     def report(self, node: str, broker: BrokerStatistics) -> NodeReport:
         """The report as of now."""
-        self._drain()
+        self.take_listed()
         return NodeReport(
             node=node,
             units=self.hierarchy.statistics(),

@@ -23,9 +23,9 @@ from middleware.model.quantities import parse_duration
 from middleware.model.words import listed
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack, SlackPolicy
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.unit import Policies
 from middleware.runtime.usercode import called, import_user_module, load_object
 
 FILE = "nodes.toml"
@@ -71,7 +71,7 @@ class RecordingPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How units behave; see ``middleware.ordering.unit.Policies``.
+    """How units behave; see ``Policies``.
 
     ``alpha``
         "gain" (one budget, spent where it lowers the latency of subscribed results, as far as the node keeps up), "adaptive"

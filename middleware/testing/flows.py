@@ -18,7 +18,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, ORDER, Event, EventType, Key, Value, type_name
 from middleware.model.operator import result_fields
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.testing.oracle import first_arrivals
 

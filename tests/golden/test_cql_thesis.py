@@ -10,7 +10,7 @@ import pytest
 from detectors.cql import compile_cql
 from middleware.model.time import SECOND
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 
 POLICIES = Policies(alpha=0.0, lateness=Lateness(1.0, 100_000 * SECOND))  # nothing comes too late

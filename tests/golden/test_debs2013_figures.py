@@ -7,8 +7,9 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.ordering.kslack import Lateness, MaxSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 
 
 class A(Event):

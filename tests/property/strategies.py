@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies
 
 SLACK = st.sampled_from([None, MaxSlack, lambda: FixedSlack(4), lambda: QuantileSlack(0.9, 16)])
 FAILING = st.sampled_from(["skip", "skip", "stop"])

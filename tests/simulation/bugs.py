@@ -20,8 +20,9 @@ from detectors.sequence.operator import SequenceOperation
 from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
-from middleware.broker import broker
-from middleware.broker.durable import DurableBroker
+from middleware.broker import broker, outbound
+from middleware.broker.broker import Broker
+from middleware.broker.effects import Effects
 from middleware.broker.ingress import sources
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.changed import ChangedEvents
@@ -38,8 +39,8 @@ from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
 from middleware.delivery.publication import Publication
 from middleware.delivery.subscription import Subscription
-from middleware.durability import recovery
-from middleware.durability.durable_core import DurableCore, DurableEffects
+from middleware.durability import lives, recovery
+from middleware.durability.durable_core import DurableCore, Write
 from middleware.link.codec import Gap, Payload, Resumed, Run
 from middleware.link.frames import Parts
 from middleware.link.link import Link
@@ -114,12 +115,12 @@ def _without(part: str, of: Callable[..., dict[str, Any]]) -> Callable[..., dict
 
 @bug
 def output_before_the_log(patch: pytest.MonkeyPatch) -> None:
-    def hasty(self: DurableCore, now: int) -> DurableEffects:
-        effects = settle(self, now)
+    def hasty(self: DurableCore, now: int) -> tuple[Effects, Write | None]:
+        effects, write = settle(self, now)
         for _, outgoing in self._held:
             effects.sends += outgoing.sends
         self._held.clear()
-        return effects
+        return effects, write
 
     settle = DurableCore.settle
     patch.setattr(DurableCore, "settle", hasty)
@@ -144,7 +145,7 @@ def promises_for_the_silent_not_logged(patch: pytest.MonkeyPatch) -> None:
 @bug
 def turned_away_events_not_listed_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     make = DurableCore.__init__
-    patch.setattr(DurableCore, "__init__", lambda self, *args: make(self, *args[:4]))
+    patch.setattr(DurableCore, "__init__", lambda self, *args: make(self, *args[:3]))
 
 
 @bug
@@ -194,13 +195,13 @@ def checkpoint_forgets_readers(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def checkpoint_forgets_places_in_other_logs(patch: pytest.MonkeyPatch) -> None:
-    restore = DurableBroker.restore
+    restore = lives.restore
 
-    def forgetful(self: DurableBroker, state: dict[str, object]) -> None:
-        restore(self, state)
-        self._tracker.log_offsets.clear()
+    def forgetful(of: Broker, state: dict[str, object]) -> None:
+        restore(of, state)
+        of.tracker.log_offsets.clear()
 
-    patch.setattr(DurableBroker, "restore", forgetful)
+    patch.setattr(lives, "restore", forgetful)
 
 
 def _emptied(part: str, empty: Any) -> Callable[[Unit], dict[str, Any]]:
@@ -210,7 +211,7 @@ def _emptied(part: str, empty: Any) -> Callable[[Unit], dict[str, Any]]:
 
 @bug
 def damage_to_the_log_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DurableBroker, "lost_log", lambda self, common: None)
+    patch.setattr(Broker, "lost_log", lambda self, common: None)
 
 
 @bug
@@ -390,7 +391,7 @@ def eras_not_logged(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def what_the_log_holds_of_publishers_that_left_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker, "with_log", lambda interest, peer, ever: interest)
+    patch.setattr(outbound, "with_log", lambda interest, peer, ever: interest)
 
 
 @bug

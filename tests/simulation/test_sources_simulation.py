@@ -16,7 +16,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.testing.simulation.network import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 IDLE = SourcePolicy().idle
@@ -230,7 +230,7 @@ def test_a_clock_far_ahead_of_all_others_is_turned_away() -> None:
     simulation.run(SECOND)
     assert len(node.turned) == 1
     assert node.hierarchy.units[0].received == 4
-    assert not node.hierarchy.units[0].ledger
+    assert not node.hierarchy.units[0].late
 
 
 def test_a_publisher_that_is_alone_is_believed_and_so_are_all_where_promises_decide() -> None:
@@ -253,7 +253,7 @@ def test_a_publisher_that_is_alone_is_believed_and_so_are_all_where_promises_dec
     other.advance(Ping, END)
     simulation.run(SECOND)
     assert node.final == END
-    assert not node.hierarchy.units[0].ledger
+    assert not node.hierarchy.units[0].late
 
 
 def test_nothing_comes_from_beyond_the_wall_clock() -> None:
@@ -382,7 +382,7 @@ def test_what_hides_behind_a_cut_is_not_ended_by_those_in_sight() -> None:
     hidden.advance(Ping, END)
     assert simulation.run_until(lambda: here.final == END, 30 * SECOND)
     assert here.hierarchy.units[0].received == 2
-    assert not here.hierarchy.units[0].ledger
+    assert not here.hierarchy.units[0].late
 
 
 def test_after_a_cut_that_outlasts_the_silence_readers_are_told_of_the_gap() -> None:
@@ -448,7 +448,7 @@ def test_whatever_sources_do_no_promise_is_broken_and_every_event_is_taken_or_li
         promised = max(promised, watermark)
     simulation.run(3 * IDLE)
     unit = node.hierarchy.units[0]
-    listed = len(node.turned) + len(unit.ledger)
+    listed = len(node.turned) + len(unit.late)
     assert unit.received + len(node.turned) == sent
     newest = max((event.ts for event in subscriber.events if isinstance(event, Ping)), default=NEVER)
     assert unit.final >= newest, "it is final, a while after the last word"

@@ -20,7 +20,7 @@ from typing import Any
 
 from slackline_benchmarks.tail import bench_tail
 
-from middleware.broker.durable import DurableBroker
+from middleware.broker.broker import Broker
 from middleware.broker.log import Log
 from middleware.model.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
@@ -108,7 +108,7 @@ def _recovery(scenario: Scenario, folder: Path) -> tuple[float, float]:
     log = Log(store.line, store.read)
     start, worked = time.perf_counter(), time.thread_time()
     reads, makes = reporter.subscriptions, reporter.publications
-    broker = DurableBroker("bench", store.epoch, 0, types=scenario.types, subscriptions=reads, publications=makes, log=log)
+    broker = Broker("bench", store.epoch, 0, types=scenario.types, subscriptions=reads, publications=makes, log=log)
     runner = DurableRunner(broker, reporter, scenario.types, store)
     spent, worked = time.perf_counter() - start, time.thread_time() - worked
     store.close()

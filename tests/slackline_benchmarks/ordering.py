@@ -15,7 +15,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 EVENTS = 300_000
 

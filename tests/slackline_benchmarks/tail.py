@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.broker.durable import DurableBroker
+from middleware.broker.broker import Broker
 from middleware.broker.log import Log
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import uncollected
@@ -201,9 +201,10 @@ def restart(folder: Path, keys: int) -> tuple[float, float]:
             readings: list[Event] = [_reading(place, place, now + place) for place in range(start, min(start + 1_000, keys))]
             hierarchy.process(Batch({"Reading": Delta(readings)}, {}, now + start))
         broker = _broker(store, hierarchy)
-        core = DurableCore(broker, broker.log, hierarchy, TYPES)  # type: ignore[arg-type]
+        core = DurableCore(broker, hierarchy, TYPES)
         core.checkpoint_due = True
-        for write in core.settle(0).writes:
+        _, write = core.settle(0)
+        if write is not None:
             store.write(write)
         while core.checkpointing:
             store.write(core.go_on(1_000))
@@ -221,10 +222,10 @@ def restart(folder: Path, keys: int) -> tuple[float, float]:
     return spent, work
 
 
-def _broker(store: Store, hierarchy: Hierarchy) -> DurableBroker:
+def _broker(store: Store, hierarchy: Hierarchy) -> Broker:
     reads, makes = hierarchy.subscriptions, hierarchy.publications
     log = Log(store.line, store.read)
-    return DurableBroker("bench", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, log=log)
+    return Broker("bench", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, log=log)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, type_name
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 EVENTS = 1_000_000
 KEYS = 1_000

@@ -29,7 +29,7 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.observe import exposition
 from middleware.observe.exposition import Exposition
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
@@ -72,8 +72,8 @@ TYPES = EventTypes([Hit, Echo, Sum])
 DETECTORS = {"Echoing": Echoing(), "Summing": Summing()}
 
 
-def processor(name: str, ledger: Ledger | None = None) -> Reporter:
-    return Reporter(Hierarchy(DETECTORS, [name], Policies(alpha=0.0), timer=time.perf_counter_ns), ledger)
+def processor(name: str) -> Reporter:
+    return Reporter(Hierarchy(DETECTORS, [name], Policies(alpha=0.0), timer=time.perf_counter_ns))
 
 
 def hits(first: int, count: int, source: str = "gauge") -> list[Event]:
@@ -307,7 +307,7 @@ def test_a_real_prometheus_answers_every_query_of_the_dashboard(tmp_path: Path, 
     over = threading.Event()
     with (
         patch("middleware.runtime.durable_runner.TARGET", SECOND // 20),
-        node_thread("a", addresses["a"], addresses, processor("Echoing", ledger), TYPES, ledger=ledger, store=store) as first,
+        node_thread("a", addresses["a"], addresses, processor("Echoing"), TYPES, ledger=ledger, store=store) as first,
         node_thread("b", addresses["b"], addresses, processor("Summing"), TYPES) as second,
         observed(first) as one,
         observed(second) as other,

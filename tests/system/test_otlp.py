@@ -24,7 +24,7 @@ from middleware.model.event import END
 from middleware.model.time import SECOND
 from middleware.observe.otlp import Pusher
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.clients import Publisher
 from middleware.runtime.report import Reporter
 

@@ -75,4 +75,4 @@ def test_no_type_overtakes_another(size: int) -> None:
     thread.join()
     assert found == [event.ts for event in events]
     (unit,) = hierarchy.units
-    assert not unit.ledger and unit.clock.k == 0, "they came in order"
+    assert not unit.late and unit.clock.k == 0, "they came in order"

@@ -16,7 +16,7 @@ from middleware.model.errors import SlacklineError, last_line
 from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.scenario import Scenario, load_scenario
 
 
@@ -111,7 +111,7 @@ class Session:
         try:
             yield from self._results(name, feed, hierarchy, failed) if detectors else (only(name, batch) for batch in feed)
         finally:
-            self.late = sum(len(unit.ledger) for unit in hierarchy.units)
+            self.late = sum(len(unit.late) for unit in hierarchy.units)
             self.failures = failed.told()
 
     @staticmethod

@@ -12,8 +12,8 @@ import msgspec
 
 from middleware.broker.ingress.checks import Admitted, Bounds, Ingress
 from middleware.broker.ingress.sources import SourcePolicy, Sources
-from middleware.broker.log import Behind, OnBehalf, PeerKey
 from middleware.broker.peers import Peer
+from middleware.broker.records import Behind, OnBehalf, PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
 from middleware.model.event import END, NEVER, EventTypes
@@ -25,13 +25,14 @@ class Admission:
 
     def __init__(self, types: EventTypes, views: Sequence[CombinedWatermarks], policy: SourcePolicy | None, now: int) -> None:
         self.sources = Sources(policy if policy is not None else SourcePolicy(), now)
-        self._types, self._views, self._everywhere = types, views, views[0]
+        self._types, self._views, self._for_subscribers = types, views, views[0]
+        self._arrivals = 0
 
     def known(self, names: Iterable[str]) -> frozenset[str]:
         """The types named by a publisher that it may send; if no types are registered, the first MOST_TYPES named."""
         if len(self._types):
             return frozenset(name for name in names if name in self._types)
-        known = self._everywhere.known
+        known = self._for_subscribers.known
         new = [name for name in names if name not in known]
         return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
 
@@ -41,7 +42,7 @@ class Admission:
         ``wall``: what its clock shows. Returns whether it is too soon to take anything, as this node's clock may be wrong.
         """
         self.sources.attach(key, now)
-        self.sources[key].promised = dict.fromkeys(self._everywhere.ended_by(key), END)
+        self.sources[key].promised = dict.fromkeys(self._for_subscribers.ended_by(key), END)
         self.told_wall(key, wall, now)
         return self.sources.is_undecided(now)
 
@@ -67,7 +68,7 @@ class Admission:
         if watermarks is not None:
             known = self.known(watermarks)
             watermarks = {
-                name: at for name, at in watermarks.items() if name in known and not self._everywhere.is_derived(name)
+                name: at for name, at in watermarks.items() if name in known and not self._for_subscribers.is_derived(name)
             }
             source.promised = watermarks
         elif source.on_behalf is not None:
@@ -81,11 +82,13 @@ class Admission:
         """The blocks of a publisher's payload that may go on, and the header as the node logs it; identities stay as given."""
         admitted: list[Admitted] = []
         heads: list[BlockHead] = []
-        high, newest = self.sources.limit(key, now, by_clock=bool(self._everywhere.open)) - 1, NEVER
+        arrival = self._arrival(changes)
+        high, newest = self.sources.limit(key, now, by_clock=bool(self._for_subscribers.open)) - 1, NEVER
         for head, block in zip(changes.blocks, blocks, strict=True):
-            had_ended = self._everywhere.has_ended_by(key, head.type)  # before: what it promises here holds after these
+            had_ended = self._for_subscribers.has_ended_by(key, head.type)  # before: what it promises here holds after these
             runs, bounds = head.runs, Bounds(END if had_ended else self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
+                fresh[0].arrival = arrival
                 admitted.append(fresh)
                 heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
                 if fresh[0].newest is not None:
@@ -97,10 +100,16 @@ class Admission:
             clock = self.sources[key].newest if self.sources[key].newest != NEVER else None
         return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
 
+    def _arrival(self, changes: Changes) -> int:
+        """The number of a payload whose events have an order across its blocks; 0 if they have none."""
+        if len(changes.blocks) > 1 and not all(head.places or not head.inserts for head in changes.blocks):
+            return 0
+        self._arrivals += 1
+        return self._arrivals
+
     def _promised(self, name: str) -> int:
         """The largest promise of this node to anyone for a type: nothing as old may come in any more."""
-        everywhere, here, elsewhere = self._views
-        return max(everywhere.floor(name), here.floor(name), elsewhere.floor(name))
+        return max(promises.floor(name) for promises in self._views)
 
     def clock_behind(self) -> list[Behind]:
         """What others say of this node's clock, if that is new."""

@@ -16,8 +16,11 @@ FEW = 1_024
 Version = int | None
 """Digest of an event's present content; None once it is withdrawn, for good."""
 
-Outcome = Literal["new", "again", "refused"]
-"""What becomes of a change: it is made; it was made before; it rests on one that came at a wrong time, so it is not made."""
+Refusal = Literal["late", "ahead"]
+"""Why a change was refused: it came too late, or leads too far ahead."""
+
+Outcome = Literal["new", "again"] | Refusal
+"""What becomes of a change: it is made; it was made before; it rests on one that was refused for this reason, so it is, too."""
 
 
 class ChangedEvents:
@@ -33,7 +36,7 @@ class ChangedEvents:
 
     def __init__(self, few: int = FEW) -> None:
         self._few = few
-        self._types: dict[str, dict[Identity, tuple[int, Version, bool]]] = {}
+        self._types: dict[str, dict[Identity, tuple[int, Version, Refusal | None]]] = {}
         self._most: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -44,18 +47,18 @@ class ChangedEvents:
         versions = self._types.setdefault(name, {})
         known = versions.get(IDENTITY(old))
         if known is not None:
-            _, stands, is_refused = known
-            if stands is None or ((new is not None or is_refused) and stands != version(old)):
-                if is_refused and new is not None:
-                    versions[IDENTITY(old)] = (max(known[0], new.ts), stands, True)
-                return "refused" if is_refused else "again"
+            _, stands, refused = known
+            if stands is None or ((new is not None or refused is not None) and stands != version(old)):
+                if refused is not None and new is not None:
+                    versions[IDENTITY(old)] = (max(known[0], new.ts), stands, refused)
+                return refused or "again"
         ts = old.ts if new is None else max(old.ts, new.ts)
-        versions[IDENTITY(old)] = (ts, None if new is None else version(new), False)
+        versions[IDENTITY(old)] = (ts, None if new is None else version(new), None)
         return "new"
 
-    def refuse(self, name: str, identity: Identity, ts: int, stands: int) -> None:
-        """Note that a change came at a wrong time: the event stands as it was. Kept until changes up to ``ts`` are too late."""
-        self._types.setdefault(name, {})[identity] = (ts, stands, True)
+    def refuse(self, name: str, identity: Identity, ts: int, stands: int, reason: Refusal) -> None:
+        """Note that a change was refused: the event stands as it was. Kept until changes up to ``ts`` are too late."""
+        self._types.setdefault(name, {})[identity] = (ts, stands, reason)
 
     def stands(self, name: str, identity: Identity) -> Version:
         """The version of an event that was changed, or of which a change was refused."""
@@ -75,7 +78,12 @@ class ChangedEvents:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to ``state``."""
-        self._types = {name: dict(versions) for name, versions in state.items()}
+        self._types = {name: {each: _known(*known) for each, known in versions.items()} for name, versions in state.items()}
+
+
+def _known(ts: int, stands: Version, refused: Refusal | bool | None) -> tuple[int, Version, Refusal | None]:
+    """As stored; former versions stored whether a change was refused, and not why."""
+    return ts, stands, ("late" if refused else None) if isinstance(refused, bool) else refused
 
 
 def version(event: Event) -> int:

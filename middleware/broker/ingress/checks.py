@@ -8,10 +8,22 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from middleware.broker.ingress.changed import ChangedEvents, version
+from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.broker.ingress.copies import Copies, Copy
 from middleware.broker.ingress.seen import SeenIds, left_out
-from middleware.link.codec import BlockHead, Drops, EventCodec, Run, Sample, encode, encode_delta, length_of, name_of
+from middleware.link.codec import (
+    BlockHead,
+    Drops,
+    EventCodec,
+    Run,
+    Sample,
+    encode,
+    encode_delta,
+    length_of,
+    name_of,
+    packed,
+    places_left,
+)
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes, Identity
 
@@ -127,6 +139,8 @@ class Ingress:
         self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
+        if head.places is not None and len(fresh.inserts) < head.inserts:
+            fresh.places = places_left(head, delta.inserts, fresh.inserts)
         if self._drops.total() == dropped and len(self.turned) == turned:
             return [(head, block, fresh)]
         blocks = encode_delta(head.type, fresh, raw=True)
@@ -177,7 +191,13 @@ class Ingress:
         if turned.reason == "late":  # what was too far ahead may come again in its time
             self.seen.add(turned.source, turned.id)
         if turned.stands is not None:
-            self.changed.refuse(turned.type, (turned.source, turned.id), turned.ts, turned.stands)
+            self.changed.refuse(
+                turned.type,
+                (turned.source, turned.id),
+                turned.ts,
+                turned.stands,
+                "ahead" if turned.reason == "ahead" else "late",
+            )
 
     def _credible(self, delta: Delta, high: int) -> Delta:
         """The delta without new events too far ahead; these do not count as seen, so they may come again in their time."""
@@ -200,9 +220,9 @@ class Ingress:
             if min(old.ts, new.ts) > low and new.ts <= high:
                 revises.append((old, new))
                 continue
-            self.changed.refuse(name, IDENTITY(old), max(old.ts, new.ts), version(old))
-            is_late = min(old.ts, new.ts) <= low
-            self._turn_change(name, "late" if is_late else "ahead", low if is_late else high, "revise", new)
+            reason: Refusal = "late" if min(old.ts, new.ts) <= low else "ahead"
+            self.changed.refuse(name, IDENTITY(old), max(old.ts, new.ts), version(old), reason)
+            self._turn_change(name, reason, low if reason == "late" else high, "revise", new)
         return Delta(
             [event for event in delta.inserts if event.ts > low], revises, [event for event in delta.retracts if event.ts > low]
         )
@@ -228,10 +248,9 @@ class Ingress:
             outcome = self.changed.change(name, old, after)
             if outcome == "again":
                 drops["change made before"] += 1
-            elif outcome == "refused":
-                reason: Reason = "late" if bounds.low != NEVER else "ahead"
-                bound = bounds.low if bounds.low != NEVER else bounds.high
-                self._turn_change(name, reason, bound, "retract" if after is None else "revise", after or old)
+            elif outcome != "new":
+                bound = bounds.low if outcome == "late" else bounds.high
+                self._turn_change(name, outcome, bound, "retract" if after is None else "revise", after or old)
             elif after is None:
                 retracts.append(old)
             else:
@@ -271,6 +290,7 @@ class Ingress:
         kept = self._admit_rows(rows, head.type, bounds)
         if not kept:
             return []
+        head.places = packed(places_left(head, rows, kept))
         head.inserts = len(kept)
         return [(head, block if len(kept) == len(rows) else encode(kept), None)]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from middleware.broker.log import Began, Log, PeerKey, WentOn
+from middleware.broker.null_log import AnyLog
 from middleware.broker.peers import Peer
+from middleware.broker.records import Began, PeerKey, WentOn
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.link.codec import Changes, Interest, decode_payload
 from middleware.link.frames import Data, Parts
@@ -16,7 +17,7 @@ from middleware.model.event import END
 class Reopening:
     """See the module."""
 
-    def __init__(self, tracker: WatermarkTracker, log: Log | None) -> None:
+    def __init__(self, tracker: WatermarkTracker, log: AnyLog) -> None:
         self._has_news = False
         self._next: dict[str, set[PeerKey]] = {}
         """By type that had ended, its new offerers. If all others have ended it, an era begins once the last one is settled."""
@@ -25,17 +26,17 @@ class Reopening:
     @property
     def is_under_way(self) -> bool:
         """Whether an era has begun, and it is not known yet from which ground all go on, or what has ended in it."""
-        return self._tracker.eras.ground is None or bool(self._tracker.everywhere.fallen) or self._has_news
+        return self._tracker.eras.ground is None or bool(self._tracker.for_subscribers.fallen) or self._has_news
 
     def ended(self, key: PeerKey, names: Iterable[str]) -> list[str]:
         """The types offered by a publisher that have ended, but not by its own word, and that no publisher here still sends."""
-        here, everywhere = self._tracker.here, self._tracker.everywhere
+        for_nodes, promises = self._tracker.for_nodes, self._tracker.for_subscribers
         return [
             name
             for name in names
-            if everywhere.has_ended(name)
-            and not everywhere.is_derived(name)
-            and not (name in here.known and _goes_on(here.origins(name)[1], key))
+            if promises.has_ended(name)
+            and not promises.is_derived(name)
+            and not (name in for_nodes.known and _goes_on(for_nodes.origins(name)[1], key))
         ]
 
     def offered(self, names: Iterable[str], key: PeerKey) -> None:
@@ -52,13 +53,13 @@ class Reopening:
 
         If it may send a type that has ended here, and has not ended it in this era, it was unknown: the type goes on, too.
         """
-        eras, everywhere = self._tracker.eras, self._tracker.everywhere
+        eras, promises = self._tracker.eras, self._tracker.for_subscribers
         if interest.era > eras.number:
             if interest.before is not None:  # what it said then did not come through: the link was down
                 self._catch_up(interest.era - 1, interest.before)
             self._begin(interest.era)
         elif interest.era == eras.number and (
-            names := [n for n in interest.raw if everywhere.lasts_ended(n) and everywhere.origins(n)[1].get(key) != END]
+            names := [n for n in interest.raw if promises.lasts_ended(n) and promises.origins(n)[1].get(key) != END]
         ):
             self.offered(names, key)
         if interest.era == eras.number and interest.ground is not None and eras.ground is None:
@@ -91,7 +92,7 @@ class Reopening:
 
     def _has_ended_but(self, name: str, keys: set[PeerKey]) -> bool:
         """Whether some of these peers still offer a type, and all others have ended it."""
-        origins = self._tracker.everywhere.origins(name)[1]
+        origins = self._tracker.for_subscribers.origins(name)[1]
         return not keys.isdisjoint(origins) and all(until == END for origin, until in origins.items() if origin not in keys)
 
     def _awaited(self, up: Iterable[PeerKey]) -> list[PeerKey]:
@@ -99,19 +100,19 @@ class Reopening:
 
     def awaited(self, up: Iterable[PeerKey]) -> list[str]:
         """The nodes that publishers here wait for."""
-        if not self._tracker.everywhere.fallen:
+        if not self._tracker.for_subscribers.fallen:
             return []
         return sorted(name for _, name in self._awaited(up))
 
     def _is_shut(self, peer: Peer) -> bool:
         """Whether a publisher may not send yet, because the time from which on it may is not known."""
-        fallen = self._tracker.everywhere.fallen
-        return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.here.ended_by(peer.key)))
+        fallen = self._tracker.for_subscribers.fallen
+        return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.for_nodes.ended_by(peer.key)))
 
     def foreseen(self, peer: Peer, frame: Data, parts: Parts) -> list[str]:
         """The types in the next payload of a publisher that it has not offered, and that have ended. O(1) if none has."""
-        everywhere = self._tracker.everywhere
-        if not (everywhere.ends or everywhere.fallen) or not peer.link.expects(frame):
+        promises = self._tracker.for_subscribers
+        if not (promises.ends or promises.fallen) or not peer.link.expects(frame):
             return []
         try:
             payload = decode_payload([frame.head, *parts[1:]])
@@ -142,14 +143,12 @@ class Reopening:
 
     def _begin(self, number: int, names: Sequence[str] = ()) -> None:
         self._tracker.begin_era(number, names)
-        if self._log is not None:
-            self._log.noted(Began(number, self._tracker.eras.reached, list(names)))
+        self._log.noted(Began(number, self._tracker.eras.reached, list(names)))
         self._has_news = True
 
     def _go_on(self, ground: int) -> None:
         self._tracker.go_on(ground)
-        if self._log is not None:
-            self._log.noted(WentOn(ground))
+        self._log.noted(WentOn(ground))
         self._has_news = True
 
 

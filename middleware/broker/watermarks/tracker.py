@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from copy import copy
 from typing import Any, Final
 
-from middleware.broker.log import LogOffset, PeerKey
+from middleware.broker.records import LogOffset, PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.eras import Eras
 from middleware.link.codec import Changes, Interest
@@ -26,7 +26,7 @@ _PLAIN = {name: name for name in ("clock", "clock_here", "ever", "reached")} | {
 class WatermarkTracker:
     """See the module.
 
-    ``everywhere``, ``here``, ``elsewhere``
+    ``for_subscribers``, ``for_nodes``, ``for_detectors``
         the promises made to subscribers; to other nodes, for what originates here; to the detectors, for what others send.
     ``clock``
         the largest clock mark. ``clock_here``: of local publishers only; a mark that came round by a third node could
@@ -42,7 +42,7 @@ class WatermarkTracker:
     """
 
     def __init__(self, publications: Iterable[str], backdate: int = 0) -> None:
-        self.everywhere, self.here, self.elsewhere = (
+        self.for_subscribers, self.for_nodes, self.for_detectors = (
             CombinedWatermarks(),
             CombinedWatermarks(keeps_ends=False),
             CombinedWatermarks(),
@@ -55,10 +55,10 @@ class WatermarkTracker:
         self.ever: dict[PeerKey, set[str]] = {}
         self._watermarks: dict[str, int] = {}
         self._views: dict[str, tuple[CombinedWatermarks, ...]] = {
-            "publisher": (self.everywhere, self.here, self.elsewhere),
-            "node": (self.everywhere, self.elsewhere),
+            "publisher": (self.for_subscribers, self.for_nodes, self.for_detectors),
+            "node": (self.for_subscribers, self.for_detectors),
             "subscriber": (),
-            LOCAL: (self.everywhere, self.here),
+            LOCAL: (self.for_subscribers, self.for_nodes),
         }
         for promises in self._views[LOCAL]:
             promises.offer(LOCAL, (), publications)
@@ -70,7 +70,7 @@ class WatermarkTracker:
 
     def gather(self, is_on: bool) -> None:
         """Nodes of the configuration are missing, or (off) no longer are: until then promises may still go back."""
-        for promises in (self.everywhere, self.here, self.elsewhere):
+        for promises in (self.for_subscribers, self.for_nodes, self.for_detectors):
             promises.gather(is_on)
 
     def offered(self, key: PeerKey, interest: Interest) -> None:
@@ -80,7 +80,9 @@ class WatermarkTracker:
         derived = interest.derived if key[0] == "node" else ()
         if key[0] == "node":
             self.ever.setdefault(key, set()).update(interest.raw, derived)
-        logged = [name for name in interest.logged if not self.everywhere.has_ended(name)]  # else its END came after all of it
+        logged = [
+            name for name in interest.logged if not self.for_subscribers.has_ended(name)
+        ]  # else its END came after all of it
         for promises in self._views[key[0]]:
             promises.offer(key, [*interest.raw, *logged], derived)
         if key[0] == "node":
@@ -137,11 +139,13 @@ class WatermarkTracker:
 
     def raw_here(self) -> frozenset[str]:
         """The types that local publishers may send, those still awaited included."""
-        return self.here.offered(lambda origin: origin != LOCAL)
+        return self.for_nodes.offered(lambda origin: origin != LOCAL)
 
     def origins(self) -> set[Hashable]:
         """The peers that offer something."""
-        everyone = {key for promises in (self.everywhere, self.here, self.elsewhere) for key in promises.everyone()}
+        everyone = {
+            key for promises in (self.for_subscribers, self.for_nodes, self.for_detectors) for key in promises.everyone()
+        }
         return everyone - {LOCAL}
 
     # -- eras ---------------------------------------------------------------------------------------------------------
@@ -152,21 +156,21 @@ class WatermarkTracker:
         ``names``: types for which the era begins; they go on from its ground, even if they had fallen in the one before.
         """
         if reached is None:
-            everything = (self.everywhere, self.here, self.elsewhere)
+            everything = (self.for_subscribers, self.for_nodes, self.for_detectors)
             reached = max(self.reached, self.clock_here, *(promises.finite for promises in everything))
             reached = max(reached, self.clock) if self.clock is not None else reached
         self.eras.begin(number, reached)
         self.hold(names)
         self._watermarks = {name: until if until != END else NEVER for name, until in self._watermarks.items()}
-        for promises in (self.everywhere, self.elsewhere):
+        for promises in (self.for_subscribers, self.for_detectors):
             promises.doubt(True)
             promises.fall(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
-        self.here.fall(lambda origin: origin == LOCAL)
+        self.for_nodes.fall(lambda origin: origin == LOCAL)
         self._believe()
 
     def hold(self, names: Collection[str], anew: bool = True) -> None:
         """Nothing of these types may come in until it is known from which time they go on; ``anew``: even if it was known."""
-        for promises in (self.everywhere, self.elsewhere):
+        for promises in (self.for_subscribers, self.for_detectors):
             promises.hold(names, anew)
 
     def go_on(self, ground: int) -> None:
@@ -174,28 +178,28 @@ class WatermarkTracker:
         self.eras.ground = ground
         if self.eras.due is None:  # else they were at the end already, and go on from there
             self.eras.due = ground
-        fallen = self.everywhere.fallen - self.everywhere.resumed  # the others went on from a ground known before
+        fallen = self.for_subscribers.fallen - self.for_subscribers.resumed  # the others went on from a ground known before
         raw = ground if ground == NEVER else ground + self.eras.margin
         # for derived types, their own nodes promise: they may have gone on there, in an era whose END this node did not see
-        floors = {name: raw for name in fallen if not self.everywhere.is_derived(name)}
-        for promises in (self.everywhere, self.here, self.elsewhere):
+        floors = {name: raw for name in fallen if not self.for_subscribers.is_derived(name)}
+        for promises in (self.for_subscribers, self.for_nodes, self.for_detectors):
             promises.go_on(floors)
 
     def settle_era(self) -> None:
         """All nodes have said what has ended in this era."""
-        for promises in (self.everywhere, self.elsewhere):
+        for promises in (self.for_subscribers, self.for_detectors):
             promises.settle()
 
     def _believe(self) -> None:
         """END is believed as soon as all nodes have said what has ended in this era, and no earlier."""
-        for promises in (self.everywhere, self.elsewhere):
+        for promises in (self.for_subscribers, self.for_detectors):
             promises.doubt(self.eras.in_doubt)
 
     # -- lives --------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """All of it as plain values."""
-        promises = [each.state() for each in (self.everywhere, self.here, self.elsewhere)]
+        promises = [each.state() for each in (self.for_subscribers, self.for_nodes, self.for_detectors)]
         plain = {stored: copy(getattr(self, name)) for stored, name in _PLAIN.items()}
         plain["ever"] = {key: set(names) for key, names in self.ever.items()}
         return {"promises": promises, "plain": plain, "eras": self.eras.state()}
@@ -205,7 +209,7 @@ class WatermarkTracker:
         if "eras" in state:  # there were none in former versions
             self.eras.restore(state["eras"])
             self._believe()
-        for promises, kept in zip((self.everywhere, self.here, self.elsewhere), state["promises"], strict=True):
+        for promises, kept in zip((self.for_subscribers, self.for_nodes, self.for_detectors), state["promises"], strict=True):
             promises.restore(kept)
         for stored, value in state["plain"].items():
             setattr(self, _PLAIN[stored], value)

@@ -29,6 +29,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from middleware.broker.watermarks.waiting import explain
 from middleware.model.errors import NetworkError, SlacklineError
+from middleware.observe.listening import host_and_port, listening, spoken
 from middleware.observe.view.board import sections
 from middleware.observe.view.watch import Watch
 
@@ -73,8 +74,7 @@ class Page:
         self._socket = _bound(host, port)
         bound = self._socket.getsockname()[1]
         self._hosts = {f"{each}:{bound}" for each in ("localhost", "127.0.0.1", "[::1]")}
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{bound}/" + (f"?token={token}" if token else "")
+        self.url = f"http://{spoken(host, bound)}/" + (f"?token={token}" if token else "")
         config = uvicorn.Config(
             _Guard(self._application(), self),
             log_level="warning",
@@ -251,21 +251,14 @@ class _Guard:
 
 
 def _parsed(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not host or not port.isdigit() or int(port) > 65_535:
-        raise SlacklineError(f"{address!r} is no address for the page: write HOST:PORT, such as 127.0.0.1:8780")
-    return host, int(port)
+    try:
+        return host_and_port(address)
+    except ValueError:
+        raise SlacklineError(f"{address!r} is no address for the page: write HOST:PORT, such as 127.0.0.1:8780") from None
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    one = socket.socket(family, socket.SOCK_STREAM)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        one.bind((host, port))
-        one.listen(128)
+        return listening(host, port, 128)
     except OSError as error:
-        one.close()
         raise NetworkError(f"the page cannot be served at {host}:{port}: {error.strerror}; give another --bind") from None
-    return one

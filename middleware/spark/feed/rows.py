@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from middleware.link.codec import LARGEST_BLOCK, BlockHead, Run
+from middleware.link.codec import LARGEST_BLOCK, MOST_PLACES, BlockHead, Run
 from middleware.model.event import END, NEVER
 from middleware.spark.feed.groups import RowGroup, read_group, row_groups
 from middleware.spark.traces import Trace, values, wire_columns
@@ -153,11 +153,26 @@ def frames(
             counts = [stream.count(bound, rows) for stream in streams]
             parts = [(stream, count) for stream, count in zip(streams, counts, strict=True) if count]
             blocks = [stream.encoded(count) for stream, count in parts]
+            if len(parts) > 1 and sum(counts) <= MOST_PLACES:
+                _place([head for head, _ in blocks], [stream.ahead(count) for stream, count in parts])
             if rows == 1 or sum(len(block) for _, block in blocks) <= LARGEST_BLOCK:
                 break
             rows //= 2
         last = max(stream.skip(count) for stream, count in parts)
         yield Frame(blocks, sum(counts), last)
+
+
+def _place(heads: list[BlockHead], arrivals: list[Column]) -> None:
+    """Name the places of the events of each type in the order of arrival of all."""
+    import numpy as np
+
+    order = np.argsort(np.concatenate(arrivals), kind="stable")
+    places = np.empty(len(order), "<u2")
+    places[order] = np.arange(len(order))
+    start = 0
+    for head in heads:
+        head.places = places[start : start + head.inserts].tobytes()
+        start += head.inserts
 
 
 def identity_runs(codes: Numbers, ids: Numbers, names: list[str]) -> list[Run] | None:

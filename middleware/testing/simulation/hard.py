@@ -15,8 +15,8 @@ from middleware.model.change import Insert
 from middleware.model.operator import Operator
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.kslack import Lateness, MaxSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies
 from middleware.testing.simulation.applications import Reading
 from middleware.testing.simulation.fragile import Fragile, breaking
 from middleware.testing.simulation.plan import Incident, WorldPlan

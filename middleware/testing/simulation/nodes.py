@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Hashable, Iterable
-from typing import TypeVar, cast
+from typing import cast
 
 from middleware.broker.broker import Broker
-from middleware.broker.durable import DurableBroker
 from middleware.broker.effects import Closed, Effects
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.broker.log import Log, Made, OnBehalf, Received, Record
-from middleware.durability.durable_core import DurableCore, DurableEffects
+from middleware.broker.log import Log
+from middleware.broker.records import Made, OnBehalf, Received, Record
+from middleware.durability.durable_core import DurableCore
 from middleware.durability.recovery import Recovered, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.frames import Parts
@@ -24,8 +24,6 @@ from middleware.testing.simulation.disk import Disk
 from middleware.testing.simulation.network import Simulation
 from middleware.testing.simulation.said import Claim, Said, claim_of
 from middleware.testing.simulation.watch import Watch
-
-_B = TypeVar("_B", bound=Broker)
 
 
 class _Running:
@@ -64,10 +62,10 @@ class _Running:
         self._clock_at_birth = rng.choice([0, simulation.now, 10**15])  # a machine's clock starts anew when the machine does
         self._calendar = 10**6 * SECOND + simulation.now + rng.choice([0, 0, -3600, 3600]) * SECOND
 
-    def _started(self, kind: type[_B], epoch: int, types: EventTypes, peers: Collection[str], log: Log | None = None) -> _B:
+    def _started(self, epoch: int, types: EventTypes, peers: Collection[str], log: Log | None = None) -> Broker:
         """The broker of this life."""
         here = self.hierarchy
-        broker = kind(
+        broker = Broker(
             self.name,
             epoch,
             self._local(self._born),
@@ -102,7 +100,7 @@ class _Running:
 
     def _inbox(self) -> list[tuple[BlockHead, bytes]]:
         """The blocks that came in for its detectors since they last ran."""
-        return [(head, block) for blocks in self.broker._inbox._blocks.values() for head, block, _ in blocks]
+        return list(self.broker.inbox.blocks())
 
     def leap(self, duration: int) -> None:
         """Let its clock step ahead."""
@@ -142,7 +140,7 @@ class _Running:
     def _halted(self, watermarks: dict[str, int]) -> None:
         """Note the units that have stopped in this step, and their watermarks before."""
 
-    def _done(self, effects: DurableEffects | Effects) -> list[tuple[Hashable, Parts]]:
+    def _done(self, effects: Effects) -> list[tuple[Hashable, Parts]]:
         self.closed += effects.closed
         self.turned += effects.turned
         return effects.sends
@@ -169,7 +167,7 @@ class MemoryNode(_Running):
         wall: int | None = None,
     ) -> None:
         super().__init__(simulation, name, types, hierarchy, watch, rng, rate, idle, wall)
-        self.broker = self._started(Broker, self._calendar, types, peers)
+        self.broker = self._started(self._calendar, types, peers)
         simulation.add(self)
 
     def step(self, now: int) -> list[tuple[Hashable, Parts]]:
@@ -209,12 +207,12 @@ class DurableNode(_Running):
         self.log.oldest = disk.oldest
         disk.epoch = max(disk.epoch + 2**20, self._calendar)
         self._slices = random.Random(disk.epoch)  # separate: how checkpoints are cut must not change other draws
-        self.broker: DurableBroker = self._started(DurableBroker, disk.epoch, types, peers, self.log)
+        self.broker = self._started(disk.epoch, types, peers, self.log)
         self.recovered: Recovered
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
         self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.log.number]
         self._stay_stopped()
-        self.core = DurableCore(self.broker, self.log, hierarchy, types, self.recovered.turned)
+        self.core = DurableCore(self.broker, hierarchy, types, self.recovered.turned)
         if lacks:
             self.broker.lost_log(self.log.offset)
         self.broker.publish(correction, self._local(simulation.now))
@@ -254,8 +252,8 @@ class DurableNode(_Running):
         self._work(local)
         is_time = self.log.number % self._checkpoint_every == self._checkpoint_every - 1
         self.core.checkpoint_due |= is_time and not self.core.checkpointing
-        effects = self.core.settle(local)
-        for write in effects.writes:
+        effects, write = self.core.settle(local)
+        if write is not None:
             self.disk.write(write, now)
         if self.core.checkpointing and self._slices.random() < 0.5:
             self.disk.write_piece(self.core.go_on(self._slices.randint(1, 4)), now)

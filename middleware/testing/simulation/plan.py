@@ -8,7 +8,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import EventTypes, type_name
 from middleware.model.operator import Operator
 from middleware.model.time import SECOND
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.testing.simulation.afterwards import Afterwards
 from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.network import Faults

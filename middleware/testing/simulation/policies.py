@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies
 
 
 def a_policy(rng: random.Random, by_clock: bool = False) -> Policies:

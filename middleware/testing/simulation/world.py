@@ -12,8 +12,9 @@ from middleware.broker.ingress.checks import Turned
 from middleware.model.event import END, IDENTITY, ORDER, Event, type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.policies import Policies
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 from middleware.testing.oracle import derived
 from middleware.testing.simulation.afterwards import late_in_time, refused_in_time
 from middleware.testing.simulation.applications import Probe, Reading
@@ -392,7 +393,7 @@ class World:
         for name, node in self.nodes.items():
             for unit in node.hierarchy.units:
                 unit.check()
-                derived = [entry for entry in unit.ledger if entry.event.level]
+                derived = [entry for entry in unit.late if entry.event.level]
                 assert not derived, f"a derived event was late at {unit.name}: {derived[:1]}"
                 assert unit.statistics().unknown == 0, f"{unit.name}: a retraction of what never came"
             told = {"gap for a reader"} if any(sink.lacks for sink in self.sinks) else set()
@@ -402,9 +403,9 @@ class World:
         self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
         self._check_late()
         if self.plan.afterwards is not None and not any(watch.stands_in for watch in self.watches.values()):
-            margin = max(node.hierarchy.backdate * node.broker._tracker.eras.number for node in self.nodes.values())
+            margin = max(node.hierarchy.backdate * node.broker.tracker.eras.number for node in self.nodes.values())
             refused = refused_in_time(self.turned, self.plan.sources, self.plan.afterwards, self._newest, margin)
-            late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.ledger]
+            late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.late]
             wrong = late_in_time(late, self.plan.sources, self.plan.afterwards, self._newest, margin)
             assert not refused, f"turned away, though newer than all that was final: {refused[:2]}"
             assert not wrong, f"listed as late, though newer than all that was final: {wrong[:2]}"
@@ -447,11 +448,11 @@ class World:
     @property
     def _has_met_an_end(self) -> bool:
         """Whether a type was offered at one node while it ended at another: events may be late until that one knew."""
-        return self.plan.afterwards is None and any(node.broker._tracker.eras.number for node in self.nodes.values())
+        return self.plan.afterwards is None and any(node.broker.tracker.eras.number for node in self.nodes.values())
 
     def _taken_after_all(self) -> set[Claim]:
         """Events turned away as too far ahead, but taken when they came again; a refused change stays refused."""
-        seen = [node.broker._ingress.seen for node in self.nodes.values()]
+        seen = [node.broker.ingress.seen for node in self.nodes.values()]
         ahead = [each for each in self.ahead - self._late_once if each[0] == "insert"]
         return {each for each in ahead if any((each[1], each[2]) in ids for ids in seen)}
 
@@ -466,7 +467,7 @@ class World:
         for node in self.nodes.values():
             for unit in node.hierarchy.units:
                 floor = min(self._floors(unit.name))
-                wrong = [each for each in unit.ledger if each.event.source in timely and each.final > each.clk - floor]
+                wrong = [each for each in unit.late if each.event.source in timely and each.final > each.clk - floor]
                 assert not wrong, f"{unit.name} lists as late what is not: {wrong[:2]}"
 
     def _check_rare(self) -> None:
@@ -523,7 +524,7 @@ class Loss:
 
 
 def _listed(unit: Unit) -> set[Claim]:
-    return {claim(entry.change, entry.event) for entry in unit.ledger}
+    return {claim(entry.change, entry.event) for entry in unit.late}
 
 
 def _same(got: list[Event], expected: list[Event], what: str) -> None:

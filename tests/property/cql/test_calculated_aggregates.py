@@ -11,7 +11,7 @@ from detectors.cql.script import Script
 from detectors.language.errors import QueryError
 from middleware.model.time import SECOND
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 
 TYPES = ["Short", "Int", "Long", "Float", "Double"]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from middleware.model.time import SECOND
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
 from scenarios.ticks.market import EXCHANGES, SCRIPT, detectors

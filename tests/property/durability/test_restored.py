@@ -16,8 +16,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, type_name
 from middleware.ordering import lanes
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies
 from middleware.testing.simulation.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
 from tests.property.strategies import FAILING, SLACK, policies
 
@@ -74,7 +74,7 @@ def test_a_hierarchy_goes_on_where_it_was(keyed: str, seed: int, size: int, poli
 def same(cut: Hierarchy, whole: Hierarchy) -> None:
     for one, other in zip(cut.units, whole.units, strict=True):
         one.check()
-        assert (one.ledger, one.final, one.clock.k) == (other.ledger, other.final, other.clock.k)
+        assert (one.late, one.final, one.clock.k) == (other.late, other.final, other.clock.k)
         assert [failed.cause for failed in one.quarantine] == [failed.cause for failed in other.quarantine]
 
 
@@ -149,4 +149,4 @@ def test_a_replay_at_any_alpha_comes_to_the_same_finals(seed: int, size: int, po
 
 
 def late(hierarchy: Hierarchy) -> list[list[tuple[str, int]]]:
-    return [sorted((entry.event.source, entry.event.id) for entry in unit.ledger) for unit in hierarchy.units]
+    return [sorted((entry.event.source, entry.event.id) for entry in unit.late) for unit in hierarchy.units]

@@ -10,7 +10,7 @@ from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, IDENTITY, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.testing.flows import sequential
 from middleware.testing.operators import history
@@ -60,7 +60,7 @@ def test_withdrawals_and_revisions(flow, staying, passing, changing, seed, parts
     for made in hierarchy.process(Batch({}, dict.fromkeys(("Number", "Other"), END))):
         finals += barrier.take(made)
     assert not barrier.violations
-    assert not any(unit.ledger for unit in hierarchy.units)
+    assert not any(unit.late for unit in hierarchy.units)
     assert in_order(finals) == expected(flow, staying + new)
 
 

@@ -68,7 +68,7 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
             assert ground >= newest, f"seed {seed}: {ground} was final, and {newest} came"
         if hierarchy.halted:  # an operator that raised: what came before stands, and the oracle raises, too
             continue
-        late = {unit.name: {(each.event.source, each.event.id) for each in unit.ledger} for unit in hierarchy.units}
+        late = {unit.name: {(each.event.source, each.event.id) for each in unit.late} for unit in hierarchy.units}
         expected = derived(
             detectors, lambda name, late=late, said=said: [e for e in said if (e.source, e.id) not in late[name]]
         )

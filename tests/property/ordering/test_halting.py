@@ -12,7 +12,7 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, IDENTITY, ORDER, type_name
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 
 
 class Reading(Event):

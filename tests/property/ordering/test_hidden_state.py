@@ -16,7 +16,8 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import END, EventTypes
 from middleware.ordering import lanes
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 from middleware.runtime.engine import run
 from middleware.testing.checks import check_detector
 from tests.property.ordering.hidden_state import CHANGING, KEPT, REFUSED, Said, Step

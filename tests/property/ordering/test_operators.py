@@ -11,7 +11,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
 from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
 from middleware.testing.oracle import oracle

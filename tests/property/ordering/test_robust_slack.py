@@ -14,8 +14,9 @@ from middleware.model.event import type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import MOST, Lateness, MaxSlack, QuantileSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 
 from .streams import KeyedFold, Reading, Top, Upper
 
@@ -109,7 +110,7 @@ def test_a_flood_of_late_events_by_one_source_changes_nothing_for_others(share: 
     flood = [(START + 30 * SECOND + round(n * step), ts, "offline") for n, ts in enumerate(backlog)]
     feed(unit, events_of([*usual, *flood], 10**6), size)
     assert unit.clock.k <= USUAL and unit.lateness == SECOND
-    assert {late.event.source for late in unit.ledger} == {"offline"} and len(unit.ledger) == len(flood)
+    assert {late.event.source for late in unit.late} == {"offline"} and len(unit.late) == len(flood)
 
 
 def test_a_source_that_creeps_back_doubles_the_lateness_a_minute_at_most():
@@ -145,7 +146,7 @@ def test_a_lag_that_most_sources_have_is_followed_though_none_of_it_is_in_time(l
     lagging = [(at + lag, ts, f"slow-{source}") for at, ts, source in rows(rng, 150, 0, sources=3)]
     unit = a_unit()
     feed(unit, events_of([*prompt, *lagging]))
-    lost = [late.event.ts for late in unit.ledger]
+    lost = [late.event.ts for late in unit.late]
     assert lag <= unit.clock.k <= lag + STEP and max(lost) < START + lag, "but for what was final before any of it came"
 
 
@@ -160,7 +161,7 @@ def test_it_starts_well_whatever_comes_first(seed: int, size: int, first: int):
     ordered = events_of(rows(rng, 90, 700 * MILLISECOND), 1)
     unit = a_unit()
     feed(unit, [Reading(0, 0, ts=START + first, id=0, source="s0"), *ordered], size)
-    assert not [late for late in unit.ledger if late.event.id], "the others are all in time"
+    assert not [late for late in unit.late if late.event.id], "the others are all in time"
     assert unit.clock.k <= SECOND and unit.lateness <= 2 * SECOND
 
 
@@ -171,7 +172,7 @@ def test_a_source_that_begins_with_a_backlog_holds_nobody_up(size: int):
     unit = a_unit()
     feed(unit, events_of([*backlog, *rows(rng, 60, 50 * MILLISECOND, begin=1)]), size)
     assert unit.lateness <= 2 * SECOND and unit.clock.k <= unit.lateness
-    assert {late.event.source for late in unit.ledger} == {"s0"}
+    assert {late.event.source for late in unit.late} == {"s0"}
 
 
 def test_a_silence_is_no_delay():

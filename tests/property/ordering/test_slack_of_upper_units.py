@@ -8,8 +8,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies
 
 from .streams import KeyedFold, Reading, Top, Upper
 

@@ -9,7 +9,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
 
@@ -184,7 +185,7 @@ def test_a_revision_across_what_is_final_is_late_as_a_whole():
     old, new = Said("old", ts=5, id=7, source="d", level=1), Said("new", ts=15, id=7, source="d", level=1)
     unit.push(Delta([old]), promised=10, is_open=False)
     assert unit.push(Delta(revises=[(old, new)]), promised=10, is_open=False) == []
-    assert [(entry.change, entry.event) for entry in unit.ledger] == [("revise", new)]
+    assert [(entry.change, entry.event) for entry in unit.late] == [("revise", new)]
 
 
 def test_a_state_that_cannot_be_copied_stops_the_detector_and_is_told():

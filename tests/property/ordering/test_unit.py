@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, ORDER
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 from middleware.testing.oracle import in_order, oracle
 from tests.property.strategies import SLACK, policies
 
@@ -62,7 +63,7 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
         unit.check()
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     unit.check()
-    late = [IDENTITY(entry.event) for entry in unit.ledger]
+    late = [IDENTITY(entry.event) for entry in unit.late]
     accepted = list(arrived)
     for identity in late:  # a listed arrival is the last of its identity that has not been struck out yet
         accepted.reverse()
@@ -110,7 +111,7 @@ def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detect
         consumer.advance(unit.watermark)
         unit.check()
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
-    assert not unit.ledger
+    assert not unit.late
     assert consumer.finals() == sorted(in_order(detector.__name__, detector(), 2, stands.values()), key=ORDER)
 
 

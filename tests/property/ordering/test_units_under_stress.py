@@ -14,9 +14,10 @@ from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
 from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
+from middleware.ordering.policies import Policies
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 from middleware.testing.oracle import in_order
 
 from .streams import Alarm, Beat, Brittle, Filter, Fold, Mode, Reading
@@ -211,7 +212,7 @@ def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final() ->
                 unit.state()  # forgets what is final, too
             unit.check()
         statistics = finish(unit, consumer, list(upstream.standing.values()))
-        assert not unit.ledger, f"seed {seed}"
+        assert not unit.late, f"seed {seed}"
         corrections += statistics.revised + statistics.retracted
         failures += len(unit.quarantine)
     assert corrections > 10_000
@@ -247,7 +248,7 @@ def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for() -
                 unit.alpha = rng.choice([0.0, 0.5, 1.0])
             consumer.take(unit.push(Delta(batch), top + rng.choice([0, 0, 3]) if marks else None))
             consumer.advance(unit.watermark)
-        listed = Counter(IDENTITY(entry.event) for entry in unit.ledger)
+        listed = Counter(IDENTITY(entry.event) for entry in unit.late)
         came = Counter(map(IDENTITY, arrived))
         first = {IDENTITY(event): event for event in reversed(arrived)}
         taken = [event for identity, event in first.items() if came[identity] > listed[identity]]
@@ -269,5 +270,5 @@ def test_memory_is_bounded_by_the_lateness_not_by_the_length_of_the_stream(detec
         batch = [Reading(rng.randrange(4), rng.randrange(10), ts=n, id=n, source="a") for n in range(number, number + 10)]
         unit.push(Delta([*batch[1:], batch[0]]))
         held.append(unit.statistics().held)
-    assert not unit.ledger
+    assert not unit.late
     assert max(held) < 1_600

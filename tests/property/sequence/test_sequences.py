@@ -11,7 +11,7 @@ from detectors.sequence.operator import SequenceOperation
 from middleware.model.event import IDENTITY, Event
 from middleware.model.operator import Origin
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
 from tests.property.sequence.brute_force import Match, brute_force, match_ts

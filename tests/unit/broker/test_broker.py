@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from middleware.broker.broker import GATHER, Broker
+from middleware.broker.broker import Broker
+from middleware.broker.gathering import GATHER
 from middleware.broker.ingress.checks import Bounds, Ingress
 from middleware.broker.peers import SPREAD
 from middleware.delivery.subscription import Subscription

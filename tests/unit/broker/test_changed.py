@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.broker.ingress.changed import ChangedEvents, version
+from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.model.event import Event
 
 
@@ -27,19 +28,27 @@ def test_a_withdrawal_counts_once_and_nothing_changes_what_is_withdrawn() -> Non
     assert events.change("Reading", reading(1, number=2), None) == "new"
 
 
-def test_nothing_rests_on_what_was_refused() -> None:
+@pytest.mark.parametrize("reason", ["late", "ahead"])
+def test_nothing_rests_on_what_was_refused(reason: Refusal) -> None:
     events = ChangedEvents()
     stands, refused, further = reading(1), reading(2, ts=9), reading(3, ts=12)
     assert events.change("Reading", stands, refused) == "new"
-    events.refuse("Reading", ("p", 1), 9, version(stands))
-    assert events.change("Reading", refused, further) == "refused"
-    assert events.change("Reading", further, None) == "refused"
+    events.refuse("Reading", ("p", 1), 9, version(stands), reason)
+    assert events.change("Reading", refused, further) == reason
+    assert events.change("Reading", further, None) == reason
     events.forget("Reading", 11)
-    assert events.change("Reading", further, reading(4, ts=13)) == "refused", "as long as it could be taken for something new"
+    assert events.change("Reading", further, reading(4, ts=13)) == reason, "as long as it could be taken for something new"
     restored = ChangedEvents()
     restored.restore(events.state())
     assert restored.change("Reading", stands, reading(5)) == "new", "what it is can be changed"
     assert restored.change("Reading", reading(5), None) == "new"
+
+
+def test_what_a_former_version_stored_says_refused_and_not_why() -> None:
+    events = ChangedEvents()
+    events.restore({"Reading": {("p", 1): (9, version(reading(1)), True), ("p", 2): (9, version(reading(1, number=2)), False)}})
+    assert events.change("Reading", reading(2, ts=9), reading(3)) == "late"
+    assert events.change("Reading", reading(2, number=2), reading(3, number=2)) == "again"
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=8), st.data())

@@ -100,7 +100,7 @@ def test_what_comes_by_another_node_clashes_too() -> None:
 
     admitted(ingress, [reading(1)], True)
     ((head, block),) = encode_delta("Reading", Delta([reading(1, 7.5), reading(2)]), raw=True)
-    inbox.put(head, block, None)
+    inbox.put(("node", "b"), head, block, None)
     batch = inbox.take(CombinedWatermarks(), None, ())
     assert batch is not None and batch.deltas["Reading"].inserts == [reading(2)]
     assert [each.reason for each in ingress.turned] == ["clash"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from middleware.broker.null_log import NullLog
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
@@ -87,23 +88,23 @@ def test_a_node_in_a_former_era_ends_nothing() -> None:
     tracker.noted(key, Changes(40, {"Ping": END, "Pong": END}, []))
     tracker.promised_here({"Peng": 30})
     tracker.promised_here({"Peng": END})
-    assert set(tracker.everywhere.values.values()) == {END}
+    assert set(tracker.for_subscribers.values.values()) == {END}
     tracker.begin_era(1)
     assert tracker.eras.reached == 40
     tracker.noted(key, Changes(None, {"Ping": END, "Pong": END}, []))  # was under way
-    assert END not in tracker.everywhere.values.values() and tracker.here.values == {"Peng": 30}
+    assert END not in tracker.for_subscribers.values.values() and tracker.for_nodes.values == {"Peng": 30}
     tracker.promised_here({"Peng": END})
-    assert tracker.here.values == {"Peng": 30}, "the detectors do not know of the era yet"
+    assert tracker.for_nodes.values == {"Peng": 30}, "the detectors do not know of the era yet"
     tracker.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], era=1, reached=50, backdate=3))
     assert tracker.eras.in_doubt, "it has not said what has ended"
     tracker.noted(key, Changes(None, {"Ping": END, "Pong": 35}, []))
     assert not tracker.eras.in_doubt and tracker.eras.common() == 50
     tracker.go_on(50)
     tracker.settle_era()
-    assert tracker.everywhere.values == {"Ping": END, "Pong": 35, "Peng": 30}, (
+    assert tracker.for_subscribers.values == {"Ping": END, "Pong": 35, "Peng": 30}, (
         "who derives them promises, from where they go on"
     )
-    assert tracker.everywhere.floor("Pong") == 35 and LOCAL in tracker.here.everyone()
+    assert tracker.for_subscribers.floor("Pong") == 35 and LOCAL in tracker.for_nodes.everyone()
 
 
 def an_end(tracker: WatermarkTracker, *names: str) -> None:
@@ -118,7 +119,7 @@ def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1, keeps=True))
     an_end(tracker, "Ping", "Pong")
-    reopening = Reopening(tracker, None)
+    reopening = Reopening(tracker, NullLog())
     tracker.offered(("publisher", "r"), Interest(1, raw=["Ping"]))
     reopening.offered(["Ping"], ("publisher", "r"))
     assert reopening.look([], False, 0)
@@ -132,11 +133,11 @@ def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
     assert reopening.look([], False, 0)
     assert (tracker.eras.number, tracker.eras.before, tracker.eras.ground) == (2, 25, None)
     assert reopening.due() == 25
-    assert tracker.everywhere.floor("Pong") == END, "of what was offered nothing may come in"
+    assert tracker.for_subscribers.floor("Pong") == END, "of what was offered nothing may come in"
     tracker.offered(node, Interest(3, keeps=True, era=2, reached=31, before=25))
     tracker.noted(node, Changes(None, {}, []))
     reopening.look([], False, 0)
-    assert tracker.eras.ground == 31 and tracker.everywhere.floor("Pong") == 33
+    assert tracker.eras.ground == 31 and tracker.for_subscribers.floor("Pong") == 33
 
 
 def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
@@ -144,25 +145,25 @@ def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
     tracker.offered(node, Interest(1, raw=["Ping"], keeps=True))
     tracker.noted(node, Changes(20, {"Ping": END}, []))
     an_end(tracker, "Ping", "Pong")
-    reopening = Reopening(tracker, None)
+    reopening = Reopening(tracker, NullLog())
     for key, name in ((("publisher", "r"), "Pong"), (("publisher", "q"), "Ping")):
         assert reopening.ended(key, [name]) == [name]
         tracker.offered(key, Interest(1, raw=[name]))
         reopening.offered([name], key)
         reopening.look([], False, 0)
-    assert tracker.eras.number == 1 and tracker.everywhere.floor("Ping") == END
+    assert tracker.eras.number == 1 and tracker.for_subscribers.floor("Ping") == END
     tracker.offered(node, Interest(2, raw=["Ping"], keeps=True, era=1, reached=25))
     tracker.noted(node, Changes(None, {"Ping": 24}, []))  # a publisher there sends it again
     reopening.look([], False, 0)
-    assert tracker.eras.number == 1 and not tracker.everywhere.fallen
-    assert tracker.everywhere.floor("Ping") == 27, "who comes now says what is newer than all that was final"
+    assert tracker.eras.number == 1 and not tracker.for_subscribers.fallen
+    assert tracker.for_subscribers.floor("Ping") == 27, "who comes now says what is newer than all that was final"
 
 
 def test_a_node_that_did_not_hear_how_an_era_came_out_is_told_with_the_next() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1))
     an_end(tracker, "Ping")
-    reopening, late = Reopening(tracker, None), Interest(2, era=2, reached=40, before=25)
+    reopening, late = Reopening(tracker, NullLog()), Interest(2, era=2, reached=40, before=25)
     tracker.offered(node, late)
     reopening.received(node, late)
     assert (tracker.eras.number, tracker.eras.ground) == (2, None)
@@ -303,7 +304,7 @@ def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None
     there.broker._offering.interest.keeps = True
     first = SimulatedPublisher(simulation, "first", "a", [Ping])
     simulation.run(SECOND)
-    here.broker._tracker.durable.add(("node", "b"))  # as if it had a log
+    here.broker.tracker.durable.add(("node", "b"))  # as if it had a log
     first.publish([ping(1)])
     first.advance(Ping, END)
     simulation.run(SECOND)

@@ -36,9 +36,9 @@ def test_what_a_publisher_sent_here_before_it_moved_is_not_taken_again():
     for event in readings(1, 2, 3):
         ingress.seen.add(event.source, event.id)  # as the ingress does with what comes in here
     ((head, block),) = encode_delta("Reading", Delta(readings(2, 3, 4)), raw=True)
-    inbox.put(head, block, None)
+    inbox.put(("node", "b"), head, block, None)
     assert taken(inbox) == [4]
-    inbox.put(head, block, None)
+    inbox.put(("node", "b"), head, block, None)
     assert taken(inbox) == []
     assert drops["duplicate"] == 5
 
@@ -46,7 +46,7 @@ def test_what_a_publisher_sent_here_before_it_moved_is_not_taken_again():
 def test_derived_events_are_not_looked_up():
     inbox, _ = inbox_of(Counter())
     ((head, block),) = encode_delta("Reading", Delta(readings(1)))
-    inbox.put(head, block, None)
-    inbox.put(head, block, Delta(retracts=readings(1)))
-    inbox.put(head, block, None)
+    inbox.put(("node", "b"), head, block, None)
+    inbox.put(("node", "b"), head, block, Delta(retracts=readings(1)))
+    inbox.put(("node", "b"), head, block, None)
     assert taken(inbox) == [1]

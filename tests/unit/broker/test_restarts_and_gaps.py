@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from middleware.broker.broker import Broker
-from middleware.broker.durable import DurableBroker
-from middleware.broker.log import BREAK, MOST_NAMES, Log, Record, decode_record, encode_record
+from middleware.broker.log import MOST_NAMES, Log
 from middleware.broker.outbound import serve
 from middleware.broker.peers import Peer
+from middleware.broker.records import BREAK, Record, decode_record, encode_record
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover
@@ -100,15 +100,15 @@ class Talk:
                 client.link.outbox.clear()
             broker.take(self.now)
             effects = broker.settle(self.now)
-            record = broker.log.close({}) if broker.log is not None else None
+            record = broker.log.close({}) if broker.log.keeps else None
             self.records += [record] if record is not None else []
             for client in self.clients:
                 client.take(effects.sends, self.now)
 
 
-def durable(peers: tuple[str, ...] = (), records: list[Record] | None = None) -> DurableBroker:
+def durable(peers: tuple[str, ...] = (), records: list[Record] | None = None) -> Broker:
     log = Log(77, lambda offset, size: iter(records or ()))
-    return DurableBroker("b", 1, 0, types=TYPES, log=log, peers=peers)
+    return Broker("b", 1, 0, types=TYPES, log=log, peers=peers)
 
 
 def test_what_was_promised_for_a_silent_publisher_is_promised_after_a_crash():
@@ -197,7 +197,7 @@ def test_that_nothing_is_promised_any_more_is_told_with_a_new_interest_too():
 
 @pytest.mark.parametrize("role", ["node", "publisher"])
 def test_the_name_of_a_break_is_no_type(role):
-    talk = Talk(DurableBroker("b", 1, 0, log=Log(77, lambda offset, size: ()), peers=("z",)))
+    talk = Talk(Broker("b", 1, 0, log=Log(77, lambda offset, size: ()), peers=("z",)))
     Client(talk, "node", "z", Interest(1, keeps=True))
     talk.go(6)
     peer = talk.clients[0] if role == "node" else Client(talk, "publisher", "p", Interest(1))
@@ -349,8 +349,7 @@ def test_the_place_of_a_subscription_belongs_to_the_key_that_took_it():
 
 def test_while_the_disk_stands_still_what_is_said_again_is_held_once():
     broker = durable()
-    assert broker.log is not None
-    core, now = DurableCore(broker, broker.log, None, TYPES), 0
+    core, now = DurableCore(broker, None, TYPES), 0
     broker.log.subscribed(("subscriber", "s"), Interest(1, ["Ping"]))  # to be stored, which it never is
     publisher = Link("p", "publisher", 1, 0, dials=True, durable=True)
     publisher.greeting = [encode(Interest(1, raw=["Ping"]))]
@@ -360,5 +359,5 @@ def test_while_the_disk_stands_still_what_is_said_again_is_held_once():
         for parts in publisher.outbox:
             broker.receive("p", parts, now)
         publisher.outbox.clear()
-        assert not core.settle(now).sends
-    assert len(core.stored(broker.log.number).sends) < 100
+        assert not core.settle(now)[0].sends
+    assert len(core.stored(core.log.number).sends) < 100

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from middleware.broker.durable import DurableBroker
+from middleware.broker.broker import Broker
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.seen import SeenIds
-from middleware.broker.log import Log, Record, Subscribed, decode_record, encode_record
+from middleware.broker.log import Log
 from middleware.broker.peers import Peer
+from middleware.broker.records import Record, Subscribed, decode_record, encode_record
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.durability.durable_core import DurableCore
@@ -49,14 +50,14 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
     admission.attach(key, 0, 0)
     tracker.offered(key, Interest(1, raw=["Ping"]))
     tracker.noted(key, admission.received(key, Changes(7, {"Ping": END}, []), 1))
-    assert tracker.here.values["Ping"] == END
+    assert tracker.for_nodes.values["Ping"] == END
     admission.sources.leave(key)
     admission.attach(key, 0, 2)
     for seconds in (11, 12, 30):
         admission.promise_on_behalf(7 + seconds, [], [], seconds * SECOND)
-        assert tracker.here.values["Ping"] == END
+        assert tracker.for_nodes.values["Ping"] == END
     tracker.noted(key, admission.received(key, Changes(50, None, []), 31 * SECOND))
-    assert tracker.here.values["Ping"] == END
+    assert tracker.for_nodes.values["Ping"] == END
 
 
 def test_a_broker_that_was_away_does_not_take_its_own_absence_for_the_silence_of_others() -> None:
@@ -98,8 +99,8 @@ def test_the_log_is_kept_whole_while_a_peer_was_never_heard_of() -> None:
     assert log.start_of(("node", "c"), Interest(1, ["Reading"])) == (1, True), "what it missed is a gap"
 
 
-def durable(log: Log) -> DurableBroker:
-    return DurableBroker("b", 1, 0, types=EventTypes([Reading]), publications=(), log=log)
+def durable(log: Log) -> Broker:
+    return Broker("b", 1, 0, types=EventTypes([Reading]), publications=(), log=log)
 
 
 def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() -> None:
@@ -119,13 +120,13 @@ def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() ->
 def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> None:
     late = Turned("late", 9, "insert", "Reading", 3, 7, "p", b"")
     log = Log(1, lambda offset, size: [])
-    core = DurableCore(durable(log), log, None, EventTypes([Reading]))
-    core.broker._ingress.turned.append(late)
-    written = core.settle(1)
-    assert written.turned == [], "it waits for the log"
-    record = decode_record(encode_record(written.writes[0].record))
+    core = DurableCore(durable(log), None, EventTypes([Reading]))
+    core.broker.ingress.turned.append(late)
+    effects, write = core.settle(1)
+    assert effects.turned == [], "it waits for the log"
+    record = decode_record(encode_record(write.record))
     core.checkpoint_due = True
-    pieces = core.settle(1).writes[-1].pieces
+    pieces = core.settle(1)[1].pieces
     while core.checkpointing:
         pieces.append(core.go_on(100))
     for checkpoint in (None, [piece.data for piece in pieces]):  # it is in the one, or in what is behind the other
@@ -133,20 +134,20 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
         broker = durable(log)
         recovered, _ = recover(broker, None, EventTypes([Reading]), checkpoint, [] if checkpoint else [record])
         assert recovered.turned == [late]
-        again = DurableCore(broker, log, None, EventTypes([Reading]), recovered.turned)
-        assert again.settle(2).turned == [late] and again.settle(3).turned == []
+        again = DurableCore(broker, None, EventTypes([Reading]), recovered.turned)
+        assert again.settle(2)[0].turned == [late] and again.settle(3)[0].turned == []
 
 
 def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> None:
     log = Log(1, lambda offset, size: [])
-    core = DurableCore(durable(log), log, None, EventTypes([Reading]))
+    core = DurableCore(durable(log), None, EventTypes([Reading]))
     core.broker.wall_is(10 * SECOND, 0)
     for name in "pq":
         core.broker.sources.told_wall(("publisher", name), 7_210 * SECOND, 0)
-    record = decode_record(encode_record(core.settle(1).writes[0].record))
-    assert all(not write.record.entries for write in core.settle(2).writes if write.record is not None), "it is said once"
+    record = decode_record(encode_record(core.settle(1)[1].record))
+    assert core.settle(2)[1] is None, "it is said once"
     core.checkpoint_due = True
-    pieces = core.settle(3).writes[-1].pieces
+    pieces = core.settle(3)[1].pieces
     while core.checkpointing:
         pieces.append(core.go_on(100))
     for checkpoint in (None, [piece.data for piece in pieces]):
@@ -229,7 +230,7 @@ def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
 
 def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once_it_has_spoken() -> None:
     log = Log(1, lambda offset, size: [])
-    broker = DurableBroker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], log=log)
+    broker = Broker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], log=log)
     key, wanted = ("node", "a"), Interest(1, ["Low"])
     recover(
         broker, None, EventTypes([Reading]), None, [Record(1, 0, [Subscribed(key, wanted)], False, None, {})]

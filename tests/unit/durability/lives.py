@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from middleware.broker.durable import DurableBroker
+from middleware.broker.broker import Broker
+from middleware.broker.effects import Effects
 from middleware.broker.log import Log
-from middleware.durability.durable_core import DurableEffects
 from middleware.link.codec import BlockHead, Changes, Interest, decode_payload, encode, encode_delta
 from middleware.link.frames import decode_frame
 from middleware.link.link import Link
@@ -17,7 +17,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Retention, Store
 
@@ -46,7 +46,7 @@ class Life:
             self.hierarchy = Hierarchy(detectors, policies=POLICIES) if detectors is not None else None
             reads, makes = (self.hierarchy.subscriptions, self.hierarchy.publications) if self.hierarchy else ((), ())
             log = Log(self.store.line, self.store.read)
-            self.broker = DurableBroker("n", self.store.epoch, 0, types=types, subscriptions=reads, publications=makes, log=log)
+            self.broker = Broker("n", self.store.epoch, 0, types=types, subscriptions=reads, publications=makes, log=log)
             self.runner = DurableRunner(self.broker, self.hierarchy, types, self.store, rebuild)
         except BaseException:
             self.store.close()
@@ -79,7 +79,7 @@ class Life:
             self._carry_out(self.runner.settle(self.now))
             time.sleep(0.001)
 
-    def _carry_out(self, released: list[DurableEffects]) -> None:
+    def _carry_out(self, released: list[Effects]) -> None:
         for channel, parts in [send for effects in released for send in effects.sends]:
             payload = self.links[str(channel)].receive(decode_frame(parts[0]), parts[1:], self.now)
             changes = decode_payload(payload) if payload else None

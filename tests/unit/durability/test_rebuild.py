@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from test_upgrade import TYPES, Sum, Sums, SumsInCents, Tick
 
-from middleware.broker.durable import DurableBroker
-from middleware.broker.log import Log, Made
+from middleware.broker.broker import Broker
+from middleware.broker.log import Log
+from middleware.broker.records import Made
 from middleware.durability.durable_core import DurableCore
 from middleware.link.codec import Changes, EventCodec, Interest, encode, encode_delta
 from middleware.link.frames import decode_frame
@@ -18,7 +19,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Store
 
@@ -31,17 +32,16 @@ class Doubled(SumsInCents):
         return Sum(self.cents // 100, ts=event.ts)
 
 
-def broker_of(store: Store, hierarchy: Hierarchy) -> DurableBroker:
+def broker_of(store: Store, hierarchy: Hierarchy) -> Broker:
     log = Log(store.line, store.read)
     reads, makes = hierarchy.subscriptions, hierarchy.publications
-    return DurableBroker("n", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, log=log)
+    return Broker("n", store.epoch, 0, types=TYPES, subscriptions=reads, publications=makes, log=log)
 
 
 def life(store: Store, ticks: list[Event], hierarchy: Hierarchy) -> None:
     """A publisher gives a node some events, which makes of them what a subscriber wants, one by one; then the node is gone."""
     broker = broker_of(store, hierarchy)
-    assert broker.log is not None
-    core = DurableCore(broker, broker.log, hierarchy, TYPES)
+    core = DurableCore(broker, hierarchy, TYPES)
     links = [Link(name, name, 1, 0, dials=True, durable=True) for name in ("publisher", "subscriber")]
     for link, interest in zip(links, (Interest(1, raw=["Tick"]), Interest(1, ["Sum"], resumes=True)), strict=True):
         link.greeting = [encode(interest)]
@@ -58,12 +58,12 @@ def life(store: Store, ticks: list[Event], hierarchy: Hierarchy) -> None:
         for result in hierarchy.process(batch) if batch is not None else ():
             broker.publish(result, now)
         core.checkpoint_due = now == 3
-        effects = core.settle(now)
-        for write in effects.writes:
+        effects, write = core.settle(now)
+        if write is not None:
             store.write(write)
         while core.checkpointing:
             store.write(core.go_on(1))
-        for channel, parts in [*effects.sends, *core.stored(broker.log.number).sends]:
+        for channel, parts in [*effects.sends, *core.stored(core.log.number).sends]:
             next(link for link in links if link.name == channel).receive(decode_frame(parts[0]), parts[1:], now)
 
 

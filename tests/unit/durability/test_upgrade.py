@@ -14,7 +14,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import Event, EventTypes
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 
 
 class Tick(Event, frozen=True):

@@ -8,7 +8,7 @@ import pytest
 from detectors.flow import Flow
 from middleware.model.event import Event
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 
 

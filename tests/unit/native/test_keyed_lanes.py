@@ -15,8 +15,9 @@ from middleware.model.detector import Detector, key_function
 from middleware.model.event import END
 from middleware.ordering.lane import Settings
 from middleware.ordering.operation import Ready
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 from tests.property.ordering.streams import Beat, Reading
 
 from .streams import Picky

@@ -17,7 +17,7 @@ from middleware.observe.provenance.past import Arrival
 from middleware.observe.provenance.smallest import smallest
 from middleware.observe.provenance.why import MOST_LISTED, Cause
 from middleware.ordering.kslack import MaxSlack
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import Run
 
 

@@ -6,8 +6,9 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.ordering.costs import Costs, RetractionChoice, Step
+from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.unit import Unit
 
 
 class Reading(Event):

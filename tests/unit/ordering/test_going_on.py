@@ -9,7 +9,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.lanes import migrated_state
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Item(Event):
@@ -86,7 +87,7 @@ def test_a_detector_goes_on_from_its_state_and_what_is_not_newer_is_late():
     assert (unit.final, unit.watermark) == (35, 30), "no result is as old as what was final"
     (out,) = pushed(unit, [30, 35, 36], mark=36)
     assert [event.since for event in out.inserts] == [66], "10 and 20 are in it"
-    assert [entry.event.ts for entry in unit.ledger] == [30, 35]
+    assert [entry.event.ts for entry in unit.late] == [30, 35]
     pushed(unit, promised=END)
     assert unit.reached == 36
     unit.check()

@@ -5,7 +5,8 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.event import Event
 from middleware.model.operator import Operation, Operator
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Item(Event):

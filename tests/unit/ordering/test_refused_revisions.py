@@ -15,7 +15,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, Event, Identity
 from middleware.ordering import lanes
 from middleware.ordering.kslack import Lateness
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Bid(Event, frozen=True):
@@ -90,7 +91,7 @@ def test_what_rests_on_a_late_revision_is_late(kind: str, native: bool, monkeypa
         rest = each.push(Delta(revises=[(moved, again)]), 100)
         rest += each.push(Delta(retracts=[again]), 100)
         rest += each.push(Delta([bid(200, 3)]), END, END, is_open=False)
-        assert [(entry.change, entry.event.ts) for entry in each.ledger] == [("revise", 150), ("revise", 160), ("retract", 160)]
+        assert [(entry.change, entry.event.ts) for entry in each.late] == [("revise", 150), ("revise", 160), ("retract", 160)]
         assert sorted(event.ts for event in net(out + rest).values()) == [50, 100, 200]
         assert not each.state()["_refused"], "forgotten, once it could not be taken for something new"
         each.check()
@@ -105,7 +106,7 @@ def test_a_publisher_that_is_wrong_about_what_it_revises_changes_nothing(
     out = unit.push(Delta([bid(50), bid(100, 2), bid(101, 4, lot=0)]), 100)
     out += unit.push(Delta(revises=[(bid(151), bid(160)), (bid(101, 4, lot=0), bid(102, 4, lot=2))]), 100)
     out += unit.push(Delta([bid(200, 3)]), END, END, is_open=False)
-    assert [(entry.change, entry.event.ts) for entry in unit.ledger] == [("revise", 160)]
+    assert [(entry.change, entry.event.ts) for entry in unit.late] == [("revise", 160)]
     assert sorted(event.ts for event in net(out).values()) == [50, 100, 102, 200]
 
 

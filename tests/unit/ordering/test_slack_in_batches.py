@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from middleware import Detector, Event
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 
 

@@ -10,7 +10,8 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event
 from middleware.model.identity import canonical
 from middleware.model.operator import Operation, Operator, Origin
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Item(Event):

@@ -10,7 +10,8 @@ from middleware.ordering import buffer
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.lane import Lane
 from middleware.ordering.lanes import KeyedLanes
-from middleware.ordering.unit import Policies, Unit
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Step(Event):
@@ -171,11 +172,11 @@ def test_late_events_are_listed_with_the_circumstances():
     unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
     late = Step("ok", ts=90, id=2, source="s")
     assert unit.push(Delta([late])) == []
-    (entry,) = unit.ledger
+    (entry,) = unit.late
     assert (entry.event, entry.change, entry.clk, entry.final) == (late, "insert", 100, 90)
     assert unit.statistics().late == 1
     unit.push(Delta(retracts=[late]))
-    assert [entry.change for entry in unit.ledger] == ["insert", "retract"]
+    assert [entry.change for entry in unit.late] == ["insert", "retract"]
 
 
 def test_policy_error_for_late_events_says_what_to_do():

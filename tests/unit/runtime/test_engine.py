@@ -14,7 +14,7 @@ from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError, WindowError
 from middleware.model.event import Event
 from middleware.ordering import lanes
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.runtime.failures import DetectorFailedError
 

@@ -10,7 +10,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.clients.publisher import Publisher
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter

@@ -13,7 +13,7 @@ from detectors.soccer.hierarchy import LEVELS, soccer
 from detectors.soccer.setup import SETUPS
 from middleware.model.event import EventTypes, type_name
 from middleware.model.identity import levels
-from middleware.ordering.unit import Policies
+from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.testing.checks import check_detector
 from middleware.testing.oracle import oracle

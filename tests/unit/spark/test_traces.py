@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from middleware.link.codec import places_of
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.spark.feed.groups import slices
@@ -176,6 +177,7 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
     for low, high in pairwise(cuts):
         for frame in frames(types, window, low, high, max(1, rows // 2)):
             times: list[int] = []
+            places: list[int] = []
             for head, block in frame.blocks:
                 events = decode[head.type](block)
                 assert head.count == len(events) > 0
@@ -185,6 +187,11 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
                     assert named == {(event.source, event.id) for event in events}
                 found[head.type] += [event.id for event in events]
                 times += [arrivals[head.type][event.id] for event in events]
+                places += places_of(head, len(events)) or []
+            if len(frame.blocks) > 1:
+                assert sorted(places) == list(range(len(times))), "each place once"
+                ordered = [at for _, at in sorted(zip(places, times, strict=True))]
+                assert ordered == sorted(times), "all types together in order of arrival"
             assert frame.events == len(times) <= max(1, rows // 2) * len(trace.types)
             assert frame.last == max(times) < high
             assert min(times) >= max(reached, low)

@@ -1,0 +1,77 @@
+"""The log of a node that keeps none: what is noted is forgotten, so nobody has to ask whether there is a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from middleware.broker.ingress.checks import Turned
+from middleware.broker.log import Log
+from middleware.broker.readers import Reader
+from middleware.broker.records import Began, Behind, LogOffset, OnBehalf, PeerKey, WentOn
+from middleware.link.codec import BlockHead, Changes, Interest, Mark
+
+_ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
+
+
+class NullLog:
+    """See the module, and ``Log`` for what each method notes."""
+
+    keeps = False
+    line = offset = oldest = began = 0
+    gathers = False
+    log_offset: LogOffset = (0, 0)
+    readers: Mapping[PeerKey, Reader] = {}
+
+    def received(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None: ...
+
+    def subscribed(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None: ...
+
+    def detached(self, peer: PeerKey) -> None: ...
+
+    def next_block(self) -> None: ...
+
+    def made(self, head: BlockHead, block: bytes) -> None: ...
+
+    def broken(self, peer: PeerKey, names: list[str], here: list[str]) -> None: ...
+
+    def turned(self, turned: list[Turned]) -> None: ...
+
+    def noted(self, entry: Began | WentOn) -> None: ...
+
+    def kept_word(self, entries: Iterable[OnBehalf | Behind]) -> None: ...
+
+    def moved(self, peer: PeerKey, offset: int, mark: Mark | None = None) -> None: ...
+
+    def renewed(self, line: int, common: int) -> None: ...
+
+    def all_attached(self) -> None: ...
+
+    def stepped(self, clock: int | None) -> None: ...
+
+    def start_of(self, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
+        """Readers get what comes from now on; one that was here before finds out by itself that there is a gap."""
+        return 0, False
+
+    def blocks_after(self, offset: int) -> tuple[list[tuple[int, bool, BlockHead, bytes]], int]:
+        """None."""
+        return [], offset
+
+    def shows_loss(self, peer: PeerKey, interest: Interest, promised: int) -> bool:
+        """No reader can have more than what was never kept."""
+        return False
+
+    def objection(self, peer: PeerKey, interest: Interest, owner: str | None) -> str | None:
+        """A name cannot be resumed here."""
+        return f"it keeps no log, so nobody can go on there under a name: {_ADVICE}" if interest.resumes else None
+
+    def is_wanted(self, name: str) -> bool:
+        """Nothing is kept for readers that are away."""
+        return False
+
+    def wants(self) -> frozenset[str]:
+        """Nothing beyond what attached readers want."""
+        return frozenset()
+
+
+AnyLog = Log | NullLog
+"""What a broker notes its steps in."""

@@ -1,0 +1,57 @@
+"""A reader that a log is kept for: how far it has got, and where it goes on under its name."""
+
+from __future__ import annotations
+
+import msgspec
+
+from middleware.link.codec import Mark
+
+_MOST_COMMITS = 64
+
+
+class Reader(msgspec.Struct):
+    """A reader that the log is kept for, attached or not. It needs nothing up to ``offset`` any more; if ``named``, it resumes
+    under its name after its own life has ended. ``owner``: the key that the name belongs to, if there are keys.
+
+    ``commits``
+        some of its former offsets, spread over the log: (offset, mark). A reader that has at least the finals up to a mark
+        loses nothing if it reads on from the offset beside it.
+    """
+
+    patterns: frozenset[str]
+    offset: int
+    named: bool
+    mark: Mark | None = None
+    owner: str | None = None
+    commits: list[tuple[int, Mark | None]] = []
+
+    def moved(self, offset: int, mark: Mark | None, oldest: int = 0) -> None:
+        """It has reached this offset; the log goes back to ``oldest``. O(1): there is a limit to ``commits``."""
+        if self.named and mark != self.mark:
+            self.commits.append((self.offset, self.mark))
+            if len(self.commits) > _MOST_COMMITS:
+                del self.commits[self._dispensable(oldest)]
+        self.offset, self.mark = offset, mark
+
+    def _dispensable(self, oldest: int) -> int:
+        """The commit to forget: one that the log does not reach back to, or else the one between the closest neighbours."""
+        offsets = [offset for offset, _ in self.commits]
+        if offsets[0] < oldest:
+            return 0
+        spans = [after - before for before, after in zip(offsets, offsets[2:], strict=False)]
+        return 1 + spans.index(min(spans))
+
+    def commit_for(self, after: Mark | None) -> tuple[int, Mark | None]:
+        """Where it goes on if all it has is finals up to ``after``: the last commit that will do, or else the oldest known."""
+        commit = self.offset, self.mark
+        for before in reversed(self.commits):
+            if after is None or commit[1] is None or commit[1] <= after:
+                break
+            commit = before
+        return commit
+
+    def back(self, after: Mark | None) -> None:
+        """It goes on at that commit."""
+        commit = self.commit_for(after)
+        while (self.offset, self.mark) != commit:
+            self.offset, self.mark = self.commits.pop()

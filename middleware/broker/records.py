@@ -1,0 +1,173 @@
+"""What stands in the log of a node: one record for each step, with the entries that make it up. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from middleware.broker.ingress.checks import Turned
+from middleware.link.codec import BlockHead, Changes, Interest, Mark, encode
+from middleware.link.frames import Role
+
+PeerKey = tuple[Role, str]
+LogOffset = tuple[int, int]
+"""Where a reader stands in a log: (line, offset)."""
+
+
+class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
+    """A payload from outside, as it was admitted: ``changes`` names the blocks that follow."""
+
+    peer: PeerKey
+    changes: Changes
+    blocks: list[bytes]
+
+
+class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
+    """What a peer wants and offers from now on; ``owner``: the owner of the key it has shown."""
+
+    peer: PeerKey
+    interest: Interest
+    owner: str | None = None
+
+
+class Detached(msgspec.Struct, array_like=True, tag=2, gc=False):
+    """A peer is gone for good, and with it what it promised."""
+
+    peer: PeerKey
+
+
+class Made(msgspec.Struct, array_like=True, tag=3, gc=False):
+    """A block that the local detectors published."""
+
+    head: BlockHead
+    block: bytes
+
+
+class Moved(msgspec.Struct, array_like=True, tag=4, gc=False):
+    """A reader that the log is kept for needs nothing up to ``offset`` any more, and has finals up to ``mark``."""
+
+    peer: PeerKey
+    offset: int
+    mark: Mark | None = None
+
+
+class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):
+    """All configured peers have been seen: their subscriptions are known."""
+
+
+class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
+    """Changes of these types from a peer are missing from here on, and so are changes of the types made from them ``here``.
+
+    Without ``names``, the detectors that make the types ``here`` have stopped.
+    """
+
+    peer: PeerKey
+    names: list[str]
+    here: list[str] = []
+
+
+class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
+    """Raw events that were turned away: listed once this is stored, and known from then on."""
+
+    turned: list[Turned]
+
+
+class OnBehalf(msgspec.Struct, array_like=True, tag=8, gc=False):
+    """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left;
+    without watermarks, it promises nothing any more."""
+
+    peer: PeerKey | None
+    watermarks: dict[str, int]
+
+
+class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
+    """The log has lost what it had after offset ``common``: from here on its identity is ``line``."""
+
+    line: int
+    common: int
+
+
+class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
+    """A new era began here (see ``eras``). ``reached``: the latest time that was final; ``names``: the types offered."""
+
+    era: int
+    reached: int
+    names: list[str] = []
+
+
+class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
+    """Streams that had ended before the era go on from ``ground``."""
+
+    ground: int
+
+
+class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
+    """These units have stopped by the end of the step: when a unit stops may depend on what no log has, such as alpha."""
+
+    names: list[str]
+
+
+class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
+    """How far (ns) this node's clock is behind those of all others, which it goes by; 0 once it is not."""
+
+    behind: int
+
+
+LogEntry = (
+    Received
+    | Subscribed
+    | Detached
+    | Made
+    | Moved
+    | AllAttached
+    | Broken
+    | TurnedAway
+    | OnBehalf
+    | Renewed
+    | Began
+    | WentOn
+    | Halted
+    | Behind
+)
+
+BREAK = "!"
+"""Stands in place of a type where changes are missing. No event type has this name."""
+
+
+class Record(msgspec.Struct, array_like=True, gc=False):
+    """One step of a node.
+
+    ``number``
+        of the record, from 1. ``first``: how many blocks were logged before it.
+    ``stepped``
+        whether the detectors ran, with the clock mark ``clock``; what they were given is what was taken in this record.
+    ``finals``
+        units whose watermark moved, and to where.
+    """
+
+    number: int
+    first: int
+    entries: list[LogEntry]
+    stepped: bool
+    clock: int | None
+    finals: dict[str, int]
+
+    def blocks(self) -> Iterator[tuple[int, bool, BlockHead, bytes]]:
+        """(number, whether it originates at this node, head, block) of each block; a break counts as a block of names."""
+        number = self.first
+        for entry in self.entries:
+            if type(entry) is Received:
+                for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+                    number += 1
+                    yield number, entry.peer[0] == "publisher", head, block
+            elif type(entry) is Made:
+                number += 1
+                yield number, True, entry.head, entry.block
+            elif type(entry) is Broken:
+                number += 1
+                yield number, False, BlockHead(BREAK, 0), encode((entry.names, entry.here))
+
+
+decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
+encode_record: Callable[[Record], bytes] = encode

@@ -1,0 +1,141 @@
+"""How a broker outlives its process: what a checkpoint holds of it, and how the records after that are replayed.
+
+Pure. Only a broker that was just made, with a log, can go on where another life ended: ``restore`` if there is a checkpoint,
+``replay`` for each record after it, then ``resume``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from middleware.broker.broker import Broker
+from middleware.broker.effects import Closed
+from middleware.broker.ingress.receipts import tally
+from middleware.broker.log import Log
+from middleware.broker.records import (
+    Began,
+    Behind,
+    Detached,
+    OnBehalf,
+    PeerKey,
+    Received,
+    Record,
+    Subscribed,
+    TurnedAway,
+    WentOn,
+)
+from middleware.model.change import Batch
+from middleware.model.event import NEVER
+
+
+def log_of(broker: Broker) -> Log:
+    """The log of a broker that has one. Raises TypeError if it keeps none."""
+    if not isinstance(broker.log, Log):
+        raise TypeError(f"node {broker.name} keeps no log: nothing of it outlives its process")
+    return broker.log
+
+
+def state_of(broker: Broker) -> dict[str, Any]:
+    """What a checkpoint holds of a broker, at a step's end, as plain values."""
+    ingress = broker.ingress
+    return {
+        "seen": ingress.seen.state(),
+        "changed": ingress.changed.state(),
+        "books": broker.tracker.state(),
+        "copies": ingress.copies.since,
+        "behind": broker.sources.behind,
+    }
+
+
+def restore(broker: Broker, state: Mapping[str, Any]) -> None:
+    """Go on where ``state`` was taken."""
+    broker.ingress.seen.restore(state["seen"])
+    broker.ingress.changed.restore(state.get("changed", {}))
+    broker.tracker.restore(state["books"])
+    broker.sources.was_behind(state.get("behind", 0))
+    if (since := state.get("copies")) is not None:
+        _recall(broker, since)
+
+
+def _recall(broker: Broker, offset: int) -> None:
+    """Read the raw blocks after an offset of the log again, to know what came first. O(bytes)."""
+    last, copies = broker.log.offset, broker.ingress.copies
+    while offset < last:
+        blocks, reached = broker.log.blocks_after(offset)
+        for number, _, head, block in blocks:
+            if head.raw and number <= last:
+                copies.at = number - 1
+                copies.keep(head, block, head.runs)
+        if reached <= offset:
+            return
+        offset = reached
+
+
+def replay(broker: Broker, record: Record) -> Batch | None:
+    """Replay a step: restores the state that it left, and returns the batch that the detectors were given, if any."""
+    log, tracker, ingress = log_of(broker), broker.tracker, broker.ingress
+    tracker.gather(log.gathers and bool(broker.attachments.configured))
+    ingress.copies.at = record.first
+    for entry in record.entries:
+        if type(entry) is Received:
+            _take_again(broker, entry)
+        elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
+            if entry.peer[0] == "publisher":
+                tracker.hold(broker.reopening.ended(entry.peer, entry.interest.raw), anew=False)
+            broker.offered(entry.peer, entry.interest)
+        elif type(entry) is Detached:
+            tracker.left(entry.peer)
+        elif type(entry) is TurnedAway:
+            for turned in entry.turned:
+                ingress.refused(turned)
+        elif isinstance(entry, Began | WentOn):
+            broker.reopening.again(entry)
+        elif type(entry) is Behind:
+            broker.sources.was_behind(entry.behind)
+    log.passed(record)
+    batch = None
+    if record.stepped:
+        taken = broker.inbox.take(tracker.for_detectors, record.clock, (), broker.reopening.due()) or Batch()
+        batch = Batch(taken.deltas, taken.watermarks, record.clock, ground=taken.ground)
+    for entry in record.entries:
+        if type(entry) is OnBehalf:  # at the end of the step, as then
+            broker.admission.again(entry)
+    tally(ingress, broker.drops)
+    return batch
+
+
+def _take_again(broker: Broker, taken: Received) -> None:
+    for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
+        reads = head.type in broker.subscriptions
+        is_raw = taken.peer[0] == "publisher"
+        for admitted in broker.ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
+            if reads:
+                admitted[0].arrival = head.arrival
+                broker.inbox.put(taken.peer, *admitted)
+    broker.tracker.noted(taken.peer, taken.changes)
+
+
+def resume(broker: Broker, watermarks: Mapping[str, int], reached: int = NEVER) -> None:
+    """All records have been replayed, and led to these promises of the local detectors: await the peers of the last life.
+
+    ``reached``: the latest time that was final, or that an event has, in those of their streams that have ended.
+    """
+    log, tracker, there = log_of(broker), broker.tracker, broker.attachments
+    tracker.promised_here(watermarks)
+    broker.sources.reached_before = tracker.clock if tracker.clock is not None else NEVER
+    tracker.reached = max(reached, tracker.reached)
+    promises = tracker.for_nodes
+    broker.admission.offered(
+        {name for name in promises.known if not promises.is_derived(name)}
+    )  # of publishers that have left, too
+    for gone in [key for key in tracker.durable if key[1] not in there.configured]:
+        tracker.durable.discard(gone)
+        broker.leave(gone)
+        there.closed.append(Closed("node", gone[1], "is not in the configuration any more", 0))
+    there.lost |= dict.fromkeys(tracker.durable, there.born)
+    broker.to_come.excuse({name for _, name in tracker.durable})
+    log.began = log.offset
+    readers = {peer for peer, reader in log.readers.items() if not reader.named}
+    for key in (tracker.origins() | readers) - tracker.durable:
+        there.await_again(cast(PeerKey, key))

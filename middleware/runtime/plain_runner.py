@@ -1,0 +1,26 @@
+"""Ends the steps of a node without a log: what a step sends leaves at once."""
+
+from __future__ import annotations
+
+from middleware.broker.broker import Broker
+from middleware.broker.effects import Effects
+
+
+class PlainRunner:
+    """See the module, and ``DurableRunner``, in whose place it stands. ``worked``: how long the node has worked (ns)."""
+
+    is_durable = checkpointing = False
+
+    def __init__(self, broker: Broker) -> None:
+        self.worked = 0
+        self._broker = broker
+
+    def settle(self, now: int) -> list[Effects]:
+        """End a step; returns what is to be done now."""
+        return [self._broker.settle(now)]
+
+    def status(self) -> None:
+        """There is no log to tell of."""
+
+    def end(self) -> None:
+        """Nothing is to be stored."""
