@@ -24,5 +24,10 @@ def keyed_cases(events: int = EVENTS) -> list[Case]:
 
 def averages() -> Windows:
     """The operator."""
+    return planned(SIZE, EVERY)
+
+
+def planned(size: int, every: int) -> Windows:
+    """Mean and largest value of each sensor over ``size``, every ``every`` (ns)."""
     values = {"mean": (MEAN, "value"), "most": (MAX, "value")}
-    return Windows(Reading, Hopping(SIZE, EVERY), values, key="sensor", result=Average)
+    return Windows(Reading, Hopping(size, every), values, key="sensor", result=Average)

@@ -123,11 +123,11 @@ def tagged(count: int = EVENTS, seed: int = 1) -> list[Event]:
     ]
 
 
-def readings(count: int = EVENTS, seed: int = 1) -> list[Event]:
-    """Readings of a thousand sensors in order, one a millisecond."""
+def readings(count: int = EVENTS, seed: int = 1, keys: int = KEYS) -> list[Event]:
+    """Readings of so many sensors in order, one a millisecond."""
     rng = random.Random(seed)
     return [
-        Reading(rng.randrange(KEYS), rng.random(), ts=number * MILLISECOND + 1, id=number, source="bench")
+        Reading(rng.randrange(keys), rng.random(), ts=number * MILLISECOND + 1, id=number, source="bench")
         for number in range(count)
     ]
 
