@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 
 
 def results_table(events: Sequence[Event]) -> pa.Table:
-    """Events in their order as a table: type, the fields of all types (null where an event has none), ts, id, source, level."""
+    """Events in their order as a table: type, the fields of all types (null where an event has none), ts, id, source, level.
+
+    Raises SinkError if the values of a field fit no one column.
+    """
     import pyarrow as pa
 
     records = [as_record(event) for event in events]
     stamp = {"ts": pa.int64(), "id": pa.int64(), "source": pa.string(), "level": pa.int64()}
     names = dict.fromkeys(name for record in records for name in record if name not in stamp)
     kinds = {"type": pa.string(), **stamp}
-    columns = {
-        name: pa.array([record.get(name) for record in records], kinds.get(name)) for name in (*(names or ("type",)), *stamp)
-    }
+    columns = {}
+    for name in (*(names or ("type",)), *stamp):
+        try:
+            columns[name] = pa.array([record.get(name) for record in records], kinds.get(name))
+        except (pa.ArrowException, OverflowError) as error:
+            raise SinkError(f"the field {name} cannot be a column: {error}; lines of JSON (.jsonl) hold any value") from None
     return pa.table(columns)
 
 

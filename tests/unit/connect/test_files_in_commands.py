@@ -18,6 +18,7 @@ from detectors.inputs import Files
 from middleware import Event, SlacklineError
 from middleware.cli.main import application
 from middleware.cli.results import FinalsFile, write_results
+from middleware.connect.schemas.types import event_type
 
 CSV = """time,station,temp (C),note
 2023-11-14T22:13:20Z,7,10.5,dry
@@ -180,6 +181,13 @@ def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
         write_results([], str(tmp_path / "nowhere" / "a.duckdb"))
     with pytest.raises(SlacklineError, match="written whole"):
         FinalsFile(str(tmp_path / "a.csv"), is_endless=True)
+    number = event_type("Number", {"a": int})(1, ts=1, id=1, source="s")
+    text = event_type("Text", {"a": str})("x", ts=2, id=2, source="s")
+    huge = event_type("Huge", {"a": int})(2**70, ts=2, id=2, source="s")
+    for events in ([number, text], [huge]):
+        with pytest.raises(SlacklineError, match=r"the field a cannot be a column.*jsonl"):
+            write_results(events, str(tmp_path / "a.parquet"))
+        assert not (tmp_path / "a.parquet").exists()
 
 
 def test_following_waits_for_more(readings: Path) -> None:
