@@ -8,7 +8,7 @@ the provider says, a second at least. ``home_7`` is player 7, ``away_7`` player 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from middleware.connect.sport.motion import motions
@@ -127,7 +127,7 @@ def _metres(match: Any, places: Floats, flipped: npt.NDArray[np.bool_]) -> Float
 def _is_flipped(record: Any) -> bool:
     from kloppy.domain import AttackingDirection
 
-    return record.attacking_direction is AttackingDirection.RTL  # type: ignore[no-any-return]
+    return record.attacking_direction is AttackingDirection.RTL
 
 
 def _side(team: Any) -> str:
@@ -152,7 +152,7 @@ def _times(match: Any) -> Iterator[int]:
 def _starts(records: Iterable[Any]) -> dict[int, timedelta]:
     """When each period began, since the first did: as its provider says, and after the former one's last record."""
     lasted: dict[int, timedelta] = {}
-    told: dict[int, datetime | timedelta | None] = {}
+    told: dict[int, Any] = {}  # a date, or a time since another moment
     for record in records:
         period = record.period.id
         lasted[period] = max(lasted.get(period, record.timestamp), record.timestamp)
@@ -162,7 +162,7 @@ def _starts(records: Iterable[Any]) -> dict[int, timedelta]:
     for period in sorted(lasted):
         start = told[period]
         first = start if first is None else first
-        since = start - first if start is not None and type(start) is type(first) else over
+        since: timedelta = start - first if start is not None and type(start) is type(first) else over
         starts[period] = max(since, over)
         over = starts[period] + lasted[period] + _BREAK
     return starts

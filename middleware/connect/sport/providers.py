@@ -54,8 +54,8 @@ PROVIDERS = TRACKING | LABELS
 def match_recording(provider: str, paths: Sequence[str | Path]) -> Recording:
     """A match from the files of a provider (``PROVIDERS``), in kloppy's order: the file about the match comes first, as a rule.
 
-    It is read as a whole, in one process: a match of 90 minutes takes minutes, and some GB. Raises TraceError if files are
-    missing; reading does, too, if kloppy is, or cannot read them.
+    It is read as a whole, in one process: a minute and a half, and 2 GiB, for a match of 90 minutes. Raises TraceError if files
+    are missing; reading does, too, if kloppy is, or cannot read them.
     """
     files, wanted = existing(paths), PROVIDERS[provider].files
     if len(files) != len(wanted):
