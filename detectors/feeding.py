@@ -26,7 +26,7 @@ def fresh(arrivals: Iterable[list[Event]], size: int) -> Iterator[tuple[list[Eve
     for arrived in arrivals:
         for at in range(0, len(arrived), size):
             part = arrived[at : at + size]
-            new = [event for event in part if seen.add(event.source, event.id)]
+            new = seen.take_new(part)
             yield new, len(part) - len(new)
 
 

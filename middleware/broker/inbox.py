@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from middleware.broker.ingress.checks import Ingress
+from middleware.broker.ingress.seen import left_out
 from middleware.broker.merge import merged
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, encode_delta, places_left, places_of
 from middleware.model.change import Batch, Delta
-from middleware.model.event import NEVER, Event
+from middleware.model.event import NEVER
 
 _Block = tuple[BlockHead, bytes, Delta | None, int | None]
 """Head, bytes, changes if they are decoded already, and the place of its payload in the order of arrival, if it is known."""
@@ -83,10 +84,8 @@ class Inbox:
         if not head.raw:
             return delta
         ingress = self._ingress
-        inserts: list[Event] = []
-        again: list[Event] = []
-        for event in delta.inserts:
-            (inserts if ingress.seen.add(event.source, event.id) else again).append(event)
+        inserts = ingress.seen.take_new(delta.inserts)
+        again = left_out(delta.inserts, inserts)
         if again:
             ingress.came_again(head.type, ((event.ts, event.id, event.source, encode(event)) for event in again))
         kept = Delta(inserts, delta.revises, delta.retracts, places=places_left(head, delta.inserts, inserts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 import typer
 
@@ -13,13 +13,14 @@ from middleware.model.errors import SlacklineError
 
 
 class Entry(TypedDict):
-    """One measurement; ``baseline`` in the same unit, ``ratio`` = value / baseline."""
+    """One measurement; ``baseline`` in the same unit, ``ratio`` of the two. ``note``: what the comparison leaves out."""
 
     name: str
     value: float
     unit: str
     baseline: float
     ratio: float
+    note: NotRequired[str]
 
 
 def bench(
@@ -54,5 +55,16 @@ def bench(
         numbers = f"{entry['value']:,.4g}", f"{entry['baseline']:,.4g}"
         table.add_row(entry["name"], *numbers, entry["unit"], f"{entry['ratio']:.2f}")
     screen.print(table)
+    for note, names in _noted(entries).items():
+        screen.print(f"{', '.join(names)}: {note}.", highlight=False)
     if json:
         write_json(entries, json)
+
+
+def _noted(entries: list[Entry]) -> dict[str, list[str]]:
+    """The names of the entries by what they leave out."""
+    noted: dict[str, list[str]] = {}
+    for entry in entries:
+        if note := entry.get("note"):
+            noted.setdefault(note, []).append(entry["name"])
+    return noted

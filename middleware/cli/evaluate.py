@@ -62,7 +62,7 @@ def evaluate(
     plan = plan.lasting(length, seed)
     screen = console(json)
     screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
-    trace = prepared(plan, traces, screen, master)
+    trace = prepared(plan, traces, screen, master=master)
     with steps(screen) as begin:
         results = Evaluation(plan, trace, SHORT if quick else WHOLE, _command(), begin).run(out)
     _show(results, screen, out)

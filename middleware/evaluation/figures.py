@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from middleware.evaluation.corrections import Affected
 from middleware.evaluation.measures import Interval, Measured, rolling
-from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FEW, MODES, UNKEYED, WEIGHTED, Mode
+from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FAST_PAPER, FEW, MODES, PAPER, UNKEYED, WEIGHTED, Mode
 from middleware.installation import install
 from middleware.model.errors import ScenarioError
 from middleware.ordering.alpha import LOWER, UPPER
+from middleware.ordering.hierarchy import Adaptation
 from middleware.runtime.scenario import EvaluationPlan
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ class Look(NamedTuple):
 _LOOKS = {
     "buffering": Look("#1b2a41", "-", "s"),
     "dynamic": Look("#d1495b", "-", "o"),
+    "algorithm-3": Look("#2e86ab", "-.", "D"),
     "speculation": Look("#e9a23b", "--", "^"),
 }
 _OTHER = [
-    Look("#2e86ab", "-.", "D"),
+    Look("#3f7d20", (0, (7, 2)), "p"),
     Look("#66a182", ":", "v"),
     Look("#8d6a9f", (0, (5, 1)), "P"),
     Look("#8c564b", (0, (1, 1)), "X"),
@@ -81,6 +83,9 @@ class Figures:
         drawn = {
             "Detection latency over time": self._save("latency", 2, 7.0, lambda axes: self._latency(axes, basic)),
             "alpha, busy factor and slack": self._save("alpha", 3, 7.5, lambda axes: self._alpha(axes, measured)),
+            "alpha by Algorithm 3": self._save(
+                "algorithm-3", 2, 5.2, lambda axes: self._control(axes[0], axes[1], measured[PAPER.name])
+            ),
             "CPU by mode": self._save("cpu", 1, 4.4, lambda axes: self._cpu(axes[0], basic)),
             "Memory by mode": self._save("memory", 2, 2.8 + 0.8 * len(runs), lambda axes: self._memory(axes, runs)),
             "Latency of every detector": self._save(
@@ -90,7 +95,7 @@ class Figures:
         }
         if FAST_DYNAMIC.name in measured:
             fast = [one for one in measured.values() if one.mode.speed != 1]
-            drawn["alpha at twice the speed"] = self._save("overload", 3, 7.5, lambda axes: self._overload(axes, fast))
+            drawn["alpha at twice the speed"] = self._save("overload", 5, 12.0, lambda axes: self._overload(axes, fast))
         if WEIGHTED.name in measured:
             pair = [measured[mode.name] for mode in (FEW, WEIGHTED)]
             drawn["Weighted alpha"] = self._save("weighted", 2, 6.0, lambda axes: self._weighted(axes, pair))
@@ -147,11 +152,16 @@ class Figures:
         slack.sharex(alpha)
         _legend(slack)
 
+    def _paper(self, axes: list[Axes], run: Measured) -> None:
+        alpha, busy = axes
+        self._control(alpha, busy, run)
+        busy.set_xlabel("time since the first arrival (s)")
+
     def _control(self, alpha: Axes, busy: Axes, run: Measured) -> None:
         """What the adaptation of alpha saw and did."""
         at, look = [one.at for one in run.intervals], look_of(run.mode)
         alpha.step(at, [one.alpha for one in run.intervals], where="post", color=look.colour, lw=1.6, label="alpha")
-        failed = back_offs(run.intervals)
+        failed = back_offs(run.intervals) if run.mode.changes["alpha"] == Adaptation.EACH else []
         if failed:
             lines = [(1 - best) / 2 for _, best in failed]
             since = [moment for moment, _ in failed]
@@ -170,9 +180,10 @@ class Figures:
         _legend(busy)
 
     def _overload(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
-        alpha, busy, latency = axes
-        self._control(alpha, busy, next(run for run in runs if run.mode.name == FAST_DYNAMIC.name))
-        busy.set_xlabel("time since the first arrival (s)")
+        *controls, latency = axes
+        for mode, alpha, busy in zip((FAST_DYNAMIC, FAST_PAPER), controls[::2], controls[1::2], strict=True):
+            self._control(alpha, busy, next(run for run in runs if run.mode.name == mode.name))
+            busy.set_xlabel("time since the first arrival (s)")
         self._rolling(latency, runs, "Detection latency of all detectors, mean of each second of the recording")
 
     def _weighted(self, axes: list[Axes], runs: Sequence[Measured]) -> None:

@@ -200,7 +200,7 @@ class Results(msgspec.Struct):
         seconds of the recording per second of processing on one core, with pure buffering, which adaptation falls back
         to; ``real_time_factors`` for each counted run.
     ``cpu_in_zone``
-        whether the mean busy factor of the dynamic mode lies below the upper end of the target zone.
+        whether the mean busy factor by Algorithm 3 lies below the upper end of the target zone.
     """
 
     scenario: str

@@ -31,23 +31,25 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 BUFFERING = Mode("buffering", "pure buffering", {"alpha": 1.0})
-DYNAMIC = Mode("dynamic", "dynamic alpha", {"alpha": "adaptive", "retraction": "on-demand", "spacing": "auto"})
+DYNAMIC = Mode("dynamic", "dynamic alpha", {"alpha": "gain", "retraction": "on-demand", "spacing": "auto"})
+PAPER = Mode("algorithm-3", "alpha by Algorithm 3", {"alpha": "adaptive", "retraction": "on-demand", "spacing": "auto"})
 SPECULATION = Mode("speculation", "full speculation", {"alpha": 0.0})
-FULL = Mode("full-retraction", "dynamic, full retraction", {"alpha": "adaptive", "retraction": "full"})
-AUTO = Mode("auto-retraction", "dynamic, auto retraction", {"alpha": "adaptive", "retraction": "auto"})
-FEW = Mode("results-only", "dynamic, results only", {"alpha": "adaptive"}, results_only=True)
+FULL = Mode("full-retraction", "dynamic, full retraction", {"alpha": "gain", "retraction": "full"})
+AUTO = Mode("auto-retraction", "dynamic, auto retraction", {"alpha": "gain", "retraction": "auto"})
+FEW = Mode("results-only", "Algorithm 3, results only", {"alpha": "adaptive"}, results_only=True)
 WEIGHTED = Mode("weighted", "weighted, results only", {"alpha": "weighted"}, results_only=True)
-EVERY = Mode("snapshots-1", "snapshot at every event", {"alpha": "adaptive", "spacing": 1})
-SPARSE = Mode("snapshots-128", "snapshot at every 128th", {"alpha": "adaptive", "spacing": 128})
+EVERY = Mode("snapshots-1", "snapshot at every event", {"alpha": "gain", "spacing": 1})
+SPARSE = Mode("snapshots-128", "snapshot at every 128th", {"alpha": "gain", "spacing": 128})
 UNKEYED = Mode("unkeyed", "without keys", {}, keyed=False)
-FAST_BUFFERING, FAST_DYNAMIC, FAST_SPECULATION = (
+FAST_BUFFERING, FAST_DYNAMIC, FAST_PAPER, FAST_SPECULATION = (
     Mode(f"{mode.name}-fast", f"{mode.title}, twice as fast", mode.changes, speed=2.0)
-    for mode in (BUFFERING, DYNAMIC, SPECULATION)
+    for mode in (BUFFERING, DYNAMIC, PAPER, SPECULATION)
 )
 
 MODES = (
     BUFFERING,
     DYNAMIC,
+    PAPER,
     SPECULATION,
     FULL,
     AUTO,
@@ -57,9 +59,10 @@ MODES = (
     WEIGHTED,
     FAST_BUFFERING,
     FAST_DYNAMIC,
+    FAST_PAPER,
     FAST_SPECULATION,
 )
-QUICK = (BUFFERING, DYNAMIC, SPECULATION, AUTO)
+QUICK = (BUFFERING, DYNAMIC, PAPER, SPECULATION, AUTO)
 
 
 def in_mode(scenario: Scenario, mode: Mode) -> Scenario:

@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 4
+_VERSION = 5
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -21,7 +21,19 @@ try:
 
     if VERSION != _VERSION:
         raise ImportError(f"cannot import name: it is of version {VERSION}, not {_VERSION}")
-    from middleware.native._core import Baseline, Counts, Fiba, KeyedLanes, KeyedWindows, Pairs, SequenceMatcher, merge, split
+    from middleware.native._core import (
+        Baseline,
+        Counts,
+        Fiba,
+        Intervals,
+        KeyedLanes,
+        KeyedWindows,
+        Pairs,
+        SequenceMatcher,
+        merge,
+        split,
+        take_new,
+    )
 except ImportError as error:
     AVAILABLE = False
     if not isinstance(error, ModuleNotFoundError) and os.environ.get("SLACKLINE_NATIVE") != "0":  # it is there, and of no use
@@ -36,10 +48,12 @@ else:
         "Baseline",
         "Counts",
         "Fiba",
+        "Intervals",
         "KeyedLanes",
         "KeyedWindows",
         "Pairs",
         "SequenceMatcher",
         "merge",
         "split",
+        "take_new",
     ]

@@ -1,6 +1,6 @@
 """alpha beyond the paper: the busy budget goes where it lowers the latency of results that people subscribe to.
 
-Algorithm 3 still sets how much is speculated in all. It does not say where. Three observations do:
+A control, Algorithm 3 or ``Gain``, sets how much is speculated in all. It does not say where. Three observations do:
 
 - A unit that no subscribed type depends on wins nothing by speculating: it buffers (alpha = 1).
 - An event reaches the end of a path when the unit that waits longest, alpha_i * K_i, releases it. Units on the path that wait
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from middleware.ordering.alpha import LOWER, UPPER, Alpha
+from middleware.ordering.gain import Gain
 
 _POOR = 0.25
 """A unit is poor if its share of all latency won is below this part of its share of all that corrections cost."""
@@ -30,30 +31,44 @@ class Load(NamedTuple):
         its slack, ns. ``corrections``: what it spent on corrections (ns, or detector calls).
     ``results``
         subscribed results of that interval that depend on it: published by itself, or by units above it.
+    ``work``
+        what it spent in all, corrections included.
     """
 
     name: str
     k: int
     corrections: float
     results: float
+    work: float = 0.0
+
+
+def corrections_of(loads: Sequence[Load]) -> float:
+    """The share of all work that went into corrections."""
+    work = sum(load.work for load in loads)
+    return min(1.0, sum(load.corrections for load in loads) / work) if work > 0 else 0.0
 
 
 class Budget:
     """Alphas for all units of a node, from the busy factor and their loads. Pure: its state changes in ``adapt`` only."""
 
-    def __init__(self) -> None:
-        self.control = Alpha()
+    def __init__(self, control: Alpha | Gain | None = None) -> None:
+        self.control: Alpha | Gain = Alpha() if control is None else control
         self.aside: list[str] = []
         self._calm = 0
 
-    def adapt(self, busy: float, loads: Sequence[Load], wanted: frozenset[str]) -> dict[str, float]:
-        """alpha by unit, after an interval with this busy factor; ``wanted``: the units that subscribed results depend on."""
+    def adapt(self, busy: float, loads: Sequence[Load], wanted: frozenset[str], behind: float = 0.0) -> dict[str, float]:
+        """alpha by unit, after an interval with this busy factor; ``wanted``: the units that subscribed results depend on.
+
+        ``behind``: the share of the interval in which the node could not take all that had come (for ``Gain``).
+        """
         self._calm = self._calm + 1 if busy < LOWER else 0
-        poorest = self._poorest(loads, wanted) if busy > UPPER and self.control.alpha < 1.0 else None
+        control, spent = self.control, corrections_of(loads)
+        is_over = control.is_over(spent, behind) if isinstance(control, Gain) else busy > UPPER and control.alpha < 1.0
+        poorest = self._poorest(loads, wanted) if is_over else None
         if poorest is not None:
             self.aside.append(poorest)
         else:
-            self.control = self.control.adapted(busy)
+            self.control = control.adapted(busy, spent, behind) if isinstance(control, Gain) else control.adapted(busy)
             if self._calm >= _RETURN and self.aside:
                 self.aside.pop()
                 self._calm = 0

@@ -21,6 +21,7 @@ from middleware.model.operator import Operator, described
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
+from middleware.ordering.gain import Gain
 from middleware.ordering.lanes import KeyedLane
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Listed, UnitStatistics
@@ -39,6 +40,7 @@ class Adaptation(StrEnum):
     NONE = "none"
     EACH = "adaptive"
     WEIGHTED = "weighted"
+    GAIN = "gain"
 
 
 class Placed(msgspec.Struct):
@@ -53,6 +55,7 @@ class Placed(msgspec.Struct):
     adaptation: Alpha
     final: int = NEVER
     spent: float = 0.0
+    worked: float = 0.0
     results: int = 0
 
     @classmethod
@@ -74,8 +77,8 @@ class Hierarchy:
     ``policies``
         how units behave: one policy for all, or by detector name, with "" for the others.
     ``adaptation``
-        how ``adapt`` sets the units' alphas from the busy factor: not at all, each by Algorithm 3, or all by one budget
-        weighted by subscriptions.
+        how ``adapt`` sets the units' alphas: not at all, each by Algorithm 3 from the busy factor, or all by one budget,
+        weighted by subscriptions, that Algorithm 3 or ``Gain`` controls.
     ``timer``
         a clock in nanoseconds that measures the cost of work; without one, detector calls are counted.
     ``resumes``
@@ -96,7 +99,7 @@ class Hierarchy:
         everything = named(detectors)
         level = levels(everything)
         self.adaptation = adaptation
-        self.budget = Budget()
+        self.budget = Budget(Gain() if adaptation is Adaptation.GAIN else None)
         self.clock: int | None = None
         self._outside: dict[str, int] = {}
         self._stopped = 0  # number of types that readers have been told nothing more comes of
@@ -257,19 +260,20 @@ class Hierarchy:
             batches[-1].reached = self.reached
         return batches
 
-    def adapt(self, busy: float, wanted: Collection[str] | None = None) -> None:
+    def adapt(self, busy: float, wanted: Collection[str] | None = None, behind: float = 0.0) -> None:
         """Adapt the units' alphas to the node's busy factor of the last interval (every ``alpha.INTERVAL``).
 
-        ``wanted`` are the types with subscribers other than this node's detectors (None: all that are published).
+        ``wanted`` are the types with subscribers other than this node's detectors (None: all that are published);
+        ``behind``: the share of the interval in which the node could not take all that had come.
         """
         self.price()
         if self.adaptation is Adaptation.EACH:
             for placed in self._placed:
                 placed.adaptation = placed.adaptation.adapted(busy)
                 placed.unit.alpha = placed.adaptation.alpha
-        elif self.adaptation is Adaptation.WEIGHTED:
+        elif self.adaptation is not Adaptation.NONE:
             loads, units = self._loads(self.publications if wanted is None else frozenset(wanted))
-            alphas = self.budget.adapt(busy, loads, units)
+            alphas = self.budget.adapt(busy, loads, units, behind)
             for placed in self._placed:
                 placed.unit.alpha = alphas[placed.unit.name]
 
@@ -290,9 +294,9 @@ class Hierarchy:
                 reached.update(placed.reads)
             for each in placed.reads:
                 by_type[each] = by_type.get(each, 0.0) + results[name]
-            spent = unit.costs.correction
-            loads.append(Load(name, unit.clock.k, spent - placed.spent, results[name]))
-            placed.spent, placed.results = spent, published
+            spent, worked = unit.costs.correction, unit.costs.total
+            loads.append(Load(name, unit.clock.k, spent - placed.spent, results[name], worked - placed.worked))
+            placed.spent, placed.worked, placed.results = spent, worked, published
         return loads, frozenset(hanging)
 
     def price(self) -> None:

@@ -78,6 +78,11 @@ class DurableRunner:
             broker.lost_log(log.offset if store.lacks == "end" else 0)
         broker.publish(correction, time.monotonic_ns())
 
+    @property
+    def checkpointing(self) -> bool:
+        """Whether steps write pieces of a checkpoint, so that none should wait."""
+        return self._core.checkpointing
+
     def settle(self, now: int) -> list[Effects]:
         """End a step: write its record, and return the effects that may leave now, in order."""
         self._tell_of_loss()

@@ -177,7 +177,7 @@ def _run(
     seen = SeenIds()
     result = Run({unit.name: [] for unit in hierarchy.units}, {}, [])
     for number, arrived in enumerate((events[at : at + batch] for at in range(0, len(events), batch)), 1):
-        fresh = [event for event in arrived if seen.add(event.source, event.id)]
+        fresh = seen.take_new(list(arrived))
         result.events += len(fresh)
         result.duplicates += len(arrived) - len(fresh)
         mark = max(fresh, key=TS).ts if fresh else None

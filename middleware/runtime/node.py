@@ -21,6 +21,7 @@ from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log import Log
 from middleware.broker.watermarks.waiting import UnitStatus
 from middleware.durability.durable_core import Recoverable
+from middleware.link.link import WINDOW
 from middleware.model.change import Batch
 from middleware.model.errors import KeyFileError, StateError
 from middleware.model.event import EventTypes
@@ -36,10 +37,16 @@ from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.transport.zeromq import Transport
+from middleware.runtime.waker import Waker
 from middleware.runtime.watchdog import Watchdog
 
-_IDLE_POLL = 20 * MILLISECOND
+_POLL, _POLL_QUIET = 20 * MILLISECOND, 250 * MILLISECOND
+_QUIET_SHARE = 8
+
 _EVENTS_A_STEP = 8_192
+_FULL_STEP = WINDOW // 2
+"""A step that takes so many bytes counts as full: a publisher may be waiting for credit."""
+
 PATIENCE = 5 * SECOND
 """How long a node that ends waits for its peers to take what is queued for them."""
 
@@ -47,6 +54,17 @@ _TELL_FIRST, _TELL_EVERY = 2.0, 30.0
 """After how long (s), and then how often, the log names the nodes that are waited for."""
 
 _log = structlog.get_logger()
+
+
+def wait_after(quiet: int) -> int:
+    """How long the loop waits for messages (ns) before it looks after its timers, once nothing has happened for ``quiet`` ns.
+
+    What is to happen some time after the last event happens at most an eighth of that time late. What arrives is taken at once.
+
+    >>> [wait_after(quiet) // MILLISECOND for quiet in (0, SECOND, 60 * SECOND)]
+    [20, 125, 250]
+    """
+    return min(max(quiet // _QUIET_SHARE, _POLL), _POLL_QUIET)
 
 
 class Processor(Protocol):
@@ -71,8 +89,9 @@ class Processor(Protocol):
         """Take what has arrived; return the results, in order."""
         ...
 
-    def adapt(self, busy: float, wanted: Collection[str]) -> None:
-        """Called twice a second with the share of the time that ``process`` took (0 to 1) and the publications others want."""
+    def adapt(self, busy: float, wanted: Collection[str], behind: float) -> None:
+        """Called twice a second with the share of the time that ``process`` took (0 to 1), the publications others want, and
+        the share of that time spent in steps that took as much as a step may."""
         ...
 
 
@@ -141,10 +160,13 @@ class Node:
         self._has_keys = keys is not None
         self._others = {peer: address for peer, address in (peers or {}).items() if peer != name}
         self._started, self._process_info = time.time_ns(), psutil.Process()
-        self._desk, self._steps, self._latencies = Desk(), Histogram(), Latencies()
+        self._waker = Waker()
+        self._desk, self._steps, self._latencies = Desk(self._waker.wake), Histogram(), Latencies()
         self.turned_at = time.monotonic()
         """When its loop last began a step, on the monotonic clock (s): any thread may read it."""
+        self._active_at = time.monotonic_ns()  # when last a payload came or went, or detectors ran
         self._transport = Transport(keys)
+        self._transport.wake_by(self._waker.descriptor)
         try:
             self.address = self._transport.bind(bind)
             for peer, address in self._others.items():
@@ -175,7 +197,8 @@ class Node:
             sources=sources,
             log=Log(store.line, store.read) if store is not None else None,
         )
-        self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, now
+        self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, now
+        self._is_full = False  # whether the step took as much as it may
         self._last_busy, self._waited_ns = 0.0, 0
         self._tell_at = time.monotonic() + _TELL_FIRST
         self._owed: list[Effects] = []  # to be sent once the late ledger has the events turned away
@@ -197,7 +220,7 @@ class Node:
         _log.info("node runs", node=self.name, address=self.address)
         try:
             while not self._stop.is_set():
-                self._step(_IDLE_POLL / SECOND)
+                self._step(self._timeout())
             self._drain()
             self._desk.answer(self._status)  # for those who tell of its end
         finally:
@@ -213,12 +236,14 @@ class Node:
                 stack.callback(self._store.close)
             stack.callback(self._ledger.close)
             stack.callback(self._transport.close)
+            stack.callback(self._waker.close)
             self._watchdog.close()
             self._desk.close()
 
     def read_allow_list_again(self) -> None:
         """Read the allow-list before the next step, and disconnect peers no longer listed; may be called from any thread."""
         self._relist.set()
+        self._waker.wake()
 
     def stop(self, patience: int = PATIENCE) -> None:
         """Ask the loop to end; may be called from any thread, or from the processor.
@@ -227,6 +252,7 @@ class Node:
         """
         self._patience = patience
         self._stop.set()
+        self._waker.wake()
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far. To be called from the node's own thread, such as from the processor."""
@@ -280,6 +306,7 @@ class Node:
                 self._relist.set()
             else:
                 self._stop.set()
+            self._waker.wake()
 
         return {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 
@@ -294,6 +321,10 @@ class Node:
         for channel in gone:
             self._broker.turned_out(channel, "this key is not on the allow-list any more")
         _log.info("allow-list read again", node=self.name, turned_out=len(gone))
+
+    def _timeout(self) -> float:
+        """How long to wait for messages, s."""
+        return wait_after(0 if self._runner.checkpointing else time.monotonic_ns() - self._active_at) / SECOND
 
     def _step(self, timeout: float) -> None:
         if self._relist.is_set():
@@ -333,14 +364,21 @@ class Node:
         start = time.monotonic_ns()
         sockets = self._transport.poll(timeout)
         now = time.monotonic_ns()
+        if self._waker.is_set:
+            self._waker.clear()
         broker.wall_is(time.time_ns(), now)
         self._idle_ns += now - start
         self._waited_ns += now - start
+        size = 0
         for socket in sockets:
             for channel, parts in self._transport.messages(socket):
                 broker.receive(channel, parts, now)
+                if len(parts) > 1:  # a payload, and no heartbeat
+                    self._active_at = now
+                    size += sum(map(len, parts))
                 if broker.pending >= _EVENTS_A_STEP:
                     break
+        self._is_full = broker.pending >= _EVENTS_A_STEP or size >= _FULL_STEP
         return now - start
 
     def _process(self) -> None:
@@ -350,11 +388,14 @@ class Node:
         start = time.monotonic_ns()
         batch = self._broker.take(start)
         if batch is not None:
+            self._active_at = start
             self._watchdog.begin(start)
             results = processor.process(batch)
             end = time.monotonic_ns()
             self._watchdog.end(end)
             self._busy_ns += end - start
+            if self._is_full:
+                self._full_ns += end - start
             self._steps.add(end - start)
             self._list()
             for result in results:
@@ -364,8 +405,9 @@ class Node:
         passed = start - self._adapted_at
         if passed >= INTERVAL:
             self._last_busy = self._busy()
-            processor.adapt(self._last_busy, self._broker.wanted())
-            self._busy_ns, self._idle_ns, self._adapted_at = 0, 0, start
+            behind = self._full_ns / self._busy_ns if self._busy_ns else 0.0
+            processor.adapt(self._last_busy, self._broker.wanted(), behind)
+            self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 
     def _list(self) -> None:
         """Enter in the ledger what the processor has listed: a step is settled once the ledger has it."""
@@ -394,6 +436,8 @@ class Node:
             self._warned.add(reason)  # once per life; the ledger tells how many, and which
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
         for channel, parts in effects.sends:
+            if len(parts) > 1:
+                self._active_at = time.monotonic_ns()
             if not self._transport.send(channel, parts):
                 self._broker.disconnected(channel, time.monotonic_ns())
         for closed in effects.closed:
@@ -432,7 +476,7 @@ class Node:
         self._broker.close(f"node {self.name} shuts down", time.monotonic_ns())
         self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:
-            self._step(_IDLE_POLL / SECOND)
+            self._step(_POLL / SECOND)
         if self._ledger.commit():
             self._runner.end()
         for peer in self._broker.statistics().peers:

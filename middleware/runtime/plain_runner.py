@@ -9,7 +9,7 @@ from middleware.broker.effects import Effects
 class PlainRunner:
     """See the module, and ``DurableRunner``, in whose place it stands. ``worked``: how long the node has worked (ns)."""
 
-    is_durable = False
+    is_durable = checkpointing = False
 
     def __init__(self, broker: Broker) -> None:
         self.worked = 0

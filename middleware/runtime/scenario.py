@@ -35,7 +35,7 @@ FILE = "nodes.toml"
 _RENAMED = {"horizon": "lateness"}
 """Keys of former versions: they are refused, and the error gives their new names."""
 
-_ADAPTATIONS = (Adaptation.EACH, Adaptation.WEIGHTED)
+_ADAPTATIONS = (Adaptation.GAIN, Adaptation.EACH, Adaptation.WEIGHTED)
 
 STATE = "SLACKLINE_STATE"
 """Environment variable: the folder in which nodes keep their state, with one folder per scenario."""
@@ -75,8 +75,9 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """How units behave; see ``Policies``.
 
     ``alpha``
-        "adaptive" (each unit by Algorithm 3 of the paper), "weighted" (one budget, spent where it lowers the latency of
-        subscribed results), or a fixed number from 0 (full speculation) to 1 (plain buffering).
+        "gain" (one budget, spent where it lowers the latency of subscribed results, as far as the node keeps up), "adaptive"
+        (each unit by Algorithm 3 of the paper), "weighted" (that budget, controlled by Algorithm 3), or a fixed number from 0
+        (full speculation) to 1 (plain buffering).
     ``slack``
         "robust": learnt from events in time, never from one source alone; "max": as in the paper; a quantile such as
         "99.9%"; or a fixed duration.
@@ -88,7 +89,7 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         the least time for which results may change; twice the slack if that is more.
     """
 
-    alpha: str | float = "adaptive"
+    alpha: str | float = "gain"
     slack: str = "robust"
     most: str = "10min"
     lateness: str = "1s"
@@ -107,7 +108,7 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def _alpha(self) -> float:
         if isinstance(self.alpha, str):
-            raise ScenarioError(f'alpha is "adaptive", "weighted" or a number from 0 to 1, not {self.alpha!r}')
+            raise ScenarioError(f'alpha is "gain", "adaptive", "weighted" or a number from 0 to 1, not {self.alpha!r}')
         return self.alpha
 
 

@@ -99,10 +99,11 @@ def lag(watermark: int | None, clock: int | None) -> int | None:
 class Desk:
     """Where any thread asks a node for its status, and the node's own thread answers.
 
-    ``is_asked`` is all that a step of the node looks at.
+    ``is_asked`` is all that a step of the node looks at; ``wake`` is called once it is set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        self._wake = wake
         self.is_asked = False
         self._status: Status | None = None
         self._made_at = float("-inf")
@@ -115,6 +116,7 @@ class Desk:
         with self._changed:
             if self._made_at < asked - FRESH and not self._is_closed:
                 self.is_asked = True
+                self._wake()
                 self._changed.wait_for(lambda: self._made_at >= asked or self._is_closed, patience)
             return self._status
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import random
-import time
 from collections.abc import Callable
 from functools import cache
 from itertools import product
@@ -12,19 +9,16 @@ from statistics import median
 from typing import Any
 
 from msgspec import defstruct
+from slackline_benchmarks.workload import DELAY, Reading, batches, delayed, readings, timed
 
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event, type_name
-from middleware.model.time import MILLISECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
 
 EVENTS = 300_000
-KEYS = 1_000
-DELAY = 500
-"""Late events come up to this many milliseconds late; there is one event a millisecond."""
 
 SIZES = (256, 64, 16)
 MODES = {"buffer": 1.0, "speculate": 0.0}
@@ -37,11 +31,6 @@ _TOWERS = 20
 
 _STEP = 16
 _CLIMBED = 32_000
-
-
-class Reading(Event, frozen=True):
-    sensor: int
-    value: float
 
 
 class Peak(Event, frozen=True):
@@ -71,11 +60,11 @@ class KeyedPeaks(Peaks):
 def bench_ordering(rounds: int) -> list[dict[str, Any]]:
     """Processor time per event (ns) of buffering (alpha = 1) and speculation (alpha = 0), by batch size and late events.
 
-    The baseline of keyed entries is a bare loop that looks up its detector by key, as anyone would write it by hand.
+    The baseline is the same detector over events that are sorted already; that of keyed entries looks it up by key.
     ``ordering.hierarchy.idle``: a node of 200 detectors in 10 levels, of which 190 have nothing to do, beside the 10 alone.
     """
-    ordered = _readings()
-    arrivals = {late: _delayed(ordered, late) for late in LATE}
+    ordered = readings(EVENTS)
+    arrivals = {late: delayed(ordered, late / 100) for late in LATE}
     cases: list[tuple[str, bool, Callable[[], float]]] = []
     for size, keyed, (mode, alpha), late in product(SIZES, (False, True), MODES.items(), LATE):
         name = f"ordering.{mode}.late{late}{'.keyed' if keyed else ''}{'' if size == SIZES[0] else f'.batch{size}'}"
@@ -83,7 +72,7 @@ def bench_ordering(rounds: int) -> list[dict[str, Any]]:
     times: dict[str, list[tuple[float, float]]] = {name: [] for name, _, _ in cases}
     for _ in range(rounds):
         for name, keyed, run in cases:
-            bare = _timed(lambda keyed=keyed: _bare_keyed(ordered) if keyed else _bare(ordered))  # type: ignore[misc]
+            bare = timed(lambda keyed=keyed: _bare_keyed(ordered) if keyed else _bare(ordered))  # type: ignore[misc]
             times[name].append((run(), bare))
     idle = [(_climb(_TOWERS, ordered), _climb(1, ordered)) for _ in range(rounds)]
     return [*(_entry(name, times[name]) for name, _, _ in cases), _entry("ordering.hierarchy.idle", idle, _CLIMBED)]
@@ -95,46 +84,33 @@ def _entry(name: str, pairs: list[tuple[float, float]], events: int = EVENTS) ->
     return {"name": name, "value": value, "unit": "ns/event", "baseline": bare, "ratio": ratio}
 
 
-def _readings() -> list[Event]:
-    rng = random.Random(1)
-    return [
-        Reading(rng.randrange(KEYS), rng.random(), ts=number * MILLISECOND, id=number, source="bench")
-        for number in range(EVENTS)
-    ]
-
-
-def _delayed(ordered: list[Event], late: int) -> list[Event]:
-    rng = random.Random(late)
-    arrival = [event.ts + (rng.randrange(DELAY) * MILLISECOND if rng.random() < late / 100 else 0) for event in ordered]
-    return [event for _, event in sorted(zip(arrival, ordered, strict=True), key=lambda pair: pair[0])]
-
-
 def _bare(ordered: list[Any]) -> None:
-    detector = Peaks()
+    on_event = Peaks().on_event
     for event in ordered:
-        detector.on_event(event)
+        on_event(event)
 
 
 def _bare_keyed(ordered: list[Any]) -> None:
-    detectors: dict[int, Peaks] = {}
+    detectors: dict[int, Callable[[Any], Any]] = {}
     for event in ordered:
-        detector = detectors.get(event.sensor)
-        if detector is None:
-            detector = detectors[event.sensor] = Peaks()
-        detector.on_event(event)
+        if event.sensor in detectors:
+            detectors[event.sensor](event)
+        else:
+            detectors[event.sensor] = on_event = Peaks().on_event
+            on_event(event)
 
 
 def _case(arrived: list[Event], size: int, keyed: bool, alpha: float) -> Callable[[], float]:
-    batches = [arrived[at : at + size] for at in range(0, len(arrived), size)]
+    given = batches(arrived, size)
 
     def run() -> float:
         unit = Unit("Peaks", KeyedPeaks() if keyed else Peaks(), 1, Policies(alpha=alpha))
 
         def push_all() -> None:
-            for batch in batches:
+            for batch in given:
                 unit.push(Delta(batch))
 
-        return _timed(push_all)
+        return timed(push_all)
 
     return run
 
@@ -148,9 +124,9 @@ def _climb(towers: int, ordered: list[Event]) -> float:
         for at in range(0, _CLIMBED, _STEP):
             events = ordered[at : at + _STEP]
             clock = events[-1].ts
-            hierarchy.process(Batch({raw[0]: Delta(events)}, dict.fromkeys(raw, clock - DELAY * MILLISECOND), clock))
+            hierarchy.process(Batch({raw[0]: Delta(events)}, dict.fromkeys(raw, clock - DELAY), clock))
 
-    return _timed(push_all)
+    return timed(push_all)
 
 
 class _Storey(Detector):
@@ -176,10 +152,3 @@ def _floor(tower: int, level: int) -> type[Event]:
     if tower == level == 0:
         return Reading
     return defstruct(f"Floor{tower}x{level}", [("value", float)], bases=(Event,), frozen=True)  # type: ignore[return-value]
-
-
-def _timed(work: Callable[[], Any]) -> float:
-    gc.collect()
-    started = time.process_time()
-    work()
-    return time.process_time() - started

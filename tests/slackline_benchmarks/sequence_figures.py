@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from slackline_benchmarks.sequence import PLAIN, TYPES, core_run, timed
-from slackline_benchmarks.sequence import events as bench_events
+from slackline_benchmarks.sequence import PLAIN, TYPES, core_run
 from slackline_benchmarks.sequence_study import Reading, Scan
+from slackline_benchmarks.workload import tagged, timed
 
 from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.operator import SequenceQuery
@@ -160,7 +160,7 @@ def _figure_9(rounds: int) -> Series:
     """Input in order: what was made for total order against what handles disorder, in Python and in the native core."""
     plain, core = [], []
     plan = SequenceQuery(PLAIN, TYPES, "Bench").plan
-    ordered = [event for event in bench_events(2 * SIZES[-1]) if event.__class__ in plan.types]
+    ordered = [event for event in tagged(2 * SIZES[-1]) if event.__class__ in plan.types]
     for size in SIZES:
         arrived = stream(size, 0.0, WITHIN)
         sides = [_scan(arrived, algorithm, WITHIN) for algorithm in (Algorithm.TOTAL_ORDER, Algorithm.PARTITION)]

@@ -10,18 +10,25 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from slackline_benchmarks.window_by_key import SECOND, batches, fed, planned
+from slackline_benchmarks.window_by_key import planned
 from slackline_benchmarks.window_workload import cost
+from slackline_benchmarks.workload import DELAY, batches, delayed, readings
 
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
 from middleware import native
+from middleware.model.change import Delta
 from middleware.model.errors import SlacklineError
+from middleware.model.event import END, TS, Event
+from middleware.model.operator import Operation
+from middleware.model.time import SECOND
 
 EVENTS = 5_000
 KEYS = (1, 100)
 STEPS = (1, 4, 16, 32, 64, 128, 256, 512, 1_024, 2_000)
 """In how many windows each event is."""
+
+BATCH = 256
 
 EARLY = 256
 """Up to so many steps, results are also given early and corrected, so that a late event costs as many results again."""
@@ -33,7 +40,7 @@ def bench_panes(rounds: int) -> list[dict[str, Any]]:
         raise SlacklineError("bench window-panes measures the native core: build it (cargo), or unset SLACKLINE_NATIVE=0")
     entries = []
     for keys in KEYS:
-        given = batches(EVENTS, keys)
+        given = batches(delayed(readings(EVENTS, keys=keys)), BATCH)
         for steps in STEPS if keys == 1 else STEPS[:7]:
             for early in (False, True)[: 1 + (steps <= EARLY)]:
                 pairs = [_pair(given, steps, early) for _ in range(rounds)]
@@ -57,3 +64,16 @@ def _pair(given: list[list[Any]], steps: int, early: bool) -> tuple[float, float
     if one != other:
         raise SlacklineError("panes and trees do not give the same results: one of them is wrong")
     return pair
+
+
+def fed(operation: Operation, given: list[list[Any]], early: bool) -> list[Event]:
+    """All results of an operation over batches."""
+    results: list[Event] = []
+    clock = 0
+    for batch in given:
+        clock = max(clock, *map(TS, batch))
+        mark = clock - DELAY
+        out = operation.apply(Delta(batch), clock if early else mark, mark)
+        results += out.inserts
+    results += operation.apply(Delta(), END, END).inserts
+    return results

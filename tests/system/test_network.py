@@ -61,8 +61,8 @@ class Echoes:
         watermarks = {"Echo": batch.watermarks["Hit"]} if "Hit" in batch.watermarks else {}
         return [Batch({"Echo": echoes} if echoes else {}, watermarks, batch.clock)]
 
-    def adapt(self, busy: float, wanted: object) -> None:
-        assert 0 <= busy <= 1
+    def adapt(self, busy: float, wanted: object, behind: float) -> None:
+        assert 0 <= busy <= 1 and 0 <= behind <= 1
 
 
 def hits(first: int, count: int, source: str = "ball", text: str = "") -> list[Event]:

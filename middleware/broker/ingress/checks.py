@@ -10,7 +10,7 @@ import msgspec
 
 from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.broker.ingress.copies import Copies, Copy
-from middleware.broker.ingress.seen import SeenIds
+from middleware.broker.ingress.seen import SeenIds, left_out
 from middleware.link.codec import (
     BlockHead,
     Drops,
@@ -230,13 +230,12 @@ class Ingress:
     def _fresh(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
         """The delta without repeats, and without changes to events that never came. O(changes)."""
         seen, drops = self.seen, self._drops
-        new = [event for event in delta.inserts if event.source and seen.add(event.source, event.id)]
+        new = seen.take_named(delta.inserts)
         if len(new) < len(delta.inserts):
             if nameless := sum(not event.source for event in delta.inserts):
                 self._drop("no source", nameless, name)
-            if len(delta.inserts) - len(new) > nameless:
-                taken, here = set(map(id, new)), {IDENTITY(event): (name, event.ts, encode(event)) for event in new}
-                again = [event for event in delta.inserts if event.source and id(event) not in taken]
+            if again := [event for event in left_out(delta.inserts, new) if event.source]:
+                here = {IDENTITY(event): (name, event.ts, encode(event)) for event in new}
                 self.came_again(name, ((event.ts, event.id, event.source, encode(event)) for event in again), here)
         if not delta.revises and not delta.retracts:
             return Delta(new)

@@ -1,71 +1,62 @@
-"""Which raw events have been seen: exact, with memory that grows only with the gaps in each source's numbering."""
+"""Which raw events have been seen: exact, with memory that grows only with the gaps in each source's numbering.
+
+The intervals of a source, and the loop over events, have twins in the native core.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
+from middleware import native
 from middleware.link.codec import Run
+from middleware.model.event import Event, Identity
+
+Bounds = tuple[list[int], list[int]]
+"""Where intervals start, and where they stop."""
 
 
-class Intervals:
-    """A set of integers as sorted, disjoint, non-touching half-open intervals.
+class PlainIntervals:
+    """A set of ids as sorted, disjoint, non-touching half-open intervals.
 
     Adding at the end of the last interval is O(1); elsewhere O(log gaps) to find, O(gaps) to insert.
-    ``bounds``: where they start and where they stop.
     """
 
-    __slots__ = ("bounds", "owner")
+    __slots__ = ("_starts", "_stops")
 
-    def __init__(self, starts: Iterable[int] = (), stops: Iterable[int] = (), owner: object = None) -> None:
-        self.bounds = list(starts), list(stops)
-        self.owner = owner
+    def __init__(self, starts: Iterable[int] = (), stops: Iterable[int] = ()) -> None:
+        self._starts, self._stops = list(starts), list(stops)
 
     def __contains__(self, number: int) -> bool:
         return self.overlaps(number, number)
 
     def __len__(self) -> int:
         """How many intervals there are; memory grows with them."""
-        return len(self.bounds[0])
+        return len(self._starts)
+
+    def bounds(self) -> Bounds:
+        """Where they start and where they stop. O(gaps)."""
+        return self._starts.copy(), self._stops.copy()
 
     def overlaps(self, first: int, last: int) -> bool:
         """Whether any number of first..last is in the set."""
-        starts, stops = self.bounds
-        at = bisect_right(starts, last) - 1
-        return at >= 0 and first < stops[at]
+        at = bisect_right(self._starts, last) - 1
+        return at >= 0 and first < self._stops[at]
 
     def add(self, number: int) -> bool:
         """Add a number; False if it was there."""
-        starts, stops = self.bounds
-        if stops and stops[-1] == number:
-            stops[-1] = number + 1
-            return True
-        at = bisect_right(starts, number)
-        if at:
-            if number < stops[at - 1]:
-                return False
-            if number == stops[at - 1] and (at == len(starts) or starts[at] != number + 1):
-                stops[at - 1] = number + 1  # the commonest: it comes right after an interval, and closes no gap
-                return True
-        self.add_run(number, number)
-        return True
+        return self.add_new_run(number, number)
 
     def add_new_run(self, first: int, last: int) -> bool:
-        """Add first..last; False, and nothing is added, if any of them was there. O(1) at the end of the last interval."""
-        _, stops = self.bounds
+        """Add first..last; False, and nothing is added, if any of them was there."""
+        starts, stops = self._starts, self._stops
         if stops and stops[-1] == first:
             stops[-1] = last + 1
             return True
         if self.overlaps(first, last):
             return False
-        self.add_run(first, last)
-        return True
-
-    def add_run(self, first: int, last: int) -> None:
-        """Add first..last, none of which may be in the set."""
-        (starts, stops), stop = self.bounds, last + 1
-        at = bisect_right(starts, first)
+        stop, at = last + 1, bisect_right(starts, first)
         joins_left = at > 0 and stops[at - 1] == first
         joins_right = at < len(starts) and starts[at] == stop
         if joins_left and joins_right:
@@ -78,42 +69,64 @@ class Intervals:
         else:
             starts.insert(at, first)
             stops.insert(at, stop)
+        return True
 
     def check(self) -> None:
-        flat = [bound for pair in zip(*self.bounds, strict=True) for bound in pair]
+        flat = [bound for pair in zip(self._starts, self._stops, strict=True) for bound in pair]
         assert all(low < high for low, high in pairwise(flat)), flat
 
 
-class SeenIds:
-    """The identities (source, id) that have been seen.
+def plain_take_new(events: list[Event], of: Callable[[str], PlainIntervals | None]) -> list[Event]:
+    """The events whose ids were not there, in order; their ids are there now. The list itself if there is no other.
 
-    What ``state`` returned does not change: its intervals are copied when they are first added to.
+    ``of``: a source's intervals, or None if none of its events is to be taken.
     """
+    new = [event for event in events if (ids := of(event.source)) is not None and ids.add(event.id)]
+    return new if len(new) < len(events) else events
 
-    __slots__ = ("_owner", "_sources")
+
+def left_out(events: list[Event], new: list[Event]) -> list[Event]:
+    """What ``take_new`` left out of the events. O(1) if that is nothing."""
+    if len(new) == len(events):
+        return []
+    taken = set(map(id, new))
+    return [event for event in events if id(event) not in taken]
+
+
+Intervals: type[PlainIntervals] = native.Intervals if native.AVAILABLE else PlainIntervals
+take_new = native.take_new if native.AVAILABLE else plain_take_new
+
+
+class SeenIds:
+    """The identities (source, id) that have been seen. Ids have 64 bits."""
+
+    __slots__ = ("_sources",)
 
     def __init__(self) -> None:
-        self._sources: dict[str, Intervals] = {}
-        self._owner = object()  # of intervals that are in no state
+        self._sources: dict[str, PlainIntervals] = {}
 
-    def __contains__(self, identity: tuple[str, int]) -> bool:
+    def __contains__(self, identity: Identity) -> bool:
         intervals = self._sources.get(identity[0])
         return intervals is not None and identity[1] in intervals
 
     def add(self, source: str, number: int) -> bool:
         """Add an identity; False if it had been seen."""
-        intervals = self._sources.get(source)
-        if intervals is None or intervals.owner is not self._owner:
-            intervals = self.of(source)
-        return intervals.add(number)
+        return self.of(source).add(number)
 
-    def of(self, source: str) -> Intervals:
-        """The ids of one source that have been seen, to be added to before the next ``state``. O(1), or O(gaps) after one."""
+    def of(self, source: str) -> PlainIntervals:
+        """The ids of one source that have been seen."""
         intervals = self._sources.get(source)
-        if intervals is None or intervals.owner is not self._owner:
-            starts, stops = intervals.bounds if intervals is not None else ((), ())
-            intervals = self._sources[source] = Intervals(starts, stops, self._owner)
+        if intervals is None:
+            intervals = self._sources[source] = Intervals()
         return intervals
+
+    def take_new(self, events: list[Event]) -> list[Event]:
+        """Add the identities of events; returns those that had not been seen, in order (the list itself if it is all)."""
+        return take_new(events, self.of)
+
+    def take_named(self, events: list[Event]) -> list[Event]:
+        """The same, but events without a source count as seen."""
+        return take_new(events, lambda source: self.of(source) if source else None)
 
     def add_runs(self, runs: list[Run]) -> bool:
         """Add all of these, or none, and return False, if any had been seen or they are not sound."""
@@ -128,17 +141,16 @@ class SeenIds:
             if first > last or (intervals is not None and intervals.overlaps(first, last)):
                 return False
         for source, first, last in runs:
-            self.of(source).add_run(first, last)
+            self.of(source).add_new_run(first, last)
         return True
 
-    def state(self) -> dict[str, tuple[list[int], list[int]]]:
-        """By source, where its intervals start and stop, for ``restore``. O(sources)."""
-        self._owner = object()
-        return {source: intervals.bounds for source, intervals in self._sources.items()}
+    def state(self) -> dict[str, Bounds]:
+        """By source, where its intervals start and stop, for ``restore``. O(gaps)."""
+        return {source: intervals.bounds() for source, intervals in self._sources.items()}
 
-    def restore(self, state: Mapping[str, tuple[list[int], list[int]]]) -> None:
+    def restore(self, state: Mapping[str, Bounds]) -> None:
         """Return to ``state``."""
-        self._sources = {source: Intervals(*bounds, self._owner) for source, bounds in state.items()}
+        self._sources = {source: Intervals(*bounds) for source, bounds in state.items()}
 
     def gaps(self) -> int:
         """How many intervals are kept, over all sources."""

@@ -20,6 +20,7 @@ mod pairs;
 mod panes;
 mod replay;
 mod search;
+mod seen;
 mod sequence;
 mod shared;
 mod snapshots;
@@ -47,8 +48,10 @@ mod _core {
     #[pymodule_export]
     use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
+    use crate::seen::{Intervals, take_new};
+    #[pymodule_export]
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 }

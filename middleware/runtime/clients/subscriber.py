@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from middleware.broker.log import LogOffset
+from middleware.broker.records import LogOffset
 from middleware.broker.routing import check_pattern
 from middleware.delivery.subscription import Arrived, Subscription
 from middleware.link.codec import BlockHead, EventCodec, Mark, OnSlow

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
+
+from middleware.runtime.waker import Waker
 
 
 class Told:
@@ -14,7 +14,8 @@ class Told:
 
     def __init__(self) -> None:
         self._numbers: deque[int] = deque()
-        self.wakes, self._wake = os.pipe2(os.O_NONBLOCK)
+        self._waker = Waker()
+        self.wakes = self._waker.descriptor
 
     @property
     def pending(self) -> bool:
@@ -26,13 +27,12 @@ class Told:
 
     def wake(self) -> None:
         """Make ``wakes`` readable. Never waits."""
-        with suppress(BlockingIOError):  # the pipe is full: the other thread has not read earlier wakes yet
-            os.write(self._wake, b"!")
+        self._waker.wake()
 
     def take(self) -> int | None:
         """The last number put, if there is one since the last call."""
-        with suppress(BlockingIOError):  # empty the pipe first: a later wake is about a number not taken yet
-            os.read(self.wakes, 4096)
+        if self._waker.is_set:
+            self._waker.clear()  # first: a later wake is about a number not taken yet
         number = None
         while self._numbers:
             number = self._numbers.popleft()
@@ -40,5 +40,4 @@ class Told:
 
     def close(self) -> None:
         """Close the pipe."""
-        os.close(self._wake)
-        os.close(self.wakes)
+        self._waker.close()

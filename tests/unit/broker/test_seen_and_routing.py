@@ -8,16 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.broker.ingress.seen import Intervals, SeenIds, runs_of
+from middleware import native
+from middleware.broker.ingress.seen import PlainIntervals, SeenIds, left_out, plain_take_new, runs_of
 from middleware.broker.routing import RoutingTable, check_pattern, fitted, matches, wanted
 from middleware.model.errors import EventError
+from middleware.model.event import Event
 
 ids = st.integers(-20, 20)
 
+TWINS = [PlainIntervals, *([native.Intervals] if native.AVAILABLE else [])]
+TAKERS = [plain_take_new, *([native.take_new] if native.AVAILABLE else [])]
 
+
+@pytest.mark.parametrize("kind", TWINS)
 @given(st.lists(st.one_of(ids, st.tuples(ids, st.integers(0, 6)))))
-def test_intervals_are_a_set(steps: list[int | tuple[int, int]]) -> None:
-    intervals, naive = Intervals(), set[int]()
+def test_intervals_are_a_set(kind: type[PlainIntervals], steps: list[int | tuple[int, int]]) -> None:
+    intervals, naive = kind(), set[int]()
     for step in steps:
         if isinstance(step, int):
             assert intervals.add(step) == (step not in naive)
@@ -31,6 +37,39 @@ def test_intervals_are_a_set(steps: list[int | tuple[int, int]]) -> None:
             naive |= numbers if is_new else set()
         intervals.check()
     assert {number for number in range(-30, 40) if number in intervals} == naive
+    starts, stops = intervals.bounds()
+    assert {n for start, stop in zip(starts, stops, strict=True) for n in range(start, stop)} == naive
+    assert len(intervals) == len(starts) and kind(starts, stops).bounds() == (starts, stops)
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_ids_may_be_the_least_and_the_largest(kind: type[PlainIntervals]) -> None:
+    intervals, least, most = kind(), -(2**63), 2**63 - 1
+    assert [intervals.add(number) for number in (most, least, most, least)] == [True, True, False, False]
+    assert intervals.add_new_run(least + 1, most - 1) and intervals.overlaps(most, most)
+    assert intervals.bounds() == ([least], [2**63])
+    assert kind(*intervals.bounds()).bounds() == ([least], [2**63])
+
+
+events_of = st.builds(lambda source, number: Event(ts=1, source=source, id=number), st.sampled_from(["", *"abc"]), ids)
+
+
+@pytest.mark.parametrize("leaves_out", [None, ""])
+@given(st.lists(st.lists(events_of)))
+def test_new_events_are_taken_alike_by_both_twins(leaves_out: str | None, batches: list[list[Event]]) -> None:
+    naive = set[tuple[str, int]]()
+    held: list[dict[str, PlainIntervals]] = [{} for _ in TWINS]
+    for arrived in batches:
+        expected = []
+        for event in arrived:
+            if event.source != leaves_out and (event.source, event.id) not in naive:
+                naive.add((event.source, event.id))
+                expected.append(event)
+        for kind, take, sources in zip(TWINS, TAKERS, held, strict=True):
+            new = take(arrived, lambda s, k=kind, known=sources: None if s == leaves_out else known.setdefault(s, k()))
+            assert list(map(id, new)) == list(map(id, expected))
+            assert (new is arrived) == (len(new) == len(arrived))
+            assert len(left_out(arrived, new)) == len(arrived) - len(new)
 
 
 def test_memory_grows_with_gaps_only() -> None:

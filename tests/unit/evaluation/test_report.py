@@ -71,7 +71,7 @@ def test_figures_and_report(tmp_path, modes):
     counted = touched([mode for mode in (*modes, UNKEYED) if mode in (BUFFERING, FULL, UNKEYED)])
     figures = Figures(tmp_path, line(setting(3, 2.0, "slackline evaluate")), scenario().plan.evaluation)
     drawn = figures.draw(runs, counted, (FULL,))
-    assert len(drawn) == (10 if modes is MODES else 7)
+    assert len(drawn) == (11 if modes is MODES else 8)
     for file in drawn.values():
         width, height = size(file.read_bytes())
         assert width > 1000
@@ -91,7 +91,7 @@ def test_figures_and_report(tmp_path, modes):
 def test_the_headline_says_in_three_sentences_what_was_found():
     runs = measured(MODES)
     right, early, cost = headline(results(runs), runs)
-    assert right == "All 12 modes end with exactly the results of the in-order oracle, 24 with dynamic alpha."
+    assert right == "All 14 modes end with exactly the results of the in-order oracle, 24 with dynamic alpha."
     assert early == "With dynamic alpha a detection is known after 20 ms on average; with pure buffering after 10 ms."
     assert "are corrected later" in cost and "of the time instead of" in cost
     runs[FULL.name].oracle_equal = False

@@ -81,7 +81,7 @@ def test_a_sound_scenario(write):
     assert scenario.places == {"edge": {"Peaks"}, "centre": {"Alarms"}}
     assert scenario.derived == ["Alarm", "Peak"]
     assert scenario.entry == "edge"
-    assert scenario.adaptation == "adaptive"
+    assert scenario.adaptation == "gain"
     assert scenario.policies(0.0)[""].alpha == 0.0
     assert scenario.lasting(3.0, None).plan.recording.seconds == 3.0
 
@@ -134,7 +134,7 @@ def test_operators_stand_beside_detectors(write):
         (('name = "edge"', 'name = ".."'), r"nodes\[0\].name: '..' cannot name a folder"),
         (('name = "centre"', 'name = "../../etc"'), r"nodes\[1\].name: '../../etc' cannot name a folder"),
         (('name = "centre"', 'name = "a\\u0000b"'), r"nodes\[1\].name: .* cannot name a folder"),
-        (("[recording]", '[policies]\nalpha = "much"\n[recording]'), 'alpha is "adaptive", "weighted" or a number'),
+        (("[recording]", '[policies]\nalpha = "much"\n[recording]'), 'alpha is "gain", "adaptive", "weighted" or a number'),
         (("[recording]", "[policies]\nalpha = 2.0\n[recording]"), "alpha must lie between"),
         (("[recording]", '[policies]\nlateness = "long"\n[recording]'), "'long' is no duration"),
         (("[recording]", '[policies]\nretraction = "never"\n[recording]'), r"policies.retraction: Invalid enum value"),

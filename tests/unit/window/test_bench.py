@@ -23,7 +23,7 @@ def test_bench_window_names_what_it_measures(monkeypatch):
     monkeypatch.setattr(window, "PLAIN_ROUNDS", 20)
     monkeypatch.setattr(window, "SIZES", (512,))
     monkeypatch.setattr(window, "baselines", list)
-    monkeypatch.setattr(window, "keyed_cases", lambda: window_by_key.keyed_cases(2_000))
+    monkeypatch.setattr(window, "keyed_entries", lambda rounds: window_by_key.keyed_entries(rounds, 2_000))
     entries = {entry["name"]: entry for entry in window.bench_window(1)}
     assert {"window.batch.d0", "window.batch.d256", "window.call.d0", "window.call.d256", "window.keyed"} <= entries.keys()
     assert all(entry["value"] > 0 and entry["baseline"] > 0 and entry["ratio"] > 0 for entry in entries.values())

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import pytest
 from msgspec import Meta
-from slackline_benchmarks.window_by_key import batches, by_hand, run
 
 from detectors.window import (
     CONCAT,
@@ -157,13 +156,6 @@ def test_sparse_windows_cost_nothing_in_between():
     for aggregate in (SUM, VARIANCE):
         plan = Windows(Reading, Hopping(3, 1), {"x": (aggregate, "value")})
         assert len(plan.start("w", 1).apply(Delta(events), END, END).inserts) == 60
-
-
-def test_the_benchmark_compares_what_is_equal():
-    given = batches(20_000)
-    by_loop = {(each.sensor, each.end): (round(each.mean, 9), each.most) for each in by_hand(given)}
-    by_windows = {(each.sensor, each.end): (round(each.mean, 9), each.most) for each in run(given, early=False)}
-    assert by_loop == by_windows
 
 
 def test_kinds_are_told_apart():

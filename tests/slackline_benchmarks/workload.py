@@ -1,0 +1,241 @@
+"""What the benchmarks of operators share: events, their disorder, and how they are run and timed."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from statistics import median
+from typing import Any, ClassVar
+
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.event import END, Event, type_name
+from middleware.model.time import MILLISECOND, SECOND
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
+
+EVENTS = 1_000_000
+KEYS = 1_000
+LATE, DELAY = 0.1, 500 * MILLISECOND
+"""A tenth of the events comes up to half a second late."""
+
+SIZES = (256, 64)
+"""Events in a batch."""
+
+
+class A(Event, frozen=True):
+    namespace: ClassVar[str] = "bench"
+    tag: int
+
+
+class B(Event, frozen=True):
+    namespace: ClassVar[str] = "bench"
+    tag: int
+
+
+class C(Event, frozen=True):
+    namespace: ClassVar[str] = "bench"
+    tag: int
+
+
+class D(Event, frozen=True):
+    namespace: ClassVar[str] = "bench"
+    tag: int
+
+
+class E(Event, frozen=True):
+    namespace: ClassVar[str] = "bench"
+    tag: int
+
+
+class F(Event, frozen=True):
+    namespace: ClassVar[str] = "bench"
+    tag: int
+
+
+class Found(Event, frozen=True):
+    namespace: ClassVar[str] = "bench"
+    tag: int
+    first: int
+    last: int
+
+
+WITHIN = 2 * SECOND
+"""How long a sequence may take."""
+
+
+class Reading(Event, frozen=True):
+    sensor: int
+    value: float
+
+
+class Average(Event, frozen=True):
+    sensor: int
+    start: int
+    end: int
+    mean: float
+    most: float
+
+
+class Alarm(Event, frozen=True):
+    sensor: int
+    smoothed: float
+
+
+class Tick(Event, frozen=True):
+    symbol: int
+    price: float
+    quantity: int
+
+
+class Bid(Event, frozen=True):
+    symbol: int
+    price: float
+
+
+class Match(Event, frozen=True):
+    symbol: int
+    price: float
+    bid: float
+
+
+class Large(Event, frozen=True):
+    symbol: int
+    amount: float | None
+
+
+SIZE, EVERY = 10 * SECOND, SECOND
+"""The windows: how long, and how often one ends."""
+
+ALARM = 0.75
+"""The smoothed value above which there is an alarm."""
+
+
+def tagged(count: int = EVENTS, seed: int = 1) -> list[Event]:
+    """Events in order: six types, a thousand tags, one a millisecond."""
+    rng, types = random.Random(seed), (A, B, C, D, E, F)
+    return [
+        rng.choice(types)(rng.randrange(KEYS), ts=number * MILLISECOND, id=number, source="bench") for number in range(count)
+    ]
+
+
+def readings(count: int = EVENTS, seed: int = 1, keys: int = KEYS) -> list[Event]:
+    """Readings of so many sensors in order, one a millisecond."""
+    rng = random.Random(seed)
+    return [
+        Reading(rng.randrange(keys), rng.random(), ts=number * MILLISECOND + 1, id=number, source="bench")
+        for number in range(count)
+    ]
+
+
+def ticks(count: int, step: int) -> list[Event]:
+    """Ticks of a thousand symbols in order, one every ``step`` ns."""
+    rng = random.Random(1)
+    return [
+        Tick(rng.randrange(KEYS), rng.random() * 100, rng.randrange(1000), ts=n * step, id=n, source="ticks")
+        for n in range(count)
+    ]
+
+
+def bids(count: int, step: int) -> list[Event]:
+    """Bids in order, each 1 ns after the tick."""
+    rng = random.Random(2)
+    return [Bid(rng.randrange(KEYS), rng.random() * 100, ts=n * step + 1, id=n, source="bids") for n in range(count)]
+
+
+def delayed(ordered: Sequence[Event], late: float = LATE, most: int = DELAY, seed: int = 2) -> list[Event]:
+    """The same in an order of arrival in which a share ``late`` comes up to ``most`` (ns) late."""
+    rng = random.Random(seed)
+    arrival = [event.ts + (rng.randrange(most) if rng.random() < late else 0) for event in ordered]
+    return [event for _, event in sorted(zip(arrival, ordered, strict=True), key=lambda pair: pair[0])]
+
+
+def batches(arrived: list[Event], size: int) -> list[list[Any]]:
+    """What arrives at once."""
+    return [arrived[at : at + size] for at in range(0, len(arrived), size)]
+
+
+def early(detector: Detector, given: Iterable[list[Any]]) -> list[Any]:
+    """Run in a unit that speculates (alpha = 0), for a subscriber that gets every change; what stands at the end."""
+    unit, wanted = Unit("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
+    standing: dict[int, Any] = {}
+
+    def take(deltas: list[Delta]) -> None:
+        for delta in deltas:
+            for event in delta.retracts:
+                del standing[event.id]
+            standing.update({new.id: new for _, new in delta.revises})
+            standing.update({event.id: event for event in delta.inserts})
+
+    for batch in given:
+        take(unit.push(Delta(_routed(batch, wanted))))
+    take(unit.push(Delta(), promised=END, is_open=False))
+    return list(standing.values())
+
+
+def final(detector: Detector, given: Iterable[list[Any]]) -> list[Any]:
+    """The same through the barrier, for a subscriber that gets what is final."""
+    unit, wanted = Unit("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
+    name = type_name(detector.publishes[0])
+    barrier, results = Barrier([name]), list[Any]()
+    for batch in given:
+        for delta in unit.push(Delta(_routed(batch, wanted))):
+            barrier.take(Batch({name: delta}))
+        results += barrier.take(Batch(watermarks={name: unit.watermark}))
+    for delta in unit.push(Delta(), promised=END, is_open=False):
+        barrier.take(Batch({name: delta}))
+    return results + barrier.take(Batch(watermarks={name: END}))
+
+
+WAYS: dict[str, Callable[[Detector, Iterable[list[Any]]], list[Any]]] = {"": early, ".final": final}
+"""How results are read, by the suffix in a benchmark's name."""
+
+
+def _routed(batch: list[Any], wanted: frozenset[Any]) -> list[Any]:
+    """A broker hands on what is subscribed to."""
+    return list(compress(batch, map(wanted.__contains__, map(type, batch)))) if len(wanted) > 1 else batch
+
+
+Case = tuple[str, int, Callable[[], Any], Callable[[], Any]]
+"""Name, events, what is measured, and its baseline."""
+
+
+def cases(name: str, made: Callable[[], Detector], arrived: list[Event], loop: Callable[[list[list[Any]]], Any]) -> list[Case]:
+    """A detector through the whole path, in each way and size of batch, beside a loop over the same batches."""
+    return [
+        (
+            f"{name}{suffix}{'' if size == SIZES[0] else f'.batch{size}'}",
+            len(arrived),
+            lambda way=way, given=given: way(made(), given),  # type: ignore[misc]
+            lambda given=given: loop(given),  # type: ignore[misc]
+        )
+        for size in SIZES
+        for given in [batches(arrived, size)]
+        for suffix, way in WAYS.items()
+    ]
+
+
+def measured(given: list[Case], rounds: int) -> list[dict[str, Any]]:
+    """Events per second of processor time, baselines interleaved; ``ratio``: how many times as fast as the baseline."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name, *_ in given}
+    for _ in range(rounds):
+        for name, _, work, loop in given:
+            times[name].append((timed(work), timed(loop)))
+    entries = []
+    for name, events, *_ in given:
+        value, baseline = (events / median(side) for side in zip(*times[name], strict=True))
+        ratio = median(loop / work for work, loop in times[name])
+        entries.append({"name": name, "value": value, "unit": "events/s", "baseline": baseline, "ratio": ratio})
+    return entries
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Processor time of a call, in seconds."""
+    gc.collect()
+    started = time.process_time()
+    work()
+    return time.process_time() - started
