@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -12,11 +14,12 @@ import pytest
 from mcap.reader import make_reader
 
 from middleware.cli.results import write_results
-from middleware.connect.mcap_sink import McapSink
 from middleware.model.errors import SinkError
 from middleware.model.event import Event
 from middleware.runtime.records import as_record
 from middleware.runtime.sinks.sink import open_sink
+
+ROOT = Path(__file__).parents[3]
 
 
 class Goal(Event, frozen=True):
@@ -79,12 +82,16 @@ def test_the_schema_of_a_channel_tells_the_fields(tmp_path: Path):
 
 def test_a_sink_that_was_killed_goes_on_behind_its_mark(tmp_path: Path):
     file = tmp_path / "out.mcap"
-    killed = os.fork()
-    if killed == 0:
-        sink = McapSink(str(file))
-        sink.take(results(1, 10))
-        os._exit(9)  # as by kill -9: nothing is closed
-    os.waitpid(killed, 0)
+    code = f"""
+import os, signal
+from middleware.runtime.sinks.sink import open_sink
+from tests.unit.connect.test_mcap import results
+
+open_sink({str(file)!r}).take(results(1, 10))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not file.exists()
     sink = open_sink(str(file))
     assert sink.mark == (9, 1, "referee", 9)
