@@ -465,7 +465,8 @@ def _scenario_file(where: str | Path) -> Path:
         if (folder / path / FILE).is_file():
             return (folder / path / FILE).resolve()
     known = sorted(file.parent.name for folder in folders for file in folder.glob(f"*/{FILE}"))
-    raise ScenarioError(f"there is no scenario {str(where)!r}: name a folder with a {FILE}, or one of {', '.join(known)}")
+    what = "scenario or file" if path.suffix else "scenario"
+    raise ScenarioError(f"there is no {what} {str(where)!r}: name a folder with a {FILE}, or one of {', '.join(known)}")
 
 
 def _installed() -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -122,14 +123,18 @@ def _is_time(kind: pa.DataType) -> bool:
 
 def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
     """The unit of a column of times, from values that make dates of our time in one unit only."""
+    import pyarrow as pa
+
     if _is_time(column.type):
         return "iso"
+    if pa.types.is_temporal(column.type) or pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise TraceError(f"{where}: column {name} holds {column.type}, which is no time of a day in a year: write a mapping")
     values = [value for value in column.to_pylist() if value is not None and str(value).strip()]
     if isinstance(next(iter(values), None), str):
         if _kind_of_texts(values) in ("str", "bool"):
             return "iso"
         values = list(filter(_FLOAT.fullmatch, values))
-    numbers = sorted(map(float, values))
+    numbers = sorted(filter(math.isfinite, map(float, values)))
     middle = numbers[len(numbers) // 2] if numbers else 0.0
     fitting: list[Unit] = [unit for unit, length in UNITS.items() if int(middle * length) in UNIX_TIMES]
     if len(fitting) == 1:

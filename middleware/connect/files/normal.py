@@ -147,7 +147,7 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field) -> 
             return column.cast(kind)
         number = pc.add(pc.multiply(column.cast(pa.float64()), field.scale), field.offset)
         return number if field.type == "float" else pc.round(number).cast(pa.int64())
-    except ValueError as error:
+    except (ValueError, NotImplementedError) as error:  # Arrow's for kinds of columns that it cannot convert
         raise ValueError(f"{name} ({where}): {error}") from None
 
 

@@ -229,9 +229,11 @@ def parse_csv(
 
 
 def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -> pa.ChunkedArray:
-    """An int64 column times a fraction, as whole nanoseconds. Raises ValueError if a value is outside the range of times."""
+    """An int64 column times a fraction, as whole nanoseconds. Raises ValueError if a time is missing, or out of range."""
     import pyarrow.compute as pc
 
+    if column.null_count:
+        raise ValueError("is missing")
     scaled = pc.multiply_checked(column, numerator) if numerator != 1 else column
     if denominator != 1:
         scaled = pc.divide(scaled, denominator)

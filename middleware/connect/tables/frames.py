@@ -28,16 +28,19 @@ def is_frame(value: object) -> bool:
 def table_of(frame: Any) -> pa.Table:
     """A frame as a table of Arrow. The index of a pandas frame is a column, if it counts no rows; one of times is ``ts``.
 
-    Raises TraceError if two columns have the same name.
+    Raises TraceError if two columns have the same name, or Arrow cannot hold one.
     """
     import pyarrow as pa
 
-    if isinstance(frame, pa.RecordBatch):
-        table = pa.Table.from_batches([frame])
-    elif type(frame).__module__.partition(".")[0] == "pandas":
-        table = _of_pandas(frame)
-    else:
-        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    try:
+        if isinstance(frame, pa.RecordBatch):
+            table = pa.Table.from_batches([frame])
+        elif type(frame).__module__.partition(".")[0] == "pandas":
+            table = _of_pandas(frame)
+        else:
+            table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise TraceError(f"the table cannot be read: {'; '.join(map(str, error.args))}") from None
     if len(set(table.column_names)) < table.num_columns:
         raise TraceError(f"the table has two columns of the same name: {listed(table.column_names)}")
     return plain_table(table)

@@ -69,6 +69,22 @@ def test_broken_lines_of_json_are_named_and_cost_only_themselves(tmp_path: Path)
     assert [reason.split(":")[0] for _, reason in bad] == ["no JSON object", "no JSON", "value is missing"]
 
 
+@pytest.mark.parametrize("unit", ["s", "ps", "iso"])
+def test_a_line_without_a_time_is_broken_alone(tmp_path: Path, unit: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    time = '"2024-01-01"' if unit == "iso" else 1
+    file.write_text(f'{{"t": {time}, "x": 1}}\n{{"x": 2}}\n{{"t": null, "x": 3}}\n{{"t": {time}, "x": 4}}\n')
+    said = {
+        "type": "Tag",
+        "ts": {"column": "t", "unit": unit},
+        "source": {"value": "tags"},
+        "fields": {"x": {"column": "x", "type": "int"}},
+    }
+    found, bad = read([file], said)
+    assert [row["x"] for row in found["Tag"]] == [1, 4]
+    assert bad == [(1, "column t: is missing"), (2, "column t: is missing")]
+
+
 def test_times_in_json_are_exact_and_values_may_stand_in_objects(tmp_path: Path) -> None:
     file = tmp_path / "tags.jsonl"
     file.write_text('{"time": 1700000000.123456789, "tag": {"id": "A7", "position": {"x": 1.5}}}\n')

@@ -104,6 +104,7 @@ def test_why_not_shows_the_values_of_a_condition(trace: Path) -> None:
     [
         (["EVENT Shelf s WHERE s.tga = 1", "TRACE"], "did you mean 'tag'?"),
         (["EVENT Shelf s", "nowhere"], "there is no scenario 'nowhere'"),
+        (["EVENT Shelf s", "nowhere.csv"], "there is no scenario or file 'nowhere.csv'"),
         (["EVENT Shelf s", "tcp://127.0.0.1:1"], "--types-from"),
         (["@missing.sase", "TRACE"], "cannot read the query"),
         (["EVENT Shelf s", "TRACE", "--why-not", "7"], "SOURCE:ID; the query reads shop.shelf:1 to shop.shelf:3"),
