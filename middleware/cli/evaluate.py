@@ -38,6 +38,7 @@ def evaluate(
     """Replay a snippet of the match in every mode through a real node, and report latency, CPU, memory and corrections.
 
     Everything runs on one node process, fed at real speed by a process of its own; let nothing else run on the machine.
+    --master says which Spark prepares the recording, into a folder that this machine sees, too.
     Ends with 0 if the finals of every mode equal the in-order oracle's, and with 1 if they do not or a detector failed.
 
     Examples:

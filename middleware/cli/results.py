@@ -1,4 +1,4 @@
-"""Final results as files: lines of JSON, CSV, Parquet, Arrow, SQLite or DuckDB, by the end of the file's name."""
+"""Final results as files: lines of JSON, CSV, Parquet, Arrow, SQLite, DuckDB or MCAP, by the end of the file's name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from middleware.model.event import ORDER, Event
 from middleware.runtime.records import as_record
 from middleware.runtime.sinks.sink import open_sink
 
-KINDS = "lines of JSON, or .csv, .parquet, .arrow, .sqlite, .duckdb"
+KINDS = "lines of JSON, or .csv, .parquet, .arrow, .sqlite, .duckdb, .mcap"
 """The kinds of files that results can be written to, in words."""
 
 _ENDLESS = (".jsonl", ".sqlite", ".db")
@@ -99,4 +99,10 @@ def _replaced(file: str, events: Sequence[Event]) -> None:
         sink.close()
 
 
-_WRITERS = {".csv": _csv, ".parquet": parquet_file, ".arrow": arrow_file, ".feather": arrow_file}
+def _mcap(events: Sequence[Event]) -> bytes:
+    from middleware.connect.mcap_sink import mcap_file
+
+    return mcap_file(events)
+
+
+_WRITERS = {".csv": _csv, ".parquet": parquet_file, ".arrow": arrow_file, ".feather": arrow_file, ".mcap": _mcap}

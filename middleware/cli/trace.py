@@ -33,7 +33,9 @@ def prepare(
     trace: TraceFolder,
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="The recording's files.")] = None,
     *,
-    reader: Annotated[str | None, typer.Option(help="Format of the files: debs2013, tromso, umts or tsch.")] = None,
+    reader: Annotated[
+        str | None, typer.Option(help="Format of the files: debs2013, tromso, umts, tsch, or tracab, metrica, ... (matches).")
+    ] = None,
     mapping: Annotated[Path | None, typer.Option(help="TOML file that maps the columns of CSV or Parquet files.")] = None,
     generate: Annotated[str | None, typer.Option(metavar="MODULE:FUNCTION", help="Function that makes up a recording.")] = None,
     seconds: Annotated[float, typer.Option(help="Length of a generated recording.")] = 30.0,

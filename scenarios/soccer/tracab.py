@@ -15,13 +15,13 @@ import msgspec
 
 from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
+from middleware.connect.sport.motion import motions
 from middleware.model.errors import TraceError
 
 FRAME = 40_000_000
 """Nanoseconds from one frame to the next."""
 
 Place = tuple[float, float, float]
-_STILL: Place = (0.0, 0.0, 0.0)
 
 
 class LabelledPass(msgspec.Struct, frozen=True):
@@ -42,11 +42,11 @@ def positions(folder: str | Path) -> Iterator[Position]:
     wanted = {"frame", "ball_x", "ball_y", "ball_z", "ball_status"}
     if missing := sorted(wanted - set(frame)):
         raise TraceError(f"{folder}/tracking.parquet has no column {', '.join(missing)}: is it TRACAB tracking?")
-    tracks = [(sensor, f"optical-{sensor:03}", list(_motions(places))) for sensor, places in _tracks(frame)]
+    tracks = [(sensor, f"optical-{sensor:03}", _motions(places)) for sensor, places in _tracks(frame)]
     alive = [status == "alive" for status in frame["ball_status"]]
     for number, playing in enumerate(alive):
-        for sensor, source, motions in tracks:
-            motion = motions[number]
+        for sensor, source, moved in tracks:
+            motion = moved.get(number)
             if motion is not None and (playing or sensor != TRACAB_BALL):
                 yield Position(sensor, *motion, ts=number * FRAME, id=number, source=source)
 
@@ -94,20 +94,12 @@ def _sensor(column: str) -> int:
     return int(rest.removesuffix("_x")) + (TRACAB_AWAY if side == "away" else 0)
 
 
-def _motions(places: Iterable[Place]) -> Iterator[tuple[float, ...] | None]:
-    """Position, velocity and acceleration at each frame, or None where there is no place."""
-    rate = 1e9 / FRAME
-    before: Place | None = None
-    was = _STILL
-    for place in places:
-        if None in place:
-            before = None
-            yield None
-            continue
-        now = _STILL if before is None else _difference(place, before, rate)
-        yield (*place, *now, *(_STILL if before is None else _difference(now, was, rate)))
-        before, was = place, now
+def _motions(places: Iterable[Place]) -> dict[int, tuple[float, ...]]:
+    """Position, velocity and acceleration by the number of the frame, of those that have a place."""
+    import numpy as np
 
-
-def _difference(now: Place, before: Place, rate: float) -> Place:
-    return (now[0] - before[0]) * rate, (now[1] - before[1]) * rate, (now[2] - before[2]) * rate
+    known = {number: place for number, place in enumerate(places) if None not in place}
+    if not known:
+        return {}
+    found = motions(np.fromiter(known, np.int64) * FRAME, np.array(list(known.values())), 1.5 * FRAME)
+    return dict(zip(known, map(tuple, found.tolist()), strict=True))

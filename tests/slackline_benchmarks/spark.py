@@ -1,4 +1,6 @@
-"""``slackline bench spark``: an archive beside what a Spark user would write by hand, and beside the engine on one core."""
+"""``slackline bench spark``: an archive beside what a Spark user would write by hand, and beside the engine on one core; and
+the log of a node beside Parquet (``spark_source``).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-EVENTS = 2_000_000
+EVENTS = 400_000
 KEYS = 1_000
 CORES = 2
 
@@ -67,8 +69,10 @@ def by_hand(frame: pd.DataFrame) -> pd.DataFrame:
 
 def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
     """``spark.archive``: events/s, against applyInPandas over the same Parquet; ``spark.archive.core``: events/s a core,
-    against the engine in this process. All sides count their results, and the counts must be equal.
+    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.source``.
     """
+    from slackline_benchmarks.spark_source import spark_source
+
     from middleware.spark.archive import archive
     from middleware.spark.session import spark_session
 
@@ -83,6 +87,7 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
             ours.append(_rate(events, lambda: counts.append(archive(frame, [Alarms()])["Alarm"].count())))  # noqa: B023
             assert counts[0] == counts[1] > 0, counts
         core.append(_engine(frame, min(events, 200_000)))
+        source = spark_source(spark, rounds=rounds)
     ours, hand = ours[1:], hand[1:]
     ratios = [one / other for one, other in zip(ours, hand, strict=True)]
     alone = median(core)
@@ -95,6 +100,7 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
             baseline=alone,
             ratio=median(ours) / CORES / alone,
         ),
+        source,
     ]
 
 

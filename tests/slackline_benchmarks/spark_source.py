@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from middleware.cli.bench import Entry
 from middleware.model.errors import SlacklineError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ node.run()
 """
 
 
-def spark_source(spark: SparkSession, seconds: float = 20.0, rounds: int = 3) -> list[dict[str, Any]]:
+def spark_source(spark: SparkSession, seconds: float = 3.0, rounds: int = 3) -> Entry:
     """Feed a made-up recording (34,000 events a second, 10 fields) into a node with a log; read it both ways."""
     from middleware.spark.feed.feed import feed
     from middleware.spark.prepare.prepare import prepare
@@ -60,7 +61,7 @@ def spark_source(spark: SparkSession, seconds: float = 20.0, rounds: int = 3) ->
             logged.append(made.events / _timed(from_log.write.format("noop").mode("overwrite").save))
             stored.append(made.events / _timed(from_parquet.write.format("noop").mode("overwrite").save))
     value, baseline = median(logged[1:]), median(stored[1:])  # the first is for warming up
-    return [{"name": "spark.source", "value": value, "unit": "rows/s", "baseline": baseline, "ratio": value / baseline}]
+    return Entry(name="spark.source", value=value, unit="rows/s", baseline=baseline, ratio=value / baseline)
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -16,7 +16,7 @@ from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.spark.archive import archive, trace_frames
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
-from middleware.spark.session import environment, spark_session
+from middleware.spark.session import check_reachable, environment, spark_session
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
 from tests.system.spark_cluster import Cluster, settings, spark_cluster
@@ -68,8 +68,5 @@ def test_an_archive_equals_engine_and_oracle(spark: SparkSession, tmp_path: Path
 
 
 def test_a_master_that_nobody_is_at_is_named() -> None:
-    with (
-        pytest.raises(TraceError, match=r"no Spark answers at spark://127\.0\.0\.9:9"),
-        spark_session(master="spark://127.0.0.9:9"),
-    ):
-        pass
+    with pytest.raises(TraceError, match=r"no Spark answers at spark://127\.0\.0\.9:9"):
+        check_reachable("spark://127.0.0.9:9")

@@ -39,7 +39,7 @@ from middleware.spark.traces import load_trace, read_trace
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 60.0
+DEADLINE = 240.0
 GROUP = 4_096
 """Rows of a row group: few, so that each of four partitions has some."""
 

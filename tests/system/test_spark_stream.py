@@ -1,12 +1,14 @@
-"""A stream into Parquet whose last micro-batch was not committed: started again, it has each final of the oracle once."""
+"""A stream into Parquet whose driver is killed, and whose last commit is lost: it has each final of the oracle once."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from middleware.testing.oracle import oracle
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 DEADLINE = 240.0
-SHARDS, FILES, ROWS = 2, 5, 200
+SHARDS, FILES, ROWS = 2, 3, 300
 
 
 class Reading(Event, frozen=True):
@@ -78,16 +80,18 @@ from pathlib import Path
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import spark_session
 from middleware.spark.stream import stream
-from tests.system.test_spark_stream import SHARDS, Peaks, Reading, Streaks
+from tests.system.test_spark_stream import SHARDS, Peaks, Reading, Streaks, without_last_commit
 
-folder, out = Path(sys.argv[1]), sys.argv[2]
+folder = Path(sys.argv[1])
 with spark_session(2) as spark:
     schema = schema_of(Reading).ddl + ", watermark bigint"
     readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-    rows = stream(readings, [Peaks(), Streaks()], shards=SHARDS, lateness="1h", out=out)
+    rows = stream(readings, [Peaks(), Streaks()], shards=SHARDS, lateness="1h", out="finals")
     writer = rows.writeStream.format("parquet").option("path", str(folder / "out")).outputMode("append")
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    writer.start().awaitTermination()
+    without_last_commit(folder)
+    writer.start().awaitTermination()
 """
 
 
@@ -113,16 +117,24 @@ def prepared(folder: Path) -> list[Event]:
     return events
 
 
-def started(folder: Path, out: str) -> subprocess.Popen[str]:
+def started(folder: Path) -> subprocess.Popen[str]:
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *filter(None, sys.path)])}
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(folder), out],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", DRIVER, str(folder)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def commits(folder: Path) -> list[Path]:
+    """The log of micro-batches that were committed, from the first to the last."""
+    return sorted((folder / "checkpoint" / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+
+
+def without_last_commit(folder: Path) -> None:
+    """As if the driver had died after it wrote the results of the last micro-batch, and before it said so."""
+    found = commits(folder)
+    assert len(found) == FILES + 1
+    found[-1].unlink()
+    found[-1].with_name(f".{found[-1].name}.crc").unlink(missing_ok=True)
 
 
 def committed(folder: Path) -> list[dict[str, object]]:
@@ -134,16 +146,21 @@ def committed(folder: Path) -> list[dict[str, object]]:
     return rows
 
 
-def test_a_stream_that_goes_on_before_its_last_commit_has_each_result_once(tmp_path: Path) -> None:
+def test_a_stream_whose_driver_is_killed_has_each_result_once(tmp_path: Path) -> None:
     events = prepared(tmp_path)
-    for _ in range(2):
-        process = started(tmp_path, "finals")
-        said = process.communicate(timeout=DEADLINE)
-        assert process.returncode == 0, said
-        commits = sorted((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
-        assert len(commits) == FILES + 1
-        commits[-1].unlink()  # as if the driver had died after it wrote results, and before it said so
-        commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    process = started(tmp_path)
+    deadline = time.monotonic() + DEADLINE
+    while not [*(tmp_path / "checkpoint" / "state" / "0").glob("[0-9]/2.zip")]:  # a shard's state after the second micro-batch
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=DEADLINE)  # until its Java has ended, too, which holds the same pipe
+    assert 0 < len(commits(tmp_path)) < FILES
+    again = started(tmp_path)
+    said = again.communicate(timeout=DEADLINE)
+    assert again.returncode == 0, said
+    assert len(commits(tmp_path)) == FILES + 1
     rows = committed(tmp_path)
     assert {row["op"] for row in rows} == {"final"}
     types = {"Peak": Peak, "Streak": Streak}

@@ -7,6 +7,7 @@ from collections.abc import Mapping as AnyMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from middleware.connect.files.recording import Recording
 from middleware.connect.schemas.types import kinds_of_fields
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
@@ -21,7 +22,6 @@ from middleware.runtime.engine import Run
 
 if TYPE_CHECKING:
     from middleware.connect.files.mapping import Mapping
-    from middleware.connect.files.recording import Recording
     from middleware.connect.files.tally import BadLines
 
 _SHOWN = 3
@@ -46,7 +46,7 @@ def run(
 
     ``events``
         events, in any iterable; or a table of pandas, polars or pyarrow; or the path of a CSV, JSON lines, Parquet or Arrow
-        file, or several; or a dict of tables or paths by event type.
+        file, or several; or a dict of tables or paths by event type; or a recording, as a reader of a known format opens it.
     ``mapping``
         which columns of the table or file become which field (docs/guide/recordings.md): a TOML file, or a dict that says the
         same. Without one, fields come from the columns of their names, the time from ``ts``, ``timestamp``, ``time`` or the
@@ -90,8 +90,10 @@ def events_in(source: Any, detectors: AnyMapping[str, Detector], mapping: Mapped
     """
     from middleware.connect.tables.frames import is_frame
 
-    paths, by_type = _paths(source), _is_by_type(source)
-    if not (paths or by_type or is_frame(source)):
+    paths, by_type, is_recording = _paths(source), _is_by_type(source), isinstance(source, Recording)
+    if mapping is not None and is_recording:
+        raise TraceError("a mapping is for tables and files; this is a recording, which is read already as its reader says")
+    if not (paths or by_type or is_recording or is_frame(source)):
         if mapping is not None:
             raise TraceError("a mapping is for tables and files; these are events already")
         events: Iterable[Event] = source
@@ -115,6 +117,8 @@ def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping:
     from middleware.connect.files.mapping import load_mappings, mappings_of
     from middleware.connect.tables.frames import table_of, table_recording
 
+    if isinstance(source, Recording):
+        return source
     if _is_by_type(source):
         if mapping is not None:
             raise TraceError("a mapping names the types itself: give it tables or files, not a dict of them by type")

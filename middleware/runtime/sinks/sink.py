@@ -58,7 +58,7 @@ class ChangeSink(Sink, Protocol):
 
 
 def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
-    """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), an HTTP address, or one of the connectors (``slackline.outputs``).
+    """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), FILE.mcap, an HTTP address or a connector (``slackline.outputs``).
 
     ``name``: under which a connector keeps its mark. Raises SinkError, UnreachableError.
     """
@@ -67,6 +67,8 @@ def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
         return _connected(scheme, to, name, options)
     if separator:
         return _made(HttpSink, to, options)
+    if Path(to).suffix == ".mcap":
+        return _connected("mcap", to, name, options)
     if options:
         raise SinkError(f"{to}: it has no option {next(iter(options))!r}")
     suffix = Path(to).suffix
@@ -75,7 +77,7 @@ def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
     if suffix in (".sqlite", ".db"):
         return SqliteSink(Path(to))
     raise SinkError(
-        f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), http(s)://HOST/PATH, "
+        f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), FILE.mcap, http(s)://HOST/PATH, "
         f"or {', '.join(f'{each}://...' for each in extensions('outputs'))}"
     )
 

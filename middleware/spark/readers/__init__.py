@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.files.recording import Recording
+from middleware.connect.sport.providers import PROVIDERS, match_recording
 from middleware.model.errors import TraceError
 from middleware.spark.readers.debs2013 import debs2013_recording
 from middleware.spark.readers.generated import generated_recording
@@ -19,6 +21,7 @@ READERS: dict[str, Callable[[Sequence[str | Path]], Recording]] = {
     "tromso": tromso_recording,
     "umts": umts_recording,
     "tsch": tsch_recording,
+    **{name: partial(match_recording, name) for name in PROVIDERS},
 }
 """Readers of known formats by name."""
 
