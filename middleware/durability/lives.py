@@ -17,6 +17,7 @@ from middleware.broker.records import (
     Began,
     Behind,
     Detached,
+    LogEntry,
     OnBehalf,
     PeerKey,
     Received,
@@ -77,32 +78,51 @@ def replay(broker: Broker, record: Record) -> Batch | None:
     log, tracker, ingress = log_of(broker), broker.tracker, broker.ingress
     tracker.gather(log.gathers and bool(broker.attachments.configured))
     ingress.copies.at = record.first
-    for entry in record.entries:
-        if type(entry) is Received:
-            _take_again(broker, entry)
-        elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
-            if entry.peer[0] == "publisher":
-                tracker.hold(broker.reopening.ended(entry.peer, entry.interest.raw), anew=False)
-            broker.offered(entry.peer, entry.interest)
-        elif type(entry) is Detached:
-            tracker.left(entry.peer)
-        elif type(entry) is TurnedAway:
-            for turned in entry.turned:
-                ingress.refused(turned)
-        elif isinstance(entry, Began | WentOn):
-            broker.reopening.again(entry)
-        elif type(entry) is Behind:
-            broker.sources.was_behind(entry.behind)
+    before, ending = _parted(record)
+    for entry in before:
+        _again(broker, entry)
     log.passed(record)
     batch = None
     if record.stepped:
         taken = broker.inbox.take(tracker.for_detectors, record.clock, (), broker.reopening.due()) or Batch()
         batch = Batch(taken.deltas, taken.watermarks, record.clock, ground=taken.ground)
-    for entry in record.entries:
-        if type(entry) is OnBehalf:  # at the end of the step, as then
-            broker.admission.again(entry)
+    for entry in ending:
+        _again(broker, entry)
     tally(ingress, broker.drops)
     return batch
+
+
+def _again(broker: Broker, entry: LogEntry) -> None:
+    """What an entry of the log says happens again."""
+    tracker = broker.tracker
+    if type(entry) is Received:
+        _take_again(broker, entry)
+    elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
+        if entry.peer[0] == "publisher":
+            tracker.hold(broker.reopening.ended(entry.peer, entry.interest.raw), anew=False)
+        broker.offered(entry.peer, entry.interest)
+    elif type(entry) is Detached:
+        tracker.left(entry.peer)
+    elif type(entry) is OnBehalf:
+        broker.admission.again(entry)
+    elif type(entry) is TurnedAway:
+        for turned in entry.turned:
+            broker.ingress.refused(turned)
+    elif isinstance(entry, Began | WentOn):
+        broker.reopening.again(entry)
+    elif type(entry) is Behind:
+        broker.sources.was_behind(entry.behind)
+
+
+_ENDING = (OnBehalf, Detached)
+
+
+def _parted(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
+    """What a step did until its detectors had their batch; and what it promised on behalf of publishers, with who left then."""
+    first = next((place for place, entry in enumerate(record.entries) if type(entry) is OnBehalf), len(record.entries))
+    rest = record.entries[first:]
+    before = record.entries[:first] + [entry for entry in rest if type(entry) not in _ENDING]
+    return before, [entry for entry in rest if type(entry) in _ENDING]
 
 
 def _take_again(broker: Broker, taken: Received) -> None:

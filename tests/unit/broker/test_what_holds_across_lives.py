@@ -9,7 +9,7 @@ from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.seen import SeenIds
 from middleware.broker.log import Log
 from middleware.broker.peers import Peer
-from middleware.broker.records import Record, Subscribed, decode_record, encode_record
+from middleware.broker.records import Detached, OnBehalf, Record, Subscribed, decode_record, encode_record
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.durability.durable_core import DurableCore
@@ -115,6 +115,16 @@ def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() ->
         broker.settle(second * SECOND)
     assert broker.waiting([]).streams["Reading"].origins == []
     assert broker.sources.types == {"Reading"}, "of those that have left, too, the clock is promised when all is quiet"
+
+
+def test_who_left_after_a_promise_on_its_behalf_in_the_same_step_is_not_awaited_by_the_next_life() -> None:
+    log = Log(1, lambda offset, size: [])
+    broker = durable(log)
+    silent = ("publisher", "p")
+    told = Record(1, 0, [Subscribed(silent, Interest(1, raw=["Reading"]))], False, None, {})
+    ended = Record(2, 0, [OnBehalf(silent, {"Reading": 59}), Detached(silent)], False, None, {})
+    recover(broker, None, EventTypes([Reading]), None, [told, ended])
+    assert broker.waiting([]).streams["Reading"].origins == []
 
 
 def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> None:
