@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pyspark
 
 HOST = "127.0.0.9"
@@ -29,15 +30,20 @@ class Cluster:
     def start(self) -> None:
         master = self._run("master.Master", "--host", HOST, "--port", "0", "--webui-port", "0", name="master")
         self.master = f"spark://{HOST}:{self._awaited('master', 'Starting Spark master at spark://' + HOST + ':', master)}"
-        for name in ("worker-1", "worker-2"):
-            self.start_worker(name)
+        names = ("worker-1", "worker-2")
+        for name in names:
+            where = str(self._folder / name)
+            options = ["--host", HOST, "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", where]
+            self.workers.append(self._run("worker.Worker", *options, self.master, name=name))
+        for name, worker in zip(names, self.workers, strict=True):
+            self._awaited(name, "Successfully registered with master", worker)
 
-    def start_worker(self, name: str) -> None:
-        where = str(self._folder / name)
-        options = ["--host", HOST, "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", where]
-        worker = self._run("worker.Worker", *options, self.master, name=name)
-        self.workers.append(worker)
-        self._awaited(name, "Successfully registered with master", worker)
+    def kill_worker(self) -> None:
+        """SIGKILL to the last worker, and to its executors."""
+        worker = psutil.Process(self.workers.pop().pid)
+        for process in [worker, *worker.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def _run(self, which: str, *options: str, name: str) -> subprocess.Popen[bytes]:
         environment = os.environ | {"SPARK_LOCAL_IP": HOST, "SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}

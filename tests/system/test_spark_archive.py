@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
-from tests.system.spark_cluster import Cluster, settings, spark_cluster
+from tests.system.spark_cluster import DEADLINE, Cluster, settings, spark_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +53,7 @@ def in_order(results: dict[str, list[Event]]) -> list[Event]:
 
 def test_an_archive_equals_engine_and_oracle(spark: SparkSession, tmp_path: Path) -> None:
     plan = load_scenario("bookstore").lasting(400.0, None)
-    trace = prepared_trace(plan, tmp_path, spark=spark)
+    trace = prepared_trace(plan, tmp_path)
     found = archive(trace_frames(spark, trace, [event_type for _, event_type in plan.types.items()]), plan.detectors)
     events = raw_events(plan, trace)
     expected = in_order(oracle(events, plan.detectors))
@@ -65,6 +67,29 @@ def test_an_archive_equals_engine_and_oracle(spark: SparkSession, tmp_path: Path
     back = sorted(schema_of(plan.types[theft]).events(columns), key=ORDER)
     assert back == [event for event in expected if type(event) is plan.types[theft]]
     assert found.failures.count() == 0
+
+
+def test_a_worker_is_killed_while_an_archive_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    plan = load_scenario("bookstore").lasting(200.0, None)
+    trace = prepared_trace(plan, tmp_path)
+    found = archive(trace_frames(spark, trace, [event_type for _, event_type in plan.types.items()]), plan.detectors)
+    stages = spark.sparkContext.statusTracker()
+    with ThreadPoolExecutor(1) as pool:
+        collected = pool.submit(found.collect)
+        deadline = time.monotonic() + DEADLINE
+        while not (active := stages.getActiveStageIds()):
+            assert not collected.done() and time.monotonic() < deadline
+            time.sleep(0.01)
+        first = min(active)
+        while max(stages.getActiveStageIds(), default=0) < first + 4:  # some stages are done, and kept on both workers
+            assert not collected.done() and time.monotonic() < deadline
+            time.sleep(0.01)
+        cluster.kill_worker()
+        assert not collected.done()
+        results = collected.result(DEADLINE)
+    expected = in_order(oracle(raw_events(plan, trace), plan.detectors))
+    assert len(expected) > 10
+    assert results == expected
 
 
 def test_a_master_that_nobody_is_at_is_named() -> None:
