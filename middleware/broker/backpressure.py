@@ -2,15 +2,16 @@
 
 A peer that leaves more than QUEUE_HIGH unread is slow until QUEUE_LOW. The types it reads are *paused*: other nodes are told,
 and publishers of these types that are attached here get no further credit. A reader that asked not to be waited for holds no
-one up: it is served from the log where there is one, and disconnected where there is none. If the local detectors publish a
-paused type, the types they read are paused, too. So backpressure runs from a slow reader to the sources of what it reads,
+one up: it is served from the log where there is one, and disconnected where there is none. If what rests on a type at the local
+detectors is paused, so is the type; not what other detectors of this node read, or two nodes that read each other's results
+would hold each other for ever. So backpressure runs from a slow reader to the sources of what it reads,
 and stops nothing else. What is queued for a slow reader is bounded by QUEUE_HIGH and the credit of those sources; if they
 are at other nodes, by what they may send until the news reaches them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from middleware.broker.peers import Peer
 from middleware.broker.routing import wanted
@@ -31,14 +32,14 @@ class Pressure:
     def update(
         self,
         peers: Collection[Peer],
-        subscriptions: Collection[str],
-        publications: Collection[str],
+        rests: Mapping[str, Collection[str]],
         too_soon: bool,
         offset: int = 0,
     ) -> bool:
         """Look at the queues, hold or release the publishers' credit; returns whether ``paused`` has changed. O(peers).
 
-        ``too_soon``: nothing may be taken from publishers yet. ``offset``: of this node's log.
+        ``rests``: by type that local detectors read, what they publish that rests on it. ``too_soon``: nothing may be taken
+        from publishers yet. ``offset``: of this node's log.
         """
         paused: frozenset[str] = frozenset()
         told: frozenset[str] = frozenset()
@@ -55,8 +56,8 @@ class Pressure:
             if peer.paused:
                 told |= peer.paused
         held = paused | told
-        if held and any(wanted(held, name) for name in publications):
-            paused |= frozenset(subscriptions)
+        if held:
+            paused |= {name for name, made in rests.items() if any(wanted(held, each) for each in made)}
             held |= paused
         for peer in peers:
             if peer.role == "publisher":

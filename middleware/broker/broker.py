@@ -95,6 +95,7 @@ class Broker:
         if len(self.publications) > MOST_TYPES:
             raise EventError(f"node {name} would publish {len(self.publications):,} types; others take {MOST_TYPES:,} at most")
         self._derivations = derivations if derivations is not None else {}
+        self._rests = {name: self._derivations.get(name, self.publications) for name in self.subscriptions}
         self.types = types if types is not None else EventTypes()
         self.log: AnyLog = log if log is not None else NullLog()
         codec = EventCodec(self.types)
@@ -415,7 +416,7 @@ class Broker:
             self.drops["peers never seen"] += given_up
         too_soon = bool(self._missing) or self.sources.is_undecided(now)
         peers = self._peers.values()
-        if self._pressure.update(peers, self.subscriptions, self.publications, too_soon, self.log.offset):
+        if self._pressure.update(peers, self._rests, too_soon, self.log.offset):
             self._offering.is_stale = True
         for key in self.attachments.overdue(now) if self._closing is None else ():
             self.leave(key)
