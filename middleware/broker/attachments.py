@@ -152,8 +152,10 @@ class Attachments:
         self.awaited = {key: until + duration for key, until in self.awaited.items()}
 
     def wait_longer(self, now: int) -> None:
-        """This node cannot answer at the moment: the peers it awaits get their full time once it can."""
+        """This node cannot answer at the moment: the peers it awaits get their full time once it can, and none asks in vain."""
         self.awaited = dict.fromkeys(self.awaited, now + SILENCE)
+        for peer in self.peers.values():
+            peer.link.is_withheld(now)
 
     def _next_epoch(self) -> int:
         self.epoch += 1

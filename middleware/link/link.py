@@ -193,6 +193,10 @@ class Link:
             for seq, parts, _ in self._unacked:
                 self._write(seq, parts)
 
+    def is_withheld(self, now: int) -> None:
+        """What this end sends does not leave at the moment: nothing is sent again, and the peer does not ask in vain."""
+        self._in_vain, self._resent_at = 0, now
+
     # -- receiving ----------------------------------------------------------------------------------------------------
 
     def receive(self, frame: AnyFrame, parts: Parts, now: int) -> Parts | None:

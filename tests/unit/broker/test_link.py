@@ -345,6 +345,21 @@ def test_what_is_asked_for_and_never_taken_is_sent_again_ever_more_rarely_and_th
     assert resends < 10
 
 
+def test_a_peer_is_not_refused_for_asking_for_what_this_end_has_withheld() -> None:
+    pair = Pair().opened()
+    pair.far.send([b"stored later"])
+    hello = Hello(VERSION, "near", "publisher", 100, 200, 0, 2**40)
+    resends = 0
+    for _ in range(int(30 * SECOND / RETRY)):  # its disk is full for half a minute
+        pair.now += RETRY
+        pair.far.outbox.clear()
+        pair.far.is_withheld(pair.now)
+        pair.far.receive(hello, [], pair.now)
+        resends += any(type(decode_frame(header)) is Data for header, *_ in pair.far.outbox)
+    assert pair.far.closed is None
+    assert resends < 2, "what is withheld must not pile up"
+
+
 def test_a_peer_that_takes_something_is_sent_the_rest_at_once() -> None:
     pair = Pair().opened()
     for round_ in range(30):
