@@ -74,7 +74,6 @@ START: dict[str, int] = {
     "what the log holds of publishers that left not told": 800,  # 806
     "eras not logged": 300,  # the first seed that shows it is 331
     "a node does not wait for a second clock": 500,  # 511
-    "operators go on without what they knew": 930,  # 940
     "what others said of the clock forgotten at a restart": 2_300,  # 2302
     "how far a former life had come forgotten": 3_625,  # 3631
 }
