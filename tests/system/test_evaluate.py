@@ -41,7 +41,7 @@ def test_quick(folder):
     assert result["event_types"] >= result["detectors"]
     assert result["left_out"].keys() <= {"scores", *(f"F1 {name}" for name in result["f1"])}
     modes = {mode["mode"]["name"]: mode for mode in result["modes"]}
-    assert modes.keys() == {"buffering", "dynamic", "speculation", "auto-retraction"}
+    assert modes.keys() == {"buffering", "dynamic", "algorithm-3", "speculation", "auto-retraction"}
     for mode in modes.values():
         assert mode["oracle_equal"] is True
         assert mode["events"] > 130_000

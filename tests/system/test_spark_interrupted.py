@@ -29,7 +29,7 @@ CONNECTED = "connected"
 @pytest.mark.parametrize("moment", [LAUNCHER, JAVA, CONNECTED])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_leaves_no_java_behind(tmp_path, moment, number):
-    command = [sys.executable, "-m", "middleware.cli.main", "run", "bookstore", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "middleware.cli.main", "run", "bookstore", "--spark", "--out", str(tmp_path)]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
     before: list[psutil.Process] = []
