@@ -52,7 +52,7 @@ def test_quick(folder):
     assert {interval["alpha"] for interval in modes["speculation"]["intervals"]} == {0.0}
     page = (folder / "report" / "report.html").read_text()
     figures = sorted(file.stem for file in (folder / "report").glob("*.png"))
-    assert figures == ["alpha", "cost", "cpu", "detectors", "latency", "memory", "modes", "retraction"]
+    assert figures == ["algorithm-3", "alpha", "cost", "cpu", "detectors", "latency", "memory", "modes", "retraction"]
     assert page.count("data:image/png;base64,") == len(figures)
     assert "evaluate --quick --seconds 4" in page
 
