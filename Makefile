@@ -15,7 +15,7 @@ env: ## Create or update ./.venv with everything (quick when nothing changed)
 	@sh tools/make_env.sh
 
 demo: env ## Run the demo: a match, detected early, corrected, and final
-	@.venv/bin/slackline run soccer
+	@.venv/bin/slackline run soccer --spark
 
 test: env ## Run every check and every test
 	@bash tools/run_checks.sh
