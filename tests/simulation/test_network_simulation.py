@@ -184,7 +184,7 @@ def test_pressure_runs_through_detectors_to_the_sources_of_what_they_read() -> N
         return [Batch({"Pong": Delta([Pong(e.text, ts=e.ts, id=e.id, source="echo", level=1) for e in delta.inserts])})]
 
     nodes = {name: SimulatedNode(simulation, name, "abc", TYPES) for name in "ac"}
-    nodes["b"] = SimulatedNode(simulation, "b", "abc", TYPES, reads=["Ping"], derives=["Pong"], process=echo)
+    nodes["b"] = SimulatedNode(simulation, "b", "abc", TYPES, reads=["Ping"], derives={"Pong": ["Ping"]}, process=echo)
     slow = SimulatedSubscriber(simulation, "slow", "c", ["Pong"], TYPES)
     publisher = SimulatedPublisher(simulation, "p", "a", [Ping])
     assert simulation.run_until(lambda: slow.ready, 10 * SECOND)
