@@ -88,9 +88,9 @@ def _encode_share(path: Path, cuts: list[int], slices: list[int]) -> tuple[int, 
 
 
 @contextmanager
-def broker() -> Iterator[str]:
-    """A node without detectors in a process of its own; gives its address."""
-    process = subprocess.Popen([sys.executable, "-c", _NODE], stdout=subprocess.PIPE, text=True)
+def broker(code: str = _NODE, *arguments: str) -> Iterator[str]:
+    """A node in a process of its own, by default without detectors; gives its address, which ``code`` prints."""
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
     try:
         address = process.stdout.readline().strip() if process.stdout else ""
         if not address:

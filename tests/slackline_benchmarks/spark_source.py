@@ -5,15 +5,14 @@ A part of ``slackline bench spark``: both are written to Spark's ``noop`` sink, 
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+
+from slackline_benchmarks.feed import broker
 
 from middleware.cli.bench import Entry
 from middleware.model.errors import SlacklineError
@@ -48,7 +47,7 @@ def spark_source(spark: SparkSession, seconds: float = 3.0, rounds: int = 3) -> 
     register(spark)
     logged: list[float] = []
     stored: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="slackline-bench-") as folder, _durable_node(Path(folder, "state")) as address:
+    with tempfile.TemporaryDirectory(prefix="slackline-bench-") as folder, broker(_NODE, str(Path(folder, "state"))) as address:
         trace = Path(folder, "trace")
         made = prepare(open_recording([], generate="slackline_benchmarks.feed:positions", seconds=seconds), trace, spark=spark)
         feed(trace, address, speed=None, spark=spark)
@@ -68,17 +67,3 @@ def _timed(work: Callable[[], object]) -> float:
     began = time.monotonic()
     work()
     return time.monotonic() - began
-
-
-@contextmanager
-def _durable_node(state: Path) -> Iterator[str]:
-    """A node with a log in a process of its own; gives its address."""
-    process = subprocess.Popen([sys.executable, "-c", _NODE, str(state)], stdout=subprocess.PIPE, text=True)
-    try:
-        address = process.stdout.readline().strip() if process.stdout else ""
-        if not address:
-            raise SlacklineError(f"the node of the benchmark did not start (exit code {process.wait()}): see above")
-        yield address
-    finally:
-        process.terminate()
-        process.wait()
