@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from operator import not_
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from middleware.model.event import IDENTITY, NEVER, Event, Identity, type_name
 from middleware.model.state import same_event
+
+if TYPE_CHECKING:
+    from middleware.model.columns import EventColumns
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):
@@ -49,6 +53,9 @@ class Delta:
 
     ``inserts``, ``revises``, ``retracts``
         new events; (old, new) pairs; withdrawn events.
+    ``columns``
+        the same as ``inserts``, where they came as columns: whoever knows columns asks for these first, and does not touch
+        ``inserts``, which are made from them when first asked for, and are not to be changed in place then.
     ``k_plus``
         None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
     ``places``
@@ -56,7 +63,7 @@ class Delta:
         once, as the results of one step do, or if nothing is known. The order itself is all that counts.
     """
 
-    __slots__ = ("inserts", "k_plus", "places", "retracts", "revises")
+    __slots__ = ("_inserts", "columns", "k_plus", "places", "retracts", "revises")
 
     def __init__(
         self,
@@ -65,18 +72,36 @@ class Delta:
         retracts: list[Event] | None = None,
         k_plus: list[int] | None = None,
         places: list[int] | None = None,
+        columns: EventColumns | None = None,
     ) -> None:
-        self.inserts = inserts if inserts is not None else []
+        self._inserts = inserts if inserts is not None or columns is not None else []
+        self.columns = columns
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
         self.k_plus = k_plus
         self.places = places
 
+    @property
+    def inserts(self) -> list[Event]:
+        if self._inserts is None:
+            assert self.columns is not None
+            self._inserts = list(self.columns.events())
+        return self._inserts
+
+    @inserts.setter
+    def inserts(self, events: list[Event]) -> None:
+        self._inserts, self.columns = events, None
+
+    @property
+    def inserted(self) -> int:
+        """How many events are new. O(1), and makes none."""
+        return len(self.columns) if self.columns is not None else len(self.inserts)
+
     def __bool__(self) -> bool:
-        return bool(self.inserts or self.revises or self.retracts)
+        return bool(self.inserted or self.revises or self.retracts)
 
     def __len__(self) -> int:
-        return len(self.inserts) + len(self.revises) + len(self.retracts)
+        return self.inserted + len(self.revises) + len(self.retracts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Delta):
@@ -105,6 +130,8 @@ class Delta:
     def by_type(self) -> dict[str, Delta]:
         """The same changes split by event type name, for routing. O(changes)."""
         parts: dict[str, Delta] = {}
+        if self.columns is not None:
+            parts[type_name(self.columns.event_type)] = Delta(k_plus=self.k_plus, columns=self.columns)
 
         def part(event: Event) -> Delta:
             name = type_name(event.__class__)
@@ -113,7 +140,7 @@ class Delta:
                 found = parts[name] = Delta(k_plus=None if self.k_plus is None else [])
             return found
 
-        for position, event in enumerate(self.inserts):
+        for position, event in enumerate(self.inserts if self.columns is None else ()):
             delta = part(event)
             delta.inserts.append(event)
             if self.k_plus is not None and delta.k_plus is not None:
@@ -155,17 +182,23 @@ def combined(deltas: Sequence[Delta]) -> Delta:
     if len(deltas) == 1:
         return deltas[0]
     whole = Delta()
+    columns = [delta.columns for delta in deltas if delta.columns is not None]
+    is_whole = sum(map(len, columns)) == sum(delta.inserted for delta in deltas)
+    if columns and is_whole and len({each.event_type for each in columns}) == 1:
+        whole.columns, whole._inserts = columns[0].joined(columns[1:]), None
+    else:
+        for delta in deltas:
+            whole.inserts += delta.inserts
     for delta in deltas:
-        whole.inserts += delta.inserts
         whole.revises += delta.revises
         whole.retracts += delta.retracts
     if any(delta.k_plus for delta in deltas):
-        whole.k_plus = [early for delta in deltas for early in delta.k_plus or [0] * len(delta.inserts)]
+        whole.k_plus = [early for delta in deltas for early in delta.k_plus or [0] * delta.inserted]
     if any(delta.places is not None for delta in deltas):
         whole.places = []
         for delta in deltas:  # what was changed on its way came with what is before it
             last = whole.places[-1] if whole.places else 0
-            whole.places += delta.places if delta.places is not None else [last] * len(delta.inserts)
+            whole.places += delta.places if delta.places is not None else [last] * delta.inserted
     return whole
 
 
@@ -206,6 +239,8 @@ def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
     """The insertions of a delta that are chosen, each with its K+ and its place."""
     chosen = list(chosen)
     k_plus, places = (None if each is None else list(compress(each, chosen)) for each in (delta.k_plus, delta.places))
+    if delta.columns is not None:
+        return Delta(k_plus=k_plus, places=places, columns=delta.columns.filter(chosen))
     return Delta(list(compress(delta.inserts, chosen)), k_plus=k_plus, places=places)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from middleware.connect.files.recording import check_type_name
 from middleware.connect.files.tally import BadLines
-from middleware.connect.tables.columns import values
+from middleware.model.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes
 

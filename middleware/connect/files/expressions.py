@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from middleware.connect.files.guess import kinds_of
 from middleware.connect.files.mapping import Kind
 from middleware.connect.files.normal import arrow_types
-from middleware.connect.tables.columns import values
 from middleware.extensions import extensions
+from middleware.model.columns import values
 from middleware.model.errors import SlacklineError, TraceError
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
-from middleware.connect.schemas.types import event_type, fields_of
+from middleware.connect.schemas.types import event_type
 from middleware.model.errors import EventError, TraceError
 from middleware.model.event import Event, EventType, type_name
+from middleware.model.schema import fields_of, is_optional, item_type, plain_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,32 +53,17 @@ def event_type_from(schema: Any, name: str = "") -> EventType:
     return event_type(name or own, {field: kind for field, kind in fields.items() if field not in STAMP})
 
 
-def arrow_schema(kind: EventType) -> pa.Schema:
-    """The columns of events of a type: its fields, then ts (int64, ns), id, source. Raises EventError."""
-    import pyarrow as pa
-
-    plain = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_(), bytes: pa.binary()}
-
-    def column(hint: Any) -> pa.DataType:
-        return pa.list_(column(_item(hint))) if _item(hint) is not None else plain[hint]
-
-    fields = [
-        pa.field(field, _mapped(kind, field, hint, column), _is_optional(hint)) for field, hint in fields_of(kind).items()
-    ]
-    return pa.schema([*fields, ("ts", pa.int64()), ("id", pa.int64()), ("source", pa.string())])
-
-
 def avro_schema(kind: EventType) -> dict[str, Any]:
     """The Avro schema of events of a type, stamp included. Raises EventError."""
 
     def avro(hint: Any) -> Any:
-        return {"type": "array", "items": avro(_item(hint))} if _item(hint) is not None else _TO_AVRO[hint]
+        return {"type": "array", "items": avro(item_type(hint))} if item_type(hint) is not None else _TO_AVRO[hint]
 
     fields = []
     for field, hint in fields_of(kind).items():
         found = _mapped(kind, field, hint, avro)
         fields.append(
-            {"name": field, "type": ["null", found], "default": None} if _is_optional(hint) else {"name": field, "type": found}
+            {"name": field, "type": ["null", found], "default": None} if is_optional(hint) else {"name": field, "type": found}
         )
     stamp = [{"name": name, "type": "string" if name == "source" else "long"} for name in STAMP[:3]]
     record = {"type": "record", "name": kind.__name__, "fields": fields + stamp}
@@ -89,19 +74,19 @@ def json_schema(kind: EventType) -> dict[str, Any]:
     """The JSON Schema of an event as ``slackline sub`` prints it, and ``pub`` reads it. Fields of other types: any JSON."""
 
     def schema(hint: Any) -> dict[str, Any]:
-        if _item(hint) is not None:
-            return {"type": "array", "items": schema(_item(hint))}
+        if item_type(hint) is not None:
+            return {"type": "array", "items": schema(item_type(hint))}
         return {"type": _TO_JSON[hint]} if hint in _TO_JSON else {"description": f"a value of {hint}"}
 
     properties: dict[str, Any] = {"type": {"const": type_name(kind)}}
     hints = fields_of(kind)
     for field, hint in hints.items():
-        found = schema(_plain(hint))
-        properties[field] = {"anyOf": [found, {"type": "null"}]} if _is_optional(hint) else found
+        found = schema(plain_type(hint))
+        properties[field] = {"anyOf": [found, {"type": "null"}]} if is_optional(hint) else found
     stamp = {"ts": "nanoseconds", "id": "with source, the event's identity", "source": "who says so"}
     for name, told in stamp.items():
         properties[name] = {"type": "string" if name == "source" else "integer", "description": told}
-    needed = [field for field, hint in hints.items() if not _is_optional(hint)]
+    needed = [field for field, hint in hints.items() if not is_optional(hint)]
     return {"title": type_name(kind), "type": "object", "properties": properties, "required": ["type", *needed, "ts"]}
 
 
@@ -109,7 +94,7 @@ def pydantic_model(kind: EventType) -> Any:
     """A pydantic model with the fields of an event type and its stamp."""
     from pydantic import create_model
 
-    fields: dict[str, Any] = {field: (hint, None if _is_optional(hint) else ...) for field, hint in fields_of(kind).items()}
+    fields: dict[str, Any] = {field: (hint, None if is_optional(hint) else ...) for field, hint in fields_of(kind).items()}
     return create_model(kind.__name__, **fields, ts=(int, ...), id=(int, 0), source=(str, ""))
 
 
@@ -180,7 +165,7 @@ def _of_json_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         if name == "type" and "const" in said:
             continue  # our own schemas name the type there
         kind = _json_kind(name, said)
-        fields[name] = kind if name in needed or name in STAMP or _is_optional(kind) else kind | None
+        fields[name] = kind if name in needed or name in STAMP or is_optional(kind) else kind | None
     return fields, schema.get("title", "")
 
 
@@ -199,27 +184,6 @@ def _json_kind(name: str, said: Mapping[str, Any]) -> Any:
 
 def _mapped(kind: EventType, field: str, hint: Any, convert: Any) -> Any:
     try:
-        return convert(_plain(hint))
+        return convert(plain_type(hint))
     except KeyError:
         raise EventError(f"{type_name(kind)}.{field} is of {hint}, for which this schema has no type") from None
-
-
-def _plain(hint: Any) -> Any:
-    """The type without None, and without what is said of it besides."""
-    if get_origin(hint) is Annotated:
-        return _plain(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
-        rest = [each for each in get_args(hint) if each is not NoneType]
-        return _plain(rest[0]) if len(rest) == 1 else hint
-    return hint
-
-
-def _is_optional(hint: Any) -> bool:
-    return get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)
-
-
-def _item(hint: Any) -> Any:
-    """The type of the items, if it is one of lists or tuples of one kind."""
-    if get_origin(hint) in (list, set, frozenset) or (get_origin(hint) is tuple and get_args(hint)[1:] == (...,)):
-        return _plain(get_args(hint)[0])
-    return None

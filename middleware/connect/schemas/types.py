@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
@@ -11,6 +11,7 @@ from middleware.connect.files.mapping import Kind
 from middleware.connect.files.recording import check_type_name
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
+from middleware.model.schema import fields_of
 
 KINDS: dict[Kind, type] = {"int": int, "float": float, "str": str, "bool": bool}
 """The types of fields that columns of tables can hold."""
@@ -40,12 +41,6 @@ def event_type(name: str, fields: Mapping[str, Any], doc: str = "") -> EventType
         raise EventError(f"{name}: {error}") from None
     check_event_type(made)
     return made  # type: ignore[no-any-return]
-
-
-def fields_of(kind: EventType) -> dict[str, Any]:
-    """The types of a class's own fields, by name, in order."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {name: hints[name] for name in kind.__struct_fields__[: -len(Event.__struct_fields__)]}
 
 
 def kinds_of_fields(kind: EventType) -> dict[str, Kind]:

@@ -1,4 +1,4 @@
-"""Columns of Arrow as Python values, and rows as events."""
+"""Rows of Arrow as events."""
 
 from __future__ import annotations
 
@@ -6,23 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.model.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def values(column: pa.Array) -> list[object]:
-    """A column as Python values, at C speed."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        column = column.to_numpy(zero_copy_only=False)
-        return list(column.tolist())
-    return list(column.to_pylist())
 
 
 def events_of(table: pa.Table, event_type: EventType) -> list[Event]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from middleware.connect.files.mapping import load_mappings
-from middleware.connect.tables.columns import values
+from middleware.model.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes, type_name
 from middleware.model.words import listed, meant

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from middleware import Event, SlacklineError
 from middleware.cli.main import application
 from middleware.connect.files.mapping import load_mappings
-from middleware.connect.schemas.convert import arrow_schema, avro_schema, event_type_from, json_schema, pydantic_model
-from middleware.connect.schemas.types import fields_of
+from middleware.connect.schemas.convert import avro_schema, event_type_from, json_schema, pydantic_model
 from middleware.model.errors import TraceError
 from middleware.model.event import type_name
+from middleware.model.schema import arrow_schema, fields_of
 from middleware.runtime.records import as_record
 
 

@@ -1,0 +1,310 @@
+"""Events as columns (design section 12): an Arrow record batch in place of a list of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import compress
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
+
+import msgspec
+
+from middleware.model.errors import EventError
+from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
+from middleware.model.schema import arrow_schema, fields_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+class EventColumns(Sequence[Event]):
+    """Events of one type in their order of arrival, as an Arrow record batch.
+
+    As a sequence it is one of events, which are made when the first is asked for, all at once, and kept.
+
+    ``batch``
+        columns for the type's fields, in order, as ``arrow_schema`` has them; then ``ts`` (ns) and ``id``, int64, and
+        ``source``, of strings, or of a dictionary of them; and ``level``, int64, unless all events are raw. Nulls only where a
+        field is optional. Whoever makes an instance vouches for that; ``of`` checks it.
+    """
+
+    __slots__ = ("_events", "_ids", "_times", "batch", "event_type")
+
+    def __init__(self, event_type: EventType, batch: pa.RecordBatch, events: list[Event] | None = None) -> None:
+        self.event_type = event_type
+        self.batch = batch
+        self._events = events
+        self._times: np.ndarray[Any, Any] | None = None
+        self._ids: np.ndarray[Any, Any] | None = None
+
+    @classmethod
+    def of(cls, event_type: EventType, table: pa.RecordBatch | pa.Table, source: str | None = None) -> EventColumns:
+        """The rows of a table as events, checked. O(values).
+
+        Columns may come in any order; whole numbers and floats may be narrower than the type's, texts encoded in a
+        dictionary, ``ts`` a timestamp. ``source``: whose events they are, if there is no such column. Raises EventError that
+        names the column, and the row where there is one: for columns that are missing, of no field, or of another type; for
+        nulls where none may be; for times out of bounds; for a table that is damaged.
+        """
+        import pyarrow as pa
+
+        name = type_name(event_type)
+        batch = _one_batch(table, name)
+        given = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if "source" not in given and source is not None:
+            given["source"] = pa.DictionaryArray.from_arrays(pa.array([0] * len(batch), pa.int32()), [source])
+        wanted = _schema(event_type)
+        if "level" in given:
+            wanted = wanted.append(pa.field("level", pa.int64(), nullable=False))
+        if len(given) < batch.num_columns or (stray := given.keys() - set(wanted.names)):
+            what = ", ".join(sorted(stray)) if len(given) == batch.num_columns else "two of one name"
+            raise EventError(f"{name}: columns that no field has: {what}; it has {', '.join(wanted.names)}")
+        if missing := [each for each in wanted.names if each not in given]:
+            raise EventError(f"{name}: the table lacks {', '.join(missing)}; it has {', '.join(batch.schema.names)}")
+        columns = [_fitted(name, field, given[field.name]) for field in wanted]
+        schema = pa.schema([field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)])
+        made = cls(event_type, pa.record_batch(columns, schema=schema))
+        made._check_times(name)
+        if _needs_conversion(event_type):
+            made.events()  # what the types of its fields say besides is checked by making the events
+        return made
+
+    @classmethod
+    def from_events(cls, event_type: EventType, events: Iterable[Event]) -> EventColumns:
+        """Events of this very type as columns. Raises EventError for a value that has no place in its column. O(values)."""
+        import pyarrow as pa
+
+        events = list(events)
+        schema = _schema(event_type)
+        if any(event.level for event in events):
+            schema = schema.append(pa.field("level", pa.int64(), nullable=False))
+        columns = []
+        for field in schema:
+            try:
+                columns.append(pa.array([getattr(event, field.name) for event in events], field.type))
+            except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+                raise EventError(f"{type_name(event_type)}.{field.name}: a value has no place in a column: {error}") from None
+        return cls(event_type, pa.record_batch(columns, schema=schema), events)
+
+    @property
+    def times(self) -> np.ndarray[Any, Any]:
+        """Occurrence times, int64 ns; a view of the column."""
+        if self._times is None:
+            self._times = self.batch.column("ts").to_numpy()
+        return self._times
+
+    @property
+    def ids(self) -> np.ndarray[Any, Any]:
+        """Ids, int64; a view of the column."""
+        if self._ids is None:
+            self._ids = self.batch.column("id").to_numpy()
+        return self._ids
+
+    def events(self) -> list[Event]:
+        """The same as event objects; do not change the list. O(values), once."""
+        if self._events is None:
+            lists = list(map(values, self.batch.columns))
+            if _needs_conversion(self.event_type):
+                self._events = _converted(self.event_type, lists, len(self))
+            else:
+                self._events = _maker(self.event_type, len(lists))(*lists)
+        return self._events
+
+    def filter(self, mask: Any) -> EventColumns:
+        """The events where ``mask`` (booleans, one an event) is true, in order."""
+        import numpy as np
+        import pyarrow as pa
+
+        chosen = np.asarray(mask, dtype=np.bool_)
+        events = None if self._events is None else list(compress(self._events, chosen.tolist()))
+        return EventColumns(self.event_type, self.batch.filter(pa.array(chosen)), events)
+
+    def slice(self, start: int, stop: int) -> EventColumns:
+        """The events from place ``start`` to before ``stop``; shares the columns. O(columns)."""
+        start, stop, _ = slice(start, stop).indices(len(self))
+        events = None if self._events is None else self._events[start:stop]
+        return EventColumns(self.event_type, self.batch.slice(start, max(0, stop - start)), events)
+
+    def take(self, indices: Any) -> EventColumns:
+        """The events at these places, in this order."""
+        import numpy as np
+        import pyarrow as pa
+
+        places = np.asarray(indices, dtype=np.int64)
+        events = None if self._events is None else [self._events[at] for at in places.tolist()]
+        return EventColumns(self.event_type, self.batch.take(pa.array(places)), events)
+
+    def joined(self, others: Sequence[EventColumns]) -> EventColumns:
+        """These events, then those of others of the same type. O(values)."""
+        import pyarrow as pa
+
+        batches = [each.batch for each in (self, *others) if len(each)]
+        if len(batches) < 2:
+            return next((each for each in (self, *others) if len(each)), self)
+        events = None
+        if all(each._events is not None for each in (self, *others)):
+            events = [event for each in (self, *others) for event in each.events()]
+        return EventColumns(self.event_type, pa.concat_batches(_alike(batches)), events)
+
+    def _check_times(self, name: str) -> None:
+        outside = (self.times <= MIN_TS) | (self.times >= MAX_TS)
+        if outside.any():
+            row = int(outside.argmax())
+            raise EventError(f"{name}.ts: {self.times[row]} in row {row} is no time between {MIN_TS} and {MAX_TS} ns")
+
+    def __len__(self) -> int:
+        return cast(int, self.batch.num_rows)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events())
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        return self.events()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EventColumns) and (self is other or self.events() == other.events())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<EventColumns: {len(self):,} of {type_name(self.event_type)}>"
+
+
+def values(column: pa.Array) -> list[Any]:
+    """A column of Arrow as Python values, None for nulls, at C speed."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return values(column.dictionary_decode()) if column.null_count else _decoded(column)
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and column.null_count:
+        found: list[Any] = column.fill_null(0).to_numpy().tolist()
+        for at in column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+            found[at] = None
+        return found
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
+        return cast("list[Any]", column.to_numpy(zero_copy_only=False).tolist())
+    return cast("list[Any]", column.to_pylist())
+
+
+def _decoded(column: pa.DictionaryArray) -> list[Any]:
+    """Texts encoded in a dictionary: those of one value are one object."""
+    return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
+
+
+def _one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
+    """The table as one record batch that is sound. Raises EventError if it is damaged: offsets, lengths, texts."""
+    import pyarrow as pa
+
+    try:
+        table.validate(full=True)
+        if isinstance(table, pa.RecordBatch):
+            return table
+        batches = table.combine_chunks().to_batches()
+    except pa.ArrowException as error:
+        raise EventError(f"{name}: the table is damaged: {error}") from None
+    if len(batches) > 1:
+        raise EventError(f"{name}: {table.num_rows:,} rows are too many for one batch: give slices of the table")
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _fitted(name: str, field: pa.Field, column: pa.Array) -> pa.Array:
+    """A column as the schema has it. Raises EventError."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type) and (field.name != "source" or column.dictionary.null_count):
+        column = column.dictionary_decode()
+    if column.null_count and not field.nullable:
+        row = column.is_null().index(True).as_py()
+        raise EventError(f"{name}.{field.name} is null in row {row}, and may not be")
+    if column.type == field.type:
+        return column
+    if pa.types.is_dictionary(column.type) and _same_kind(column.type.value_type, field):
+        return column.cast(pa.dictionary(pa.int32(), pa.string()))
+    if not _same_kind(column.type, field):
+        raise EventError(f"{name}.{field.name} is of {column.type} in the table, but must be of {field.type}")
+    try:
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ns", column.type.tz))
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise EventError(f"{name}.{field.name}: {error}") from None
+
+
+def _same_kind(given: pa.DataType, field: pa.Field) -> bool:
+    """Whether values of one type can be those of the field, without loss where they can be at all."""
+    import pyarrow as pa
+
+    is_a, wanted = pa.types, field.type
+    if is_a.is_null(given):
+        return bool(field.nullable)
+    if is_a.is_int64(wanted):
+        return is_a.is_integer(given) or (field.name == "ts" and is_a.is_timestamp(given))
+    if is_a.is_float64(wanted):
+        return is_a.is_floating(given) or is_a.is_integer(given)
+    if is_a.is_string(wanted):
+        return is_a.is_large_string(given) or is_a.is_string_view(given) or is_a.is_string(given)
+    if is_a.is_binary(wanted):
+        return is_a.is_large_binary(given) or is_a.is_binary_view(given)
+    if is_a.is_list(wanted):
+        is_listed = is_a.is_list(given) or is_a.is_large_list(given)
+        return is_listed and (given.value_type == wanted.value_type or _same_kind(given.value_type, wanted.value_field))
+    return False
+
+
+def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Batches of one schema: those of one type may differ in how sources are encoded, and in whether all levels are 0."""
+    import pyarrow as pa
+
+    if all(batch.schema == batches[0].schema for batch in batches[1:]):
+        return batches
+    names = max((batch.schema.names for batch in batches), key=len)
+    alike = []
+    for batch in batches:
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        columns["source"] = columns["source"].cast(pa.string())
+        columns.setdefault("level", pa.array([0] * len(batch), pa.int64()))
+        alike.append(pa.record_batch([columns[name] for name in names], names=names))
+    return alike
+
+
+@cache
+def _schema(event_type: EventType) -> pa.Schema:
+    """``arrow_schema``, where what every event has is never null."""
+    import pyarrow as pa
+
+    fields = list(arrow_schema(event_type))
+    return pa.schema([*fields[:-3], *(field.with_nullable(False) for field in fields[-3:])])
+
+
+@cache
+def _needs_conversion(event_type: EventType) -> bool:
+    """Whether a field's type says more than its column does: bounds, what is in a list, or that it is another collection."""
+    hints = [each for hint in fields_of(event_type).values() for each in (hint, *get_args(hint))]
+    return any(get_origin(hint) not in (None, Union, UnionType) for hint in hints)
+
+
+def _converted(event_type: EventType, lists: list[list[Any]], length: int) -> list[Event]:
+    if len(lists) == len(event_type.__struct_fields__) - 1:
+        lists = [*lists, [0] * length]
+    try:
+        return cast("list[Event]", msgspec.convert(list(zip(*lists, strict=True)), list[event_type]))  # type: ignore[valid-type]
+    except msgspec.ValidationError as error:
+        raise EventError(f"a row does not fit {type_name(event_type)}: {error}") from None
+
+
+@cache
+def _maker(event_type: EventType, columns: int) -> Callable[..., list[Event]]:
+    """A function from lists of values to events. Compiled, as dataclasses do: one call an event, of its class alone."""
+    own = [f"v{number}" for number in range(len(event_type.__struct_fields__) - 4)]
+    stamp = ["ts", "id", "source", "level"][: columns - len(own)]
+    names, given = ", ".join([*own, *stamp]), ", ".join([*own, *(f"{name}={name}" for name in stamp)])
+    every = ", ".join(f"all_{name}" for name in [*own, *stamp])
+    code = f"lambda {every}: [make({given}) for {names} in zip({every}, strict=True)]"
+    return cast("Callable[..., list[Event]]", eval(code, {"make": event_type}))
