@@ -7,12 +7,24 @@ what ``restarted`` returns, after all that is sent again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from middleware.broker.ingress.seen import runs_of
-from middleware.link.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, Run, array_of, encode, encode_delta, name_of
+from middleware.broker.ingress.seen import runs_in, runs_of
+from middleware.link.codec import (
+    LARGEST_BLOCK,
+    BlockHead,
+    Changes,
+    Interest,
+    Run,
+    array_of,
+    as_rows,
+    encode,
+    encode_delta,
+    name_of,
+)
 from middleware.link.frames import Parts
 from middleware.model.change import Delta, grouped
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
 
@@ -30,6 +42,10 @@ class Frame(NamedTuple):
         """How many events there are in it."""
         return sum([head.count for head, _ in self.blocks])
 
+    def in_rows(self) -> Frame:
+        """The same, for a node that takes no columns."""
+        return self._replace(blocks=[as_rows(*block) if block[0].columns else block for block in self.blocks])
+
 
 class Publication:
     """See the module. ``types``: event types (or their names) that will be sent.
@@ -43,6 +59,7 @@ class Publication:
         self._types = dict.fromkeys(_names(types))
         self._watermarks: dict[str, int] = {}
         self._clock: int | None = None
+        self._numbers: dict[str, int] = {}
 
     @property
     def greeting(self) -> Parts:
@@ -52,6 +69,28 @@ class Publication:
         """New events, in this order."""
         for start in range(0, len(events), _EVENTS_A_FRAME):
             yield from self._frames(events[start : start + _EVENTS_A_FRAME])
+
+    def columns(self, table: Any, event_type: EventType, source: str) -> EventColumns:
+        """The rows of a table as events, numbered if it has no ids: see ``Publisher.publish_table``."""
+        import pyarrow as pa
+
+        if not isinstance(table, pa.RecordBatch | pa.Table):
+            table = pa.table(table)
+        if "id" not in table.schema.names and "source" not in table.schema.names:
+            first = self._numbers.get(source, 0)
+            table = table.append_column("id", pa.array(range(first, first + len(table)), pa.int64()))
+            self._numbers[source] = first + len(table)
+        return EventColumns.of(event_type, table, source)
+
+    def slices(self, columns: EventColumns) -> Iterator[Frame]:
+        """New events of one type, in columns; what is small goes as rows. Raises EventError for derived events."""
+        if "level" in columns.batch.schema.names and (columns.batch.column("level").to_numpy() != 0).any():
+            raise EventError(f"{type_name(columns.event_type)}.level is not 0 everywhere: publishers send raw events only")
+        for start in range(0, len(columns), _EVENTS_A_FRAME):
+            part = columns.slice(start, start + _EVENTS_A_FRAME)
+            delta, name = Delta(columns=part), type_name(part.event_type)
+            for block in encode_delta(name, delta, raw=True, runs=runs_in(part, len(part) // 4 + 1)):
+                yield _checked(Frame([block], block[0].newest))
 
     def _frames(self, events: Sequence[Event]) -> Iterator[Frame]:
         """Events of all types in one frame, in their order: if one type went first, it would make the others late."""
@@ -129,6 +168,6 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
     blocks = []
     for name, delta in deltas.items():
         inserts = delta.inserts
-        runs = runs_of(list(map(IDENTITY, inserts)), len(inserts) // 4 + 1) if inserts else None
+        runs = runs_of(inserts, len(inserts) // 4 + 1) if inserts else None
         blocks += encode_delta(name, delta, raw=True, runs=runs)
     return blocks

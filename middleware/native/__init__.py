@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 5
+_VERSION = 6
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -31,7 +31,9 @@ try:
         Pairs,
         SequenceMatcher,
         merge,
+        runs_of,
         split,
+        take_ids,
         take_new,
     )
 except ImportError as error:
@@ -54,6 +56,8 @@ else:
         "Pairs",
         "SequenceMatcher",
         "merge",
+        "runs_of",
         "split",
+        "take_ids",
         "take_new",
     ]
