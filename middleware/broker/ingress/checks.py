@@ -159,20 +159,21 @@ class Ingress:
         an identity twice: then all of it is to be looked at as rows. O(events), and O(1) for each in Python only if dropped.
         """
         columns = delta.columns
-        if columns is None:
+        if columns is None or not len(columns):
             return None
         import numpy as np
 
-        good = (columns.times > bounds.low) & (columns.times <= bounds.high)
-        timely = columns if good.all() else columns.filter(good)
-        new = self.seen.take_columns(timely)
+        good = columns.times <= bounds.high
+        new = self.seen.take_columns(columns if good.all() else columns.filter(good))
         if new is None:
             return None
         good[good] = np.frombuffer(new, np.bool_)
-        if good.all():
+        if good.all() and columns.times.min() > bounds.low:
             return delta
-        others = Delta(list(columns.filter(~good).events()))
-        self._timely(head.type, self._fresh(head.type, self._credible(others, bounds.high), bounds), bounds)
+        late = good & (columns.times <= bounds.low)  # it counts as seen, as everywhere
+        self._timely(head.type, Delta(list(columns.filter(late))), bounds)
+        self._fresh(head.type, self._credible(Delta(list(columns.filter(~good))), bounds.high), bounds)
+        good &= ~late
         places = places_of(head, len(columns))
         return Delta(columns=columns.filter(good), places=places and list(compress(places, good)))
 

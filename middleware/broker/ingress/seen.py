@@ -149,6 +149,8 @@ class SeenIds:
     def take_columns(self, columns: EventColumns) -> bytes | None:
         """Add the identities of events: a byte for each, 1 if it had not been seen. None, and none is added, if one is there
         twice among them, or without a source. O(events), in the core."""
+        if not len(columns):
+            return b""
         import numpy as np
 
         names, codes = _sources_of(columns)

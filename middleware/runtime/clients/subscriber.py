@@ -158,10 +158,16 @@ class Subscriber(Connection):
         """Like ``receive_batch``, but gives an Arrow table for each type, by name: what comes in columns is never made events.
 
         With ``final``: final events, in total order. ``early``: the net effect of what has arrived, with a column ``op`` in
-        front: ``retract`` and ``revise`` (the event as it is now), then ``insert``. It needs the extra ``tables``.
+        front: ``retract`` and ``revise`` (the event as it is now), then ``insert``. Empty only if nothing came in time, or the
+        streams have ended. It needs the extra ``tables``.
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
         self.commit()
-        return self._subscription.tables(self._next(timeout))
+        while True:
+            arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            tables = self._subscription.tables(arrived)
+            if tables or self.has_ended or (deadline is not None and not arrived):
+                return tables
 
     def receive_table(self, timeout: float | None = None) -> pa.Table:
         """The same for a subscriber of a single event type: one table, without rows if none came in time."""

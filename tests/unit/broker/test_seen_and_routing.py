@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.broker.ingress.seen import PlainIntervals, SeenIds, left_out, plain_runs_of, plain_take_ids, plain_take_new, runs_in
+from middleware.broker.ingress.seen import (
+    PlainIntervals,
+    SeenIds,
+    left_out,
+    plain_runs_of,
+    plain_take_ids,
+    plain_take_new,
+    runs_in,
+)
 from middleware.broker.routing import RoutingTable, check_pattern, fitted, matches, wanted
 from middleware.link.codec import Run
 from middleware.model.columns import EventColumns
