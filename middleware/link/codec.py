@@ -31,7 +31,7 @@ LARGEST_BLOCK = MAX_FRAME - 64 * 1024
 BLOCK_TARGET = 256 * 1024
 """Bytes at which senders begin another block or frame: small beside the credit of a link, so that frames flow."""
 
-FEWEST_ROWS = 64
+FEWEST_ROWS = 32
 """Fewer events than this are sent as rows, even where they are at hand in columns."""
 
 MOST_TYPES = 10_000

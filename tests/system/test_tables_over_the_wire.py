@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from test_network import DEADLINE, TYPES, Echo, Echoes, Hit, collect, hits, node_thread
+from test_network import DEADLINE, TYPES, Echo, Echoes, Hit, Other, collect, hits, node_thread
 from test_network_security import drops
 
-from middleware.link.codec import BlockHead
+from middleware.link.codec import BlockHead, places_of
 from middleware.link.columnar import pack_columns
 from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
@@ -93,6 +93,26 @@ def test_a_table_comes_out_as_it_went_in_for_readers_of_any_kind(node: Node) -> 
         assert len(found) - 2 * ops.count("retract") - ops.count("revise") == len(expected)
         assert tables_to_end(results).num_rows == COUNT + 15
     assert drops(node) == {"duplicate": COUNT}
+
+
+def test_tables_of_several_types_keep_the_order_in_which_their_rows_came(node: Node) -> None:
+    """As the same events by rows: the clock has not gone ahead of any."""
+    others = [Other("x", ts=event.ts, id=event.id, source="other") for event in hits(0, 3 * COUNT)]
+    own, strange = (EventColumns.from_events(type(each[0]), each).batch for each in (hits(0, 3 * COUNT), others))
+    tables = {Hit: own.append_column("arrival", pa.array(range(3 * COUNT)))}
+    tables[Other] = strange.append_column("arrival", pa.array([n + n % 2 for n in range(3 * COUNT)]))
+    with Subscriber(node.address, [Hit, Other]) as subscriber, Publisher(node.address) as publisher:
+        subscriber.wait_ready(DEADLINE)
+        publisher.publish_tables(tables)
+        with pytest.raises(EventError, match="Hit lacks it"):
+            publisher.publish_tables({Hit: own})
+        came: dict[str, list[int]] = {"Hit": [], "Other": []}
+        while sum(map(len, came.values())) < 6 * COUNT:
+            for head, _ in subscriber.receive_encoded(DEADLINE):
+                assert head.columns and head.places is not None
+                came[head.type] += places_of(head, head.inserts) or []
+    expected = sorted([(n, 0, n) for n in range(3 * COUNT)] + [(n + n % 2, 1, n) for n in range(3 * COUNT)])
+    assert [came["Hit"], came["Other"]] == [[at for at, each in enumerate(expected) if each[1] == kind] for kind in (0, 1)]
 
 
 def test_rows_are_numbered_where_a_table_has_no_ids(node: Node) -> None:
