@@ -7,7 +7,7 @@ one call of a client is under way; others wait their turn. Whoever is cancelled 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -101,6 +101,10 @@ class AsyncPublisher(_Asynchronous[Publisher]):
     async def publish_table(self, table: Any, type: EventType, source: str | None = None) -> None:  # noqa: A002
         """Send new events of one type, a row each: see ``Publisher.publish_table``."""
         await self._call(partial(self._client.publish_table, table, type, source))
+
+    async def publish_tables(self, tables: Mapping[EventType, Any], source: str | None = None) -> None:
+        """Send tables of several types: see ``Publisher.publish_tables``."""
+        await self._call(partial(self._client.publish_tables, tables, source))
 
     async def retract(self, event: Event) -> None:
         """Withdraw an event that was published."""
