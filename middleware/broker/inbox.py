@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import compress
+from operator import not_
 
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.seen import left_out
@@ -10,7 +12,7 @@ from middleware.broker.merge import merged
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, encode_delta, places_left, places_of
-from middleware.model.change import Batch, Delta
+from middleware.model.change import Batch, Delta, some_inserts
 from middleware.model.event import NEVER
 
 _Block = tuple[BlockHead, bytes, Delta | None, int | None]
@@ -74,7 +76,7 @@ class Inbox:
         if first is None or not is_one_of_many:
             delta.places = None
         else:
-            own = delta.places or places_of(head, len(delta.inserts)) or range(len(delta.inserts))
+            own = delta.places or places_of(head, delta.inserted) or range(delta.inserted)
             delta.places = [first + place for place in own]
         return delta
 
@@ -84,11 +86,15 @@ class Inbox:
         if not head.raw:
             return delta
         ingress = self._ingress
-        inserts = ingress.seen.take_new(delta.inserts)
-        again = left_out(delta.inserts, inserts)
+        if delta.columns is not None and (new := ingress.seen.take_columns(delta.columns)) is not None:
+            kept = delta if all(new) else some_inserts(Delta(columns=delta.columns, places=places_of(head, len(new))), new)
+            again = list(compress(delta.inserts, map(not_, new))) if kept is not delta else []
+        else:
+            inserts = ingress.seen.take_new(delta.inserts)
+            again = left_out(delta.inserts, inserts)
+            kept = Delta(inserts, delta.revises, delta.retracts, places=places_left(head, delta.inserts, inserts))
         if again:
             ingress.came_again(head.type, ((event.ts, event.id, event.source, encode(event)) for event in again))
-        kept = Delta(inserts, delta.revises, delta.retracts, places=places_left(head, delta.inserts, inserts))
         for part, data in encode_delta(head.type, kept) if again else [(head, block)]:
             ingress.copies.keep(part, data)
         return kept

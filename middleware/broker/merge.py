@@ -22,4 +22,7 @@ def retractions_first(deltas: Mapping[str, Delta]) -> Iterator[tuple[str, Delta]
     if mixed:
         yield from ((name, Delta(retracts=delta.retracts)) for name, delta in deltas.items() if delta.retracts)
     for name, delta in deltas.items():
-        yield name, Delta(delta.inserts, delta.revises, k_plus=delta.k_plus) if mixed else delta
+        if mixed:
+            inserts = delta.inserts if delta.columns is None else None
+            delta = Delta(inserts, delta.revises, k_plus=delta.k_plus, columns=delta.columns)
+        yield name, delta

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
 from middleware.broker.records import LogOffset, PeerKey
-from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, as_rows, encode
 from middleware.link.frames import Parts, Role
 from middleware.link.link import Link, LinkStatistics
 from middleware.model.event import NEVER
@@ -78,6 +78,8 @@ class Peer:
 
     def take(self, head: BlockHead, block: bytes, number: int) -> None:
         """Queue a block for the next frame; ``number``: its number in the log (0: there is no log)."""
+        if head.columns and not self.link.takes_columns:
+            head, block = as_rows(head, block)
         self._blocks.append((head, block, number))
 
     def forget_watermarks(self) -> None:

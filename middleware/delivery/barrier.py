@@ -7,12 +7,16 @@ from collections.abc import Collection
 from heapq import heappop, heappush
 
 from middleware.broker.routing import wanted
+from middleware.delivery.held import HeldColumns, in_order
 from middleware.model.change import Batch, Delta
-from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Identity, Order
+from middleware.model.columns import EventColumns
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Identity, Order, type_name
+
+_BELOW = "event at or below the watermark promised"
 
 
 class Barrier:
-    """Events of the subscribed types, final ones only, each once, in total order.
+    """Events of the subscribed types, final ones only, each once, in total order: ``take``; or in columns: ``take_columns``.
 
     ``watermark``
         everything up to it has been released: the least watermark of the subscribed types. A type subscribed by its exact
@@ -30,27 +34,69 @@ class Barrier:
         self._held: dict[Identity, Event] = {}
         self._heap: list[Order] = []
         self._newest = NEVER
+        self._columns = HeldColumns()
 
     def __len__(self) -> int:
         """How many events are held back."""
-        return len(self._held)
+        return len(self._held) + len(self._columns)
 
     def take(self, batch: Batch) -> list[Event]:
         """Take changes, then watermarks; return the events that are final now. O(log n) per change."""
+        for event in self._columns.spill():
+            self._hold(event)
+        self._begin(batch)
+        for delta in batch.deltas.values():
+            self._retract(delta)
+        for delta in batch.deltas.values():
+            self._insert(delta)
+        self._promise(batch)
+        return self._released()
+
+    def take_columns(self, batch: Batch) -> dict[str, EventColumns]:
+        """The same in columns, by type: those of each in total order. What came in columns is held, and released, as such.
+
+        O(n log n) in the core; O(log n) in Python for each event that came as a row, or is withdrawn or revised while it is
+        held. Raises EventError for an event that has no form in columns.
+        """
+        self._begin(batch)
+        deltas = batch.deltas.values()
+        changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
+        for event in self._columns.pick(changed):
+            self._hold(event)
+        for delta in deltas:
+            self._retract(delta)
+        for delta in deltas:
+            if delta.columns is None:
+                self._insert(delta)
+                continue
+            self._insert(Delta(revises=delta.revises))
+            if below := self._columns.put(delta.columns, self.watermark):
+                self.violations[_BELOW] += below
+        self._promise(batch)
+        rows: dict[str, list[Event]] = {}
+        for event in self._released():
+            rows.setdefault(type_name(event.__class__), []).append(event)
+        free = self._columns.released(self.watermark)
+        for name, events in rows.items():
+            made = EventColumns.from_events(events[0].__class__, events)
+            free[name] = free[name].joined([made]) if name in free else made
+        free = {name: in_order(columns) for name, columns in free.items()}
+        self._newest = max([self._newest, *(int(columns.times[-1]) for columns in free.values())])
+        return free
+
+    def _begin(self, batch: Batch) -> None:
+        """A new era, if one begins, and new types, before all changes."""
         if batch.ground is not None:
             self._go_on()
         for name in batch.deltas.keys() | batch.watermarks.keys():
             if name not in self._promised and wanted(self._patterns, name):
                 self._promised[name] = NEVER
-        for delta in batch.deltas.values():
-            self._retract(delta)
-        for delta in batch.deltas.values():
-            self._insert(delta)
+
+    def _promise(self, batch: Batch) -> None:
         for name, until in batch.watermarks.items():
             if until > self._promised.get(name, until):
                 self._promised[name] = until
         self.watermark = max(self.watermark, min(self._promised.values(), default=NEVER))
-        return self._released()
 
     def _go_on(self) -> None:
         """A new era: streams that end in it say so again, and nothing comes that is as old as what was released."""
@@ -59,13 +105,14 @@ class Barrier:
             self.watermark = self._newest
 
     def __contains__(self, identity: object) -> bool:
-        """Whether an event is held back."""
+        """Whether an event is held back as an object."""
         return identity in self._held
 
     def forget(self) -> int:
         """Drop the events held back, because changes to them are lost; returns how many they were."""
-        count = len(self._held)
+        count = len(self)
         self._held.clear()
+        self._columns = HeldColumns()
         self._heap.clear()
         return count
 
@@ -88,7 +135,7 @@ class Barrier:
 
     def _hold(self, event: Event) -> None:
         if event.ts <= self.watermark:
-            self.violations["event at or below the watermark promised"] += 1
+            self.violations[_BELOW] += 1
             return
         self._held[IDENTITY(event)] = event
         heappush(self._heap, ORDER(event))

@@ -7,14 +7,34 @@ what ``restarted`` returns, after all that is sent again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from middleware.broker.ingress.seen import runs_of
-from middleware.link.codec import LARGEST_BLOCK, BlockHead, Changes, Interest, Run, array_of, encode, encode_delta, name_of
+from middleware.broker.ingress.seen import runs_in, runs_of
+from middleware.link.codec import (
+    BLOCK_TARGET,
+    LARGEST_BLOCK,
+    BlockHead,
+    Changes,
+    Interest,
+    Run,
+    array_of,
+    as_rows,
+    encode,
+    encode_delta,
+    name_of,
+)
 from middleware.link.frames import Parts
 from middleware.model.change import Delta, grouped
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
+from middleware.model.words import listed
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
 
 _EVENTS_A_FRAME = 8_192
 
@@ -30,6 +50,10 @@ class Frame(NamedTuple):
         """How many events there are in it."""
         return sum([head.count for head, _ in self.blocks])
 
+    def in_rows(self) -> Frame:
+        """The same, for a node that takes no columns."""
+        return self._replace(blocks=[as_rows(*block) if block[0].columns else block for block in self.blocks])
+
 
 class Publication:
     """See the module. ``types``: event types (or their names) that will be sent.
@@ -43,6 +67,7 @@ class Publication:
         self._types = dict.fromkeys(_names(types))
         self._watermarks: dict[str, int] = {}
         self._clock: int | None = None
+        self._numbers: dict[str, int] = {}
 
     @property
     def greeting(self) -> Parts:
@@ -52,6 +77,53 @@ class Publication:
         """New events, in this order."""
         for start in range(0, len(events), _EVENTS_A_FRAME):
             yield from self._frames(events[start : start + _EVENTS_A_FRAME])
+
+    def columns(self, table: Any, event_type: EventType, source: str) -> EventColumns:
+        """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
+        import pyarrow as pa
+
+        table = _arrow(table)
+        first = self._numbers.get(source, 0)
+        if is_numbered := not {"id", "source"}.intersection(table.schema.names):
+            table = table.append_column("id", pa.array(range(first, first + len(table)), pa.int64()))
+        columns = EventColumns.of(event_type, table, source)
+        if "level" in columns.batch.schema.names and (columns.batch.column("level").to_numpy() != 0).any():
+            raise EventError(f"{type_name(event_type)}.level is not 0 everywhere: publishers send raw events only")
+        self._numbers[source] = first + len(table) if is_numbered else first
+        return columns
+
+    def tables(self, tables: Mapping[EventType, Any], source: str) -> tuple[list[EventColumns], list[Numbers]]:
+        """Tables of several types, and the places of their rows by ``arrival``: see ``Publisher.publish_tables``."""
+        import numpy as np
+
+        given = {kind: _arrow(table) for kind, table in tables.items()}
+        if lacking := [type_name(kind) for kind, table in given.items() if "arrival" not in table.schema.names]:
+            raise EventError(f"tables of several types need a column arrival, which gives their order: {listed(lacking)}")
+        arrivals = [np.asarray(table["arrival"]) for table in given.values()]
+        if any((each[1:] < each[:-1]).any() for each in arrivals):
+            raise EventError("a column arrival falls: sort each table by it")
+        columns = [self.columns(table.drop_columns(["arrival"]), kind, source) for kind, table in given.items()]
+        places = np.empty(sum(map(len, arrivals)), np.int64)
+        places[np.argsort(np.concatenate(arrivals), kind="stable")] = np.arange(len(places))
+        return columns, np.split(places, np.cumsum(list(map(len, arrivals)))[:-1])
+
+    def slices(self, tables: Sequence[EventColumns], places: Sequence[Numbers] | None = None) -> Iterator[Frame]:
+        """New events in columns, each of a type of its own; what is small goes as rows. ``places``: of the events of each in
+        the order in which all of them came, growing; None for a single type."""
+        count, size = sum(map(len, tables)), sum(columns.batch.nbytes for columns in tables)
+        rows = _EVENTS_A_FRAME if size <= 2 * BLOCK_TARGET else max(1, min(_EVENTS_A_FRAME, count * 2 * BLOCK_TARGET // size))
+        for start in range(0, count, rows):
+            blocks = []
+            for at, columns in enumerate(tables):
+                low, high = places[at].searchsorted([start, start + rows]) if places else (start, start + rows)
+                part, name = columns.slice(int(low), int(high)), type_name(columns.event_type)
+                if len(part):
+                    delta = Delta(columns=part, places=(places[at][low:high] - start).tolist() if places else None)
+                    blocks += encode_delta(name, delta, raw=True, runs=runs_in(part, len(part) // 4 + 1))
+            if places:
+                yield _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
+            else:
+                yield from (_checked(Frame([block], block[0].newest)) for block in blocks)
 
     def _frames(self, events: Sequence[Event]) -> Iterator[Frame]:
         """Events of all types in one frame, in their order: if one type went first, it would make the others late."""
@@ -107,6 +179,13 @@ class Publication:
         return [encode(Changes(self._clock, self._watermarks or None, []))]
 
 
+def _arrow(table: Any) -> Any:
+    """A frame as an Arrow table; tables and record batches as they are."""
+    import pyarrow as pa
+
+    return table if isinstance(table, pa.RecordBatch | pa.Table) else pa.table(table)
+
+
 def _names(types: Iterable[EventType | str]) -> Iterator[str]:
     return (each if isinstance(each, str) else type_name(each) for each in types)
 
@@ -129,6 +208,6 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
     blocks = []
     for name, delta in deltas.items():
         inserts = delta.inserts
-        runs = runs_of(list(map(IDENTITY, inserts)), len(inserts) // 4 + 1) if inserts else None
+        runs = runs_of(inserts, len(inserts) // 4 + 1) if inserts else None
         blocks += encode_delta(name, delta, raw=True, runs=runs)
     return blocks

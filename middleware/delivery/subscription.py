@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from middleware.broker.merge import merged
 from middleware.broker.records import LogOffset
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
+from middleware.delivery.tables import changes_table, finals_table
 from middleware.link.codec import (
     MOST_TYPES,
     Changes,
@@ -36,8 +38,12 @@ from middleware.link.codec import (
 )
 from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Change, Delta, Insert, Watermark
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import END, NEVER, Event, type_name
+from middleware.model.event import END, NEVER, Event, EventType, type_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Arrived = list[tuple[Changes, Parts]]
 """Changes as they came: the header of each payload, and all its parts."""
@@ -242,6 +248,30 @@ class Subscription:
         for event in self._finals(self.barrier, batch, arrived):
             deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
         return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
+
+    def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
+        """What has arrived as a table for each type that there is anything of: finals in total order; early, the net effect, by
+        ``op``. Raises EventError for types that no columns can hold.
+        """
+        if self.barrier is None:
+            return {name: changes_table(self._codec.types[name], delta) for name, delta in self.batch(arrived).deltas.items()}
+        if self._interest.resumes:  # the cursor counts events
+            inserts = {name: delta.inserts for name, delta in self.batch(arrived).deltas.items()}
+            finals = {name: EventColumns.from_events(self._codec.types[name], events) for name, events in inserts.items()}
+        else:
+            batch = self._decoded(arrived)
+            self._advance(batch.watermarks)
+            finals = self.barrier.take_columns(batch)
+        return {name: finals_table(columns) for name, columns in finals.items()}
+
+    def only_type(self) -> tuple[str, EventType]:
+        """The one type that is subscribed to, with its name. Raises EventError if it may be several."""
+        names = self._interest.subscriptions
+        if len(names) != 1 or names[0] not in self._codec.types:
+            raise EventError(
+                f"one table holds one event type, and this subscriber reads {', '.join(names)}: ask for receive_tables"
+            )
+        return names[0], self._codec.types[names[0]]
 
     @property
     def taken(self) -> LogOffset:

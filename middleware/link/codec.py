@@ -15,9 +15,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, rows_in, unpack_columns
 from middleware.link.frames import Count, Parts
 from middleware.model.change import Delta
-from middleware.model.errors import WireError
+from middleware.model.columns import EventColumns
+from middleware.model.errors import EventError, WireError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
 
 MAX_FRAME = 8 * 2**20
@@ -28,6 +30,9 @@ LARGEST_BLOCK = MAX_FRAME - 64 * 1024
 
 BLOCK_TARGET = 256 * 1024
 """Bytes at which senders begin another block or frame: small beside the credit of a link, so that frames flow."""
+
+FEWEST_ROWS = 32
+"""Fewer events than this are sent as rows, even where they are at hand in columns."""
 
 MOST_TYPES = 10_000
 """Types, or patterns of types, that one peer may name; a node widens the patterns of its readers until they fit."""
@@ -57,6 +62,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
     ``places``: of each inserted event, in the order of arrival over all blocks of its payload: 2 bytes, little-endian. None:
     they came in this order. ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
+    ``columns``: the block is an Arrow record batch of inserted events (see ``columnar``). Only peers that say so get any.
     """
 
     type: TypeName
@@ -70,6 +76,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     newest: Timestamp | None = None
     places: bytes | None = None
     arrival: Count = 0
+    columns: bool = False
 
     @property
     def count(self) -> int:
@@ -267,6 +274,7 @@ class _TypeCodec:
     """Decoders for one event type."""
 
     def __init__(self, event_type: EventType) -> None:
+        self.event_type = event_type
         self.plain: Callable[[bytes], list[Event]] = msgspec.msgpack.Decoder(list[event_type]).decode  # type: ignore[valid-type]
         self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(
             tuple[list[event_type], list[int] | None, list[tuple[event_type, event_type]], list[event_type]]  # type: ignore[valid-type]
@@ -309,7 +317,12 @@ class EventCodec:
             drops["unknown type"] += head.count
             return Delta()
         try:
+            if head.columns:
+                return _of_columns(head, _columns(codec, head, block), drops)
             delta = Delta(codec.plain(block)) if head.plain else _full(codec, block)
+        except (WireError, EventError):
+            drops["malformed block"] += max(head.count, 1)
+            return Delta()
         except msgspec.ValidationError:
             delta = _salvaged(codec, head, block, drops)
         except _BAD:
@@ -321,9 +334,11 @@ class EventCodec:
         """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""
         codec = self._codec(head.type)
         try:
-            if codec is not None and head.plain:
+            if codec is not None and head.columns:
+                _columns(codec, head, block)
+            elif codec is not None and head.plain:
                 codec.plain(block)
-        except _BAD as error:
+        except (*_BAD, WireError, EventError) as error:
             return str(error)
         return ""
 
@@ -342,6 +357,28 @@ class EventCodec:
         if codec is None and name in self.types:
             codec = self._codecs[name] = _TypeCodec(self.types[name])
         return codec
+
+
+def _columns(codec: _TypeCodec, head: BlockHead, block: bytes) -> EventColumns:
+    """The events in a block in columns. Raises WireError, EventError: such a block is refused as a whole."""
+    if head.count != head.inserts:
+        raise WireError("malformed columns: they hold new events only")
+    return EventColumns.of(codec.event_type, unpack_columns(block, head.inserts))
+
+
+def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:
+    """The delta of a block in columns, without what a publisher may not send: see ``_raw``."""
+    newest, batch = head.newest, columns.batch
+    if head.raw and newest is not None and len(columns) and (beyond := columns.times > newest).any():
+        drops["later than its block says"] += int(beyond.sum())
+        columns = columns.filter(~beyond)
+    if head.raw and "level" in batch.schema.names:
+        derived = columns.batch.column("level").to_numpy() != 0
+        if count := int(derived.sum()):
+            drops["level of a derived event"] += count
+            columns = columns.filter(~derived)
+        columns = EventColumns(columns.event_type, columns.batch.drop_columns(["level"]))
+    return Delta(columns=columns)
 
 
 def _full(codec: _TypeCodec, block: bytes) -> Delta:
@@ -401,6 +438,8 @@ def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
 def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | None = None) -> list[tuple[BlockHead, bytes]]:
     """The blocks for the changes of one type: one, or several where one would be too large. O(changes)."""
     plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
+    if plain and delta.columns is not None and len(delta.columns) >= FEWEST_ROWS:
+        return _encode_columns(name, delta.columns, raw, runs, delta.places)
     head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
     if raw and plain and delta.inserts:
         times = [event.ts for event in delta.inserts]
@@ -410,6 +449,37 @@ def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | N
     if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
         return [(head, block)]
     return [part for half in _halves(delta) for part in encode_delta(name, half, raw)]
+
+
+def _encode_columns(
+    name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: list[int] | None
+) -> list[tuple[BlockHead, bytes]]:
+    """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
+    count, size = len(columns), columns.batch.nbytes
+    rows = min(count, MOST_ROWS) if size <= 2 * BLOCK_TARGET else max(1, count * BLOCK_TARGET // size)
+    if rows < count:
+        cuts = [(columns.slice(at, at + rows), places and places[at : at + rows]) for at in range(0, count, rows)]
+        return [block for part, own in cuts for block in _encode_columns(name, part, raw, None, own)]
+    head = BlockHead(name, count, raw=raw, runs=runs, places=packed(places), columns=True)
+    if raw:
+        head.oldest, head.newest = int(columns.times.min()), int(columns.times.max())
+    return [(head, pack_columns(columns.batch))]
+
+
+def as_rows(head: BlockHead, block: bytes) -> tuple[BlockHead, bytes]:
+    """A block in columns as rows, for a peer that takes no columns. What cannot be read, no reader of it can. O(values)."""
+    head = msgspec.structs.replace(head, columns=False)
+    try:
+        if len(rows := encode(records_of(unpack_columns(block, head.inserts)))) <= LARGEST_BLOCK:
+            return head, rows
+    except WireError:
+        pass
+    return head, b"\xc1" * max(head.count, 1)
+
+
+def claimed_length(head: BlockHead, block: bytes) -> int:
+    """How many events a plain block claims to hold; -1 if it is malformed. O(1)."""
+    return rows_in(block) if head.columns else length_of(block)
 
 
 def sendable(delta: Delta, drops: Drops) -> Delta:

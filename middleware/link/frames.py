@@ -29,7 +29,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     """Opens or resumes a link. ``peer_epoch``: the life of the other end that this end knows, or 0.
 
     ``received``: the number of the last frame received in order in that life. ``limit``: see Data. ``wall``: Unix time by the
-    sender's clock, in ns; 0 if it does not tell.
+    sender's clock, in ns; 0 if it does not tell. ``columns``: the sender takes blocks in columns, too.
     """
 
     version: Count
@@ -40,6 +40,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     received: Count
     limit: Count
     wall: Count = 0
+    columns: bool = False
 
 
 class Data(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):

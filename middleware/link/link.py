@@ -17,6 +17,7 @@ from collections import deque
 
 import msgspec
 
+from middleware.link.columnar import takes_columns
 from middleware.link.frames import VERSION, Ack, AnyFrame, Bye, Data, Hello, Parts, Refusal, Role, encode_frame, payload_size
 from middleware.model.time import MILLISECOND, SECOND
 
@@ -105,6 +106,11 @@ class Link:
     def has_room(self) -> bool:
         """Whether a payload sent now would leave at once."""
         return self.up and not self._queue and self._sent_bytes < self._peer_limit
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether the peer has said that it takes blocks in columns."""
+        return self.peer is not None and self.peer.columns
 
     @property
     def idle(self) -> bool:
@@ -370,7 +376,8 @@ class Link:
         """Open or resume the link."""
         self._told_at = now
         wall = max(0, self.wall + now) if self.wall is not None else 0
-        hello = Hello(VERSION, self.name, self.role, self.epoch, self._peer_epoch, self._received, self._granted(), wall)
+        life = self.epoch, self._peer_epoch, self._received, self._granted()
+        hello = Hello(VERSION, self.name, self.role, *life, wall, takes_columns())
         self.outbox.append([encode_frame(hello)])
 
     def hello_received(self, hello: Hello, now: int) -> None:

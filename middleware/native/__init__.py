@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 8
+_VERSION = 20
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -31,8 +31,10 @@ try:
         Pairs,
         SequenceMatcher,
         merge,
+        runs_of,
         split,
         survey,
+        take_ids,
         take_new,
     )
 except ImportError as error:
@@ -55,7 +57,9 @@ else:
         "Pairs",
         "SequenceMatcher",
         "merge",
+        "runs_of",
         "split",
         "survey",
+        "take_ids",
         "take_new",
     ]

@@ -110,7 +110,9 @@ class Latencies:
             _withdraw(versions, pairs[len(pairs) // 2][0].ts, len(pairs))
         for pairs in _parts(delta.revises):
             _publish(versions, latency, pairs[len(pairs) // 2][1].ts, pairs[-1][1].ts, len(pairs), clock)
-        for part in _parts(delta.inserts):
+        for times in _parts(delta.columns.times) if delta.columns is not None else ():
+            _publish(versions, latency, int(times[len(times) // 2]), int(times[-1]), len(times), clock)
+        for part in _parts(delta.inserts) if delta.columns is None else ():
             _publish(versions, latency, part[len(part) // 2].ts, part[-1].ts, len(part), clock)
         if len(versions) > MOST_OPEN:
             versions[:] = [_merged(*versions[at : at + 2]) for at in range(0, len(versions), 2)]
@@ -125,10 +127,10 @@ class Latencies:
         del versions[:end]
 
 
-def _parts(events: list[Any]) -> list[list[Any]]:
+def _parts(events: Any) -> list[Any]:
     """The events in at most _PARTS consecutive parts."""
     if len(events) < 2:
-        return [events] if events else []
+        return [events] if len(events) else []
     size = -(-len(events) // _PARTS)
     return [events[at : at + size] for at in range(0, len(events), size)]
 

@@ -1,8 +1,9 @@
 """``slackline bench pipeline``: publisher, node and final subscriber over TCP, a process each, beside a bare loop in one.
 
-The publisher sends Event objects in batches of 256 as fast as it may; the subscriber (this process) takes what is final. The
-baseline is the fastest plain loop over the same batches, which encodes nothing and sends nothing. Throughput is by the clock:
-three processes on two cores share them. ``.cpu`` is processor time of the node alone, per event, beside that of the loop.
+The publisher sends Event objects in batches of 256 as fast as it may; the subscriber (this process) takes what is final.
+``.columns``: the publisher has tables, and the subscriber takes tables; of 256 rows, and of 4,096 and 65,536. The baseline is
+the fastest plain loop over the same batches, which encodes nothing and sends nothing. Throughput is by the clock: three
+processes on two cores share them. ``.cpu`` is processor time of the node alone, per event, beside that of the loop.
 ``pipeline.idle`` is what an idle node takes.
 """
 
@@ -18,6 +19,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import psutil
+import pyarrow as pa
 from slackline_benchmarks import by_hand
 from slackline_benchmarks.sequence import NEGATION, TYPES
 from slackline_benchmarks.window_by_key import averages
@@ -36,6 +38,8 @@ from slackline_benchmarks.workload import (
 )
 
 from detectors.sequence.operator import SequenceQuery
+from middleware.model.change import grouped
+from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
@@ -44,6 +48,9 @@ from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 
 BATCH = 256
+FORMS = ("", ".columns", ".columns@4096", ".columns@65536")
+"""As rows; as tables, of as many events as a batch of rows has, or of more."""
+
 IDLE = 0.5
 """What an idle node may take, per cent of a core."""
 
@@ -92,9 +99,10 @@ class Run(NamedTuple):
 def bench_pipeline(rounds: int, events: int = EVENTS // 2) -> list[dict[str, Any]]:
     """Events per second from publisher to final subscriber, and processor time of the node (ns an event)."""
     entries = []
-    for name, task in TASKS.items():
+    for name, form in [(name, form) for name in TASKS for form in FORMS]:
+        task = TASKS[name]
         given = batches(delayed(task.events(events)), BATCH)
-        runs = [(run(name, events), timed(lambda t=task, g=given: t.loop(g))) for _ in range(rounds)]  # type: ignore[misc]
+        runs = [(run(name, events, form), timed(lambda t=task, g=given: t.loop(g))) for _ in range(rounds)]  # type: ignore[misc]
         for suffix, unit, value, baseline, ratio in (
             (
                 "",
@@ -112,19 +120,19 @@ def bench_pipeline(rounds: int, events: int = EVENTS // 2) -> list[dict[str, Any
             ),
         ):
             of = {"value": median(value), "unit": unit, "baseline": median(baseline), "ratio": median(ratio)}
-            entries.append({"name": f"pipeline.{name}{suffix}", **of})
+            entries.append({"name": f"pipeline.{name}{form}{suffix}", **of})
     spent = median(idle() for _ in range(rounds))
     return [*entries, {"name": "pipeline.idle", "value": spent, "unit": "% of a core", "baseline": IDLE, "ratio": spent / IDLE}]
 
 
-def run(name: str, events: int) -> Run:
-    """One run of a task through sockets."""
+def run(name: str, events: int, form: str = "") -> Run:
+    """One run of a task through sockets, in one of FORMS."""
     context = multiprocessing.get_context("spawn")
     (node, of_node), (source, of_source) = context.Pipe(), context.Pipe()
     serving = context.Process(target=_serve, args=(of_node, name), daemon=True)
     serving.start()
     address = node.recv()
-    publishing = context.Process(target=_publish, args=(of_source, address, name, events), daemon=True)
+    publishing = context.Process(target=_publish, args=(of_source, address, name, events, form), daemon=True)
     publishing.start()
     try:
         source.recv()
@@ -134,7 +142,10 @@ def run(name: str, events: int) -> Run:
             start, results = time.perf_counter(), 0
             source.send("go")
             while not subscriber.has_ended:
-                results += sum(len(delta.inserts) for delta in subscriber.receive_batch(PATIENCE).deltas.values())
+                if form:
+                    results += subscriber.receive_table(PATIENCE).num_rows
+                else:
+                    results += sum(delta.inserted for delta in subscriber.receive_batch(PATIENCE).deltas.values())
             seconds = time.perf_counter() - start
         node.send("stop")
         return Run(seconds, node.recv(), results)
@@ -166,20 +177,35 @@ def idle(settling: float = 3.0, seconds: float = 10.0) -> float:
         serving.join()
 
 
-def _publish(pipe: Connection, address: str, name: str, events: int) -> None:
+def _publish(pipe: Connection, address: str, name: str, events: int, form: str) -> None:
     task = TASKS[name]
     ordered = task.events(events)
-    given = batches(delayed(ordered), BATCH)
+    given = batches(delayed(ordered), int(form.partition("@")[2] or BATCH))
+    tables = [_tables(batch) for batch in given] if form else []
     gc.freeze()
     types = {type(event) for event in ordered}
     with Publisher(address, types=types, patience=PATIENCE) as publisher:
         pipe.send("ready")
         pipe.recv()
-        for batch in given:
+        for batch in given if not form else ():
             publisher.publish(batch)
+        for each in tables:
+            publisher.publish_tables(each)
         publisher.advance(types, END)
         publisher.flush(PATIENCE)
         pipe.recv()
+
+
+def _tables(events: list[Event]) -> dict[type[Event], Any]:
+    """The events as a table for each type, with their order of arrival."""
+    tables = {}
+    for delta in grouped(events).values():
+        kind = type(delta.inserts[0])
+        arrivals = delta.places if delta.places is not None else range(len(delta.inserts))
+        tables[kind] = EventColumns.from_events(kind, delta.inserts).batch.append_column(
+            "arrival", pa.array(arrivals, pa.int64())
+        )
+    return tables
 
 
 def _serve(pipe: Connection, name: str) -> None:

@@ -20,8 +20,10 @@ from test_network import DEADLINE, TYPES, Hit, NodeProcess, collect, hits, node_
 from test_network_security import allowed, drops, pair
 
 from middleware.link.codec import BlockHead, Changes, Interest, encode, encode_delta
+from middleware.link.columnar import pack_columns
 from middleware.link.frames import VERSION, Data, Hello
 from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.errors import NetworkError
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.transport.keys import Keys
@@ -39,6 +41,8 @@ def blocks() -> list[tuple[BlockHead, bytes]]:
     for first in range(0, 1_000, 10):
         made += encode_delta("Hit", Delta(hits(first, 3, "fuzz")), raw=True, runs=[("fuzz", first, first + 2)])
         made += encode_delta("Hit", Delta(hits(first + 3, 2, "fuzz"), [tuple(hits(first, 1, "fuzz") * 2)]))  # type: ignore[list-item]
+        columns = EventColumns.from_events(Hit, hits(first + 5, 3, "fuzz"))
+        made.append((BlockHead("Hit", 3, raw=True, columns=True), pack_columns(columns.batch)))
     return made
 
 

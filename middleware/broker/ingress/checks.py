@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -17,12 +18,14 @@ from middleware.link.codec import (
     EventCodec,
     Run,
     Sample,
+    as_rows,
+    claimed_length,
     encode,
     encode_delta,
-    length_of,
     name_of,
     packed,
     places_left,
+    places_of,
 )
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes, Identity
@@ -97,7 +100,8 @@ _MOST_SAMPLES = 16
 class Ingress:
     """Admits blocks from publishers. Events that were seen before, or may not come from outside, are dropped and counted.
 
-    A block that names the identities it holds, all of them new, passes unread; O(runs). Any other is decoded; O(events).
+    A block that names the identities it holds, all of them new, passes unread; O(runs). Any other is decoded; O(events). What
+    comes in columns stays so: only events that are to be dropped, and blocks with an identity twice, are looked at as rows.
     ``turned``: events that came at a wrong time, or clash with one that came first, for the owner to take and keep.
     ``drops``: others, by reason, and ``samples`` of them; ``uncompared``: how many of the duplicates could not be compared with
     what came first, as that is not known any more. All three are for the owner to clear.
@@ -135,11 +139,13 @@ class Ingress:
         delta = self._codec.decode(head, block, self._drops)
         if self._drops.total() != dropped:
             self._complain(head, block)
-        fresh = self._timely(head.type, self._fresh(head.type, self._credible(delta, bounds.high), bounds), bounds)
+        fresh = self._new_columns(head, delta, bounds)
+        if fresh is None:
+            fresh = self._timely(head.type, self._fresh(head.type, self._credible(delta, bounds.high), bounds), bounds)
         self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
-        if head.places is not None and len(fresh.inserts) < head.inserts:
+        if head.places is not None and fresh.columns is None and len(fresh.inserts) < head.inserts:
             fresh.places = places_left(head, delta.inserts, fresh.inserts)
         if self._drops.total() == dropped and len(self.turned) == turned:
             return [(head, block, fresh)]
@@ -147,6 +153,29 @@ class Ingress:
         if len(blocks) == 1:
             return [(*blocks[0], fresh)]
         return [(part, data, self._codec.decode(part, data, self._drops)) for part, data in blocks]
+
+    def _new_columns(self, head: BlockHead, delta: Delta, bounds: Bounds) -> Delta | None:
+        """The delta without events that may not come in, which are told apart as rows are. None if it is not in columns, or has
+        an identity twice: then all of it is to be looked at as rows. O(events), and O(1) for each in Python only if dropped.
+        """
+        columns = delta.columns
+        if columns is None or not len(columns):
+            return None
+        import numpy as np
+
+        good = columns.times <= bounds.high
+        new = self.seen.take_columns(columns if good.all() else columns.filter(good))
+        if new is None:
+            return None
+        good[good] = np.frombuffer(new, np.bool_)
+        if good.all() and columns.times.min() > bounds.low:
+            return delta
+        late = good & (columns.times <= bounds.low)  # it counts as seen, as everywhere
+        self._timely(head.type, Delta(list(columns.filter(late))), bounds)
+        self._fresh(head.type, self._credible(Delta(list(columns.filter(~good))), bounds.high), bounds)
+        good &= ~late
+        places = places_of(head, len(columns))
+        return Delta(columns=columns.filter(good), places=places and list(compress(places, good)))
 
     def _drop(self, reason: str, count: int, name: str, told: str = "") -> None:
         self._drops[reason] += count
@@ -164,7 +193,7 @@ class Ingress:
 
     def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether the identities and times that are named can be those of the block's events, and may come in."""
-        if not head.plain or head.newest is None or head.newest > bounds.high or length_of(block) != head.inserts:
+        if not head.plain or head.newest is None or head.newest > bounds.high or claimed_length(head, block) != head.inserts:
             return False
         if bounds.low != NEVER and (head.oldest is None or head.oldest <= bounds.low):
             return False
@@ -278,6 +307,8 @@ class Ingress:
 
     def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
         """A broker without registered types still looks for duplicates: identities stand at the end of every record."""
+        if head.columns:
+            head, block = as_rows(head, block)
         try:
             rows = _rows(block) if head.plain else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

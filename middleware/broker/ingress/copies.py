@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from middleware.link.codec import BlockHead, Run
+from middleware.link.codec import BlockHead, Run, encode
+from middleware.link.columnar import records_of, unpack_columns
+from middleware.model.errors import WireError
 from middleware.model.event import Identity
 
 MOST_BYTES = 8 * 2**20
@@ -30,7 +32,7 @@ _MOST_OPEN = 2
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _parts = msgspec.msgpack.Decoder(tuple[list[msgspec.Raw], msgspec.Raw, msgspec.Raw, msgspec.Raw]).decode
 _row = msgspec.msgpack.Decoder(list).decode
-_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError, WireError)
 
 Copy = tuple[str, int, bytes]
 """Type, ts and record of an event."""
@@ -64,8 +66,12 @@ class _Kept:
         source, number = identity
         return self.runs is None or any(run[0] == source and run[1] <= number <= run[2] for run in self.runs)
 
-    def _rows(self) -> Iterator[tuple[Identity, int, msgspec.Raw]]:
+    def _rows(self) -> Iterator[tuple[Identity, int, msgspec.Raw | bytes]]:
         try:
+            for row in records_of(unpack_columns(self.block, self.head.inserts)) if self.head.columns else ():
+                yield (row[-2], row[-3]), row[-4], encode(row)
+            if self.head.columns:
+                return
             for raw in _raws(self.block) if self.head.plain else _parts(self.block)[0]:
                 ts, number, source, _ = _row(raw)[-4:]
                 if source.__class__ is str and number.__class__ is ts.__class__ is int:

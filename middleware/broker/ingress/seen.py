@@ -8,10 +8,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
+from struct import iter_unpack
+from typing import TYPE_CHECKING, Any
 
 from middleware import native
 from middleware.link.codec import Run
-from middleware.model.event import Event, Identity
+from middleware.model.event import IDENTITY, Event, Identity
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from middleware.model.columns import EventColumns
 
 Bounds = tuple[list[int], list[int]]
 """Where intervals start, and where they stop."""
@@ -85,6 +92,16 @@ def plain_take_new(events: list[Event], of: Callable[[str], PlainIntervals | Non
     return new if len(new) < len(events) else events
 
 
+def plain_take_ids(ids: bytes, codes: bytes, of: list[PlainIntervals]) -> bytes | None:
+    """Add identities to the intervals of their sources, unless they are there: a byte for each, 1 if it was new. None, and
+    nothing is added, if one is there twice among them. ``ids``: int64, ``codes``: uint32, places in ``of``; little-endian.
+    """
+    identities = [(code, number) for (number,), (code,) in zip(iter_unpack("<q", ids), iter_unpack("<I", codes), strict=True)]
+    if len(set(identities)) < len(identities):
+        return None
+    return bytes(of[code].add(number) for code, number in identities)
+
+
 def left_out(events: list[Event], new: list[Event]) -> list[Event]:
     """What ``take_new`` left out of the events. O(1) if that is nothing."""
     if len(new) == len(events):
@@ -95,6 +112,7 @@ def left_out(events: list[Event], new: list[Event]) -> list[Event]:
 
 Intervals: type[PlainIntervals] = native.Intervals if native.AVAILABLE else PlainIntervals
 take_new = native.take_new if native.AVAILABLE else plain_take_new
+take_ids = native.take_ids if native.AVAILABLE else plain_take_ids
 
 
 class SeenIds:
@@ -127,6 +145,20 @@ class SeenIds:
     def take_named(self, events: list[Event]) -> list[Event]:
         """The same, but events without a source count as seen."""
         return take_new(events, lambda source: self.of(source) if source else None)
+
+    def take_columns(self, columns: EventColumns) -> bytes | None:
+        """Add the identities of events: a byte for each, 1 if it had not been seen. None, and none is added, if one is there
+        twice among them, or without a source. O(events), in the core."""
+        if not len(columns):
+            return b""
+        import numpy as np
+
+        names, codes = _sources_of(columns)
+        used = {0} if len(names) == 1 else set(np.unique(codes).tolist())
+        if any(not names[code] for code in used):
+            return None
+        of = [self.of(name) if code in used else Intervals() for code, name in enumerate(names)]
+        return take_ids(columns.ids.astype("<i8", copy=False).tobytes(), codes.astype("<u4", copy=False).tobytes(), of)
 
     def add_runs(self, runs: list[Run]) -> bool:
         """Add all of these, or none, and return False, if any had been seen or they are not sound."""
@@ -162,20 +194,46 @@ def _disjoint(runs: list[Run]) -> bool:
     return all(one[0] != other[0] or one[2] < other[1] for one, other in pairwise(ordered))
 
 
-def runs_of(identities: list[tuple[str, int]], most: int) -> list[Run] | None:
-    """The identities as runs, or None if that takes more than ``most`` or an identity occurs twice. O(n)."""
-    spans: dict[str, tuple[int, int]] = {}
+def _sources_of(columns: EventColumns) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The names of the sources, and for each event the place of its own."""
+    import pyarrow as pa
+
+    sources = columns.batch.column("source")
+    if not pa.types.is_dictionary(sources.type):
+        sources = sources.dictionary_encode()
+    return sources.dictionary.to_pylist(), sources.indices.to_numpy()
+
+
+def plain_runs_of(events: list[Event], most: int) -> list[Run] | None:
+    """The identities of events as runs, or None if that takes more than ``most`` or an identity occurs twice. O(n log n)."""
     runs: list[Run] = []
-    for source, number in identities:
-        span = spans.get(source)
-        if span is None:
-            spans[source] = (number, number)
-        elif span[1] + 1 == number:
-            spans[source] = (span[0], number)
-        else:
-            runs.append((source, *span))
-            spans[source] = (number, number)
-        if len(spans) + len(runs) > most:
+    for source, number in sorted(map(IDENTITY, events)):
+        if runs and runs[-1][0] == source and number - runs[-1][2] <= 1:
+            if number == runs[-1][2]:
+                return None
+            runs[-1] = (source, runs[-1][1], number)
+        elif len(runs) == most:
             return None
-    runs += [(source, first, last) for source, (first, last) in spans.items()]
-    return runs if _disjoint(runs) else None
+        else:
+            runs.append((source, number, number))
+    return runs
+
+
+runs_of = native.runs_of if native.AVAILABLE else plain_runs_of
+
+
+def runs_in(columns: EventColumns, most: int) -> list[Run] | None:
+    """The same of events in columns."""
+    import numpy as np
+
+    names, codes = _sources_of(columns)
+    order = np.lexsort((columns.ids, codes))
+    codes, ids = codes[order], columns.ids[order]
+    is_other = np.append(True, codes[1:] != codes[:-1])
+    if (~is_other[1:] & (ids[1:] == ids[:-1])).any():
+        return None
+    firsts = np.flatnonzero(is_other | np.append(True, ids[1:] != ids[:-1] + 1))
+    if len(firsts) > most:
+        return None
+    lasts = ids[np.append(firsts[1:], len(ids)) - 1]
+    return list(zip([names[code] for code in codes[firsts].tolist()], ids[firsts].tolist(), lasts.tolist(), strict=True))

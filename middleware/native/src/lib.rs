@@ -11,6 +11,7 @@ mod disturbance;
 mod emission;
 mod entry;
 mod fiba;
+mod ids;
 mod keyless;
 mod keys;
 mod lane;
@@ -45,6 +46,8 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
+    use crate::ids::{runs_of, take_ids};
+    #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
     use crate::pairs::Pairs;
@@ -56,5 +59,5 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 8;
+    const VERSION: u32 = 20;
 }

@@ -40,7 +40,8 @@ impl Intervals {
         }
     }
 
-    fn take(&mut self, first: i64, last: i64) -> bool {
+    /// Add ids, unless one of them is there; whether they were added.
+    pub fn take(&mut self, first: i64, last: i64) -> bool {
         let at = self.until(last);
         let is_new = at == 0 || first > self.spans[at - 1].1;
         if is_new {

@@ -7,17 +7,20 @@ one call of a client is under way; others wait their turn. Whoever is cancelled 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from middleware.model.change import Batch, Change
 from middleware.model.errors import NetworkError
 from middleware.model.event import Event, EventType
 from middleware.runtime.clients.publisher import Publisher, PublisherStatistics, Receipt
 from middleware.runtime.clients.subscriber import Subscriber, SubscriberStatistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 Client = TypeVar("Client", Publisher, Subscriber)
@@ -95,6 +98,14 @@ class AsyncPublisher(_Asynchronous[Publisher]):
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""
         await self._call(partial(self._client.publish, events))
 
+    async def publish_table(self, table: Any, type: EventType, source: str | None = None) -> None:  # noqa: A002
+        """Send new events of one type, a row each: see ``Publisher.publish_table``."""
+        await self._call(partial(self._client.publish_table, table, type, source))
+
+    async def publish_tables(self, tables: Mapping[EventType, Any], source: str | None = None) -> None:
+        """Send tables of several types: see ``Publisher.publish_tables``."""
+        await self._call(partial(self._client.publish_tables, tables, source))
+
     async def retract(self, event: Event) -> None:
         """Withdraw an event that was published."""
         await self._call(partial(self._client.retract, event))
@@ -145,6 +156,10 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
     async def receive_batch(self, timeout: float | None = None) -> Batch:
         """Like ``receive``, but gives the net effect of what has arrived, in columns by type. A program uses one of both."""
         return await self._received(self._client.receive_batch, timeout, Batch({}, {}))
+
+    async def receive_tables(self, timeout: float | None = None) -> dict[str, pa.Table]:
+        """Like ``receive_batch``, but gives Arrow tables: see ``Subscriber.receive_tables``. A program uses one of these."""
+        return await self._received(self._client.receive_tables, timeout, {})
 
     async def _received(self, receive: Callable[[], T], timeout: float | None, nothing: T) -> T:
         """What the call under way gives. It is not ended when nobody waits any more: then the next one waits for it."""

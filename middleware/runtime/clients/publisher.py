@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import structlog
@@ -133,10 +134,34 @@ class Publisher(Connection):
         self._asked_at = time.monotonic_ns()
         self._is_flushing = False
         super().__init__("publisher", address, self._publication.greeting, name=name, keys=keys, node=node, patience=patience)
+        self._own_source = f"{self.name}@{time.time_ns()}"
 
     def publish(self, events: Sequence[Event]) -> None:
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""
         for frame in self._publication.frames(events):
+            self._send(frame)
+
+    def publish_table(self, table: Any, type: EventType, source: str | None = None) -> None:  # noqa: A002
+        """Send new events of one type, a row each, in this order; no event is made. Waits while there is no credit.
+
+        ``table``
+            an Arrow table or record batch, or a frame that speaks Arrow (polars, pandas): a column for each field of the
+            type, ``ts`` (ns, or a timestamp), and ``id`` and ``source``, which name each event.
+        ``source``
+            whose events they are, if there is no such column; a name that no other publisher has, if there is no ``id`` either.
+            Without a column ``id``, rows are numbered from 0 on, by source, as long as this publisher lives.
+
+        It needs the extra ``tables``. Raises EventError, before anything is sent, that names the column and the row for what
+        cannot be an event; NetworkError.
+        """
+        for frame in self._publication.slices([self._publication.columns(table, type, source or self._own_source)]):
+            self._send(frame)
+
+    def publish_tables(self, tables: Mapping[EventType, Any], source: str | None = None) -> None:
+        """Send tables of several types, in the order of a column ``arrival`` (int64) that each has and that never falls: so
+        that no type is late against another. Otherwise like ``publish_table``.
+        """
+        for frame in self._publication.slices(*self._publication.tables(tables, source or self._own_source)):
             self._send(frame)
 
     def retract(self, event: Event) -> None:
@@ -205,6 +230,8 @@ class Publisher(Connection):
     def _send(self, frame: Frame) -> None:
         with self._lock:
             self._await_room()
+            if not self._link.takes_columns:
+                frame = frame.in_rows()
             self._link.send(self._publication.said(frame))
             self._events += frame.events
             if time.monotonic_ns() - self._asked_at > _ASK_EVERY and self._asked == self._answered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import structlog
@@ -12,6 +12,7 @@ import structlog
 from middleware.broker.records import LogOffset
 from middleware.broker.routing import check_pattern
 from middleware.delivery.subscription import Arrived, Subscription
+from middleware.delivery.tables import empty_table
 from middleware.link.codec import BlockHead, EventCodec, Mark, OnSlow
 from middleware.link.frames import Parts
 from middleware.link.link import LinkStatistics
@@ -21,6 +22,9 @@ from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Consistency = Literal["early", "final"]
 _WAIT = 0.05
@@ -149,6 +153,27 @@ class Subscriber(Connection):
         """
         self.commit()
         return self._subscription.batch(self._next(timeout))
+
+    def receive_tables(self, timeout: float | None = None) -> dict[str, pa.Table]:
+        """Like ``receive_batch``, but gives an Arrow table for each type, by name: what comes in columns is never made events.
+
+        With ``final``: final events, in total order. ``early``: the net effect of what has arrived, with a column ``op`` in
+        front: ``retract`` and ``revise`` (the event as it is now), then ``insert``. Empty only if nothing came in time, or the
+        streams have ended. It needs the extra ``tables``.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self.commit()
+        while True:
+            arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            tables = self._subscription.tables(arrived)
+            if tables or self.has_ended or (deadline is not None and not arrived):
+                return tables
+
+    def receive_table(self, timeout: float | None = None) -> pa.Table:
+        """The same for a subscriber of a single event type: one table, without rows if none came in time."""
+        name, event_type = self._subscription.only_type()
+        found = self.receive_tables(timeout).get(name)
+        return found if found is not None else empty_table(event_type, self.consistency == "early")
 
     def commit(self) -> None:
         """Tell the node that everything received has been taken: it is not sent again under this name."""

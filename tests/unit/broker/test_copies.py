@@ -43,7 +43,7 @@ def test_what_came_first_is_found_as_long_as_its_block_is_kept(
             events = [reading(*identity) for identity in fresh]
             delta = Delta(events, k_plus=None if is_plain else [0] * len(events))
             ((head, block),) = encode_delta("Reading", delta)
-            copies.keep(head, block, runs_of(fresh, 100) if names_runs else None)
+            copies.keep(head, block, runs_of(events, 100) if names_runs else None)
             naive.append((len(block) + 512, {(each.source, each.id): encode(each) for each in events}))
             while sum(size for size, _ in naive) > most:
                 naive.popleft()

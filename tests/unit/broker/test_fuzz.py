@@ -12,9 +12,11 @@ from slackline_torture.fuzz import Fuzzer
 from middleware.broker.broker import Broker
 from middleware.broker.greeting import MOST_PEERS
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, EventCodec, Interest, decode_payload, encode, encode_delta
+from middleware.link.columnar import pack_columns
 from middleware.link.frames import VERSION, Hello, Parts, decode_frame, encode_frame, payload_size
 from middleware.link.link import WINDOW, Link
 from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND
@@ -53,6 +55,8 @@ def blocks() -> list[tuple[BlockHead, bytes]]:
         made += encode_delta("Ping", Delta(pings[:2], k_plus=[5, 7]))
         made += encode_delta("Pong", Delta([Pong("x", ts=5, id=-77 - first, source="Echo", level=1)]))
         made += encode_delta("Quux", Delta([Pong("x", ts=5, id=first, source="d")]))
+        columns = EventColumns.from_events(Ping, pings[:3])
+        made.append((BlockHead("Ping", 3, raw=True, columns=True), pack_columns(columns.batch)))
     return made
 
 

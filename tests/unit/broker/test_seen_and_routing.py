@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.broker.ingress.seen import PlainIntervals, SeenIds, left_out, plain_take_new, runs_of
+from middleware.broker.ingress.seen import (
+    PlainIntervals,
+    SeenIds,
+    left_out,
+    plain_runs_of,
+    plain_take_ids,
+    plain_take_new,
+    runs_in,
+)
 from middleware.broker.routing import RoutingTable, check_pattern, fitted, matches, wanted
+from middleware.link.codec import Run
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event
 
@@ -18,6 +29,14 @@ ids = st.integers(-20, 20)
 
 TWINS = [PlainIntervals, *([native.Intervals] if native.AVAILABLE else [])]
 TAKERS = [plain_take_new, *([native.take_new] if native.AVAILABLE else [])]
+TAKERS_OF_IDS = [plain_take_ids, *([native.take_ids] if native.AVAILABLE else [])]
+
+
+def runs_in_columns(events: list[Event], most: int) -> list[Run] | None:
+    return runs_in(EventColumns.from_events(Event, events), most) if events else []
+
+
+FINDERS = [plain_runs_of, runs_in_columns, *([native.runs_of] if native.AVAILABLE else [])]
 
 
 @pytest.mark.parametrize("kind", TWINS)
@@ -82,9 +101,30 @@ def test_memory_grows_with_gaps_only() -> None:
     assert seen.gaps() == 1
 
 
+@given(st.lists(st.lists(st.tuples(st.sampled_from([0, 1, 2]), ids), max_size=40), max_size=6))
+def test_ids_in_columns_are_taken_alike_by_both_twins(batches: list[list[tuple[int, int]]]) -> None:
+    naive = set[tuple[int, int]]()
+    held = [[kind() for _ in range(3)] for kind in TWINS]
+    for batch in batches:
+        numbers = b"".join(number.to_bytes(8, "little", signed=True) for _, number in batch)
+        codes = b"".join(code.to_bytes(4, "little") for code, _ in batch)
+        expected = None
+        if len(set(batch)) == len(batch):
+            expected = bytes(identity not in naive for identity in batch)
+            naive.update(batch)
+        for take, sources in zip(TAKERS_OF_IDS, held, strict=True):
+            assert take(numbers, codes, sources) == expected
+    for sources in held:
+        assert all((number in sources[code]) == ((code, number) in naive) for code in range(3) for number in range(-30, 31))
+
+
+@pytest.mark.parametrize("find", FINDERS)
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), ids), max_size=30))
-def test_runs_stand_for_their_identities_and_are_taken_once(identities: list[tuple[str, int]]) -> None:
-    runs = runs_of(identities, 100)
+def test_runs_stand_for_their_identities_and_are_taken_once(
+    find: Callable[[list[Event], int], list[Run] | None], identities: list[tuple[str, int]]
+) -> None:
+    runs = find([Event(ts=1, source=source, id=number) for source, number in identities], 100)
     if len(set(identities)) < len(identities):
         assert runs is None
         return
@@ -124,7 +164,8 @@ def test_unsound_runs_are_refused_whole() -> None:
     assert not seen.add_runs([("a", 5, 4)])
     assert not seen.add_runs([("a", 1, 5), ("a", 5, 9)])
     assert seen.gaps() == 0
-    assert runs_of([("a", n) for n in range(0, 100, 2)], 10) is None
+    apart: list[Event] = [Event(ts=1, source="a", id=n) for n in range(0, 100, 2)]
+    assert [find(apart, 10) for find in FINDERS] == [None for _ in FINDERS]
 
 
 @pytest.mark.parametrize("pattern", ["", "a*", "*a", "a.*.b", "**", "a.**"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, ORDER, Event
 
 
@@ -132,6 +133,41 @@ def test_the_barrier_lets_each_final_event_go_once_in_total_order(moves: list[tu
     released += barrier.take(Batch(watermarks={"Hit": END}))
     assert released == sorted(there.values(), key=ORDER)
     assert len(barrier) == 0
+
+
+ways = st.sampled_from(["rows", "columns"])
+steps = st.sampled_from(["insert", "insert", "revise", "retract", "watermark"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 30), steps, ways, ways)))
+def test_the_barrier_lets_the_same_go_in_columns(moves: list[tuple[int, str, str, str]]) -> None:
+    """What is inserted in either form, and taken in either form."""
+    plain, barrier = Barrier(["Hit"]), Barrier(["Hit"])
+    there: list[Event] = []
+    for number, (ts, what, came, read) in enumerate(moves):
+        batch = Batch({"Hit": Delta()}, {})
+        if what == "insert":
+            new: list[Event] = [hit(ts + n % 3, 10 * number + n) for n in range(4)]
+            there += new
+            columns = EventColumns.from_events(Hit, new) if came == "columns" else None
+            batch.deltas["Hit"] = Delta(None if columns else new, columns=columns)
+        elif what == "watermark":
+            batch.watermarks["Hit"] = ts
+        elif there:  # it may be final already
+            old = there.pop(ts % len(there))
+            if what == "retract":
+                batch.deltas["Hit"].retracts.append(old)
+            else:
+                there.append(hit(ts, old.id, "new"))
+                batch.deltas["Hit"].revises.append((old, there[-1]))
+        expected = plain.take(Batch({"Hit": batch.deltas["Hit"]}, batch.watermarks))
+        if read == "columns":
+            assert [event for free in barrier.take_columns(batch).values() for event in free.events()] == expected
+        else:
+            assert barrier.take(batch) == expected
+        assert (len(barrier), barrier.violations, barrier.watermark) == (len(plain), plain.violations, plain.watermark)
+    assert barrier.forget() == len(plain) and len(barrier) == 0
 
 
 def test_the_barrier_waits_for_every_type_it_knows() -> None:

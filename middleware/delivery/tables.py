@@ -1,0 +1,41 @@
+"""What a subscription reads, as Arrow tables: always the same columns for one type, however the events came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
+from middleware.model.event import EventType
+from middleware.model.schema import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def finals_table(columns: EventColumns) -> pa.Table:
+    """Events as a table: the fields of their type, ts (ns), id, source, level. O(rows) for the texts of sources."""
+    import pyarrow as pa
+
+    given = dict(zip(columns.batch.schema.names, columns.batch.columns, strict=True))
+    given["source"] = given["source"].cast(pa.string())
+    given.setdefault("level", pa.repeat(pa.scalar(0, pa.int64()), len(columns)))
+    schema = arrow_schema(columns.event_type).append(pa.field("level", pa.int64()))
+    return pa.Table.from_arrays([given[name] for name in schema.names], schema=schema)
+
+
+def changes_table(event_type: EventType, delta: Delta) -> pa.Table:
+    """Changes of one type as such a table, with a column ``op`` in front: retract, revise (the event as it is now), insert."""
+    import pyarrow as pa
+
+    new = delta.columns if delta.columns is not None else EventColumns.from_events(event_type, delta.inserts)
+    gone, now = delta.retracts, [after for _, after in delta.revises]
+    changed = [EventColumns.from_events(event_type, events) for events in (gone, now)]
+    places = [0] * len(gone) + [1] * len(now) + [2] * len(new)
+    ops = pa.DictionaryArray.from_arrays(pa.array(places, pa.int8()), ["retract", "revise", "insert"])
+    return finals_table(changed[0].joined([changed[1], new])).add_column(0, "op", ops.cast(pa.string()))
+
+
+def empty_table(event_type: EventType, with_op: bool) -> pa.Table:
+    """Such a table without rows."""
+    return changes_table(event_type, Delta()) if with_op else finals_table(EventColumns.from_events(event_type, []))
