@@ -8,10 +8,10 @@ from collections.abc import Callable
 import structlog
 
 from middleware.broker.ingress.receipts import LISTED
+from middleware.connect.blocks import Blocks
 from middleware.connect.reading import MessageReader, Unread
 from middleware.connect.source import Message, Source
 from middleware.model.errors import SourceError
-from middleware.model.event import Event
 from middleware.runtime.clients import Publisher
 from middleware.runtime.storage.late_ledger import Ledger
 
@@ -39,31 +39,35 @@ class Feed:
     def run(self, source: Source) -> None:
         """Feed until it is over. Raises UnreachableError, SourceError, NetworkError: what is held then comes again."""
         held: list[Message] = []
-        events: list[Event] = []
+        sent: list[Blocks] = []
         unread: list[Unread] = []
         began = 0.0
         while True:
             messages = () if self._is_over() else source.receive(0.0 if held else _WAIT)
             if messages:
                 began = began if held else time.monotonic()
-                read, others = self._reader.read(messages)
-                self._publisher.publish(read)
+                blocks, others = self._reader.blocks(messages)
+                self._publish(blocks)
                 held += messages
-                events += read
+                sent += blocks
                 unread += others
             if held and (not messages or len(held) >= MOST_HELD or time.monotonic() - began > LONGEST_HELD):
-                self._store(events, unread)
+                self._store(sent, unread)
                 source.acknowledge(held)
-                self.taken += len(events)
+                self.taken += len(held) - len(unread)
                 self.unread += len(unread)
-                held, events, unread = [], [], []
+                held, sent, unread = [], [], []
             if not messages and self._is_over():
                 return
 
-    def _store(self, events: list[Event], unread: list[Unread]) -> None:
-        """Returns once the node has all events that were published, and the ledger why the others are none."""
+    def _publish(self, frames: list[Blocks]) -> None:
+        for blocks in frames:
+            self._publisher.publish_blocks(blocks)
+
+    def _store(self, sent: list[Blocks], unread: list[Unread]) -> None:
+        """Returns once the node has all events that were sent, and the ledger why the others are none."""
         while (receipt := self._publisher.flush()).unknown:  # the node was lost before it could say: a repeat does no harm
-            self._publisher.publish(events)
+            self._publish(sent)
         if refused := {why: count for why, count in receipt.turned.items() if why not in LISTED}:
             told = ", ".join(f"{count:,} x {why}" for why, count in refused.items())
             raise SourceError(f"the node at {self._publisher.address} refuses what comes: {told}; nothing is acknowledged")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ class KafkaSource:
         start: str = "earliest",
         **options: Any,
     ) -> None:
-        self._name = name
+        self._source = cache(lambda topic, partition: f"kafka:{name}:{topic}/{partition}")
         self._connection = _Connection(address, options)
         config = self._connection.config | {
             "group.id": f"slackline-{name}",
@@ -136,9 +137,10 @@ class KafkaSource:
         for each in came:
             if (failed := each.error()) is not None:
                 raise self._connection.judged(failed, SourceError)
-            topic, partition, offset = each.topic(), each.partition(), each.offset()
-            source = f"kafka:{self._name}:{topic}/{partition}"
-            found.append(Message(topic, each.value() or b"", source, offset, each.timestamp()[1] * MILLISECOND, partition))
+            topic, partition = each.topic(), each.partition()
+            source = self._source(topic, partition)
+            at = each.timestamp()[1] * MILLISECOND
+            found.append(Message(topic, each.value() or b"", source, each.offset(), at, partition))
         if not found:
             self._connection.check()
         return found

@@ -8,8 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from middleware.connect.blocks import Blocks
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
 from middleware.connect.running import Connections
@@ -48,7 +50,8 @@ class Script:
     def close(self) -> None:
         pass
 
-    def publish(self, events: Sequence[Event]) -> None:
+    def publish_blocks(self, blocks: Blocks) -> None:
+        events = [event for _, block in blocks for event in msgspec.msgpack.decode(block, type=list[Place])]
         self.log.append(("published", [event.id for event in events]))
 
     def flush(self) -> Receipt:
