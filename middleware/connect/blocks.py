@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 Blocks = list[tuple[BlockHead, bytes]]
 """What goes in one frame, see ``Publisher.publish_blocks``."""
 
-_TS, _ID, _SOURCE = -4, -3, -2
+TS_PLACE, _ID, _SOURCE = -4, -3, -2
 _ROWS_A_FRAME = 4_096
 
 
@@ -42,7 +42,7 @@ def _frames(types: Sequence[EventType], rows: Sequence[Row]) -> Iterator[Blocks]
 
 
 def _block(event_type: EventType, rows: Sequence[Row], places: list[int] | None) -> tuple[BlockHead, bytes]:
-    times = [row[_TS] for row in rows]
+    times = [row[TS_PLACE] for row in rows]
     runs = runs_of([(row[_SOURCE], row[_ID]) for row in rows], len(rows) // 4 + 1)
     head = BlockHead(type_name(event_type), len(rows), raw=True, runs=runs, oldest=min(times), newest=max(times))
     head.places = packed(places)

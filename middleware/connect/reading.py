@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import astuple
 
-from middleware.connect.blocks import Blocks, Row, frames
+from middleware.connect.blocks import TS_PLACE, Blocks, Row, frames
 from middleware.connect.forms import NOT_READ, ReadMessage, fast
 from middleware.connect.source import Message, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
-from middleware.model.event import Event, EventType, EventTypes, type_name
+from middleware.model.event import NEVER, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import nanoseconds_of
 from middleware.model.time import SECOND
 from middleware.runtime.records import event_of, own_fields, sendable
@@ -97,17 +97,24 @@ class MessageReader:
         """Whether every message is to name its time: then two with the same content are one."""
         return "ts" in self._paths
 
+    @property
+    def types(self) -> list[EventType]:
+        """The types that messages may become."""
+        return list(self._ways)
+
     def read(self, messages: Sequence[Message]) -> tuple[list[Event], list[Unread]]:
         """The events in order, and the messages that are none."""
         types, rows, unread = self._rows(messages)
         return [msgspec.convert(row, event_type) for event_type, row in zip(types, rows, strict=True)], unread
 
-    def blocks(self, messages: Sequence[Message]) -> tuple[list[Blocks], list[Unread]]:
-        """The same events as blocks, and the messages that are none."""
-        types, rows, unread = self._rows(messages)
+    def blocks(self, messages: Sequence[Message], reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+        """The same events as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
+        types, rows, unread = self._rows(messages, reached)
         return list(frames(types, rows)), unread
 
-    def _rows(self, messages: Sequence[Message], one_by_one: bool = False) -> tuple[list[EventType], list[Row], list[Unread]]:
+    def _rows(
+        self, messages: Sequence[Message], reached: dict[str, int] | None = None, one_by_one: bool = False
+    ) -> tuple[list[EventType], list[Row], list[Unread]]:
         """The types and rows of events, in order, and the messages that are none. ``one_by_one``: some cannot be sent."""
         types: list[EventType] = []
         rows: list[Row] = []
@@ -124,9 +131,11 @@ class MessageReader:
             else:
                 types.append(event_type)
                 rows.append(row)
+                if reached is not None:
+                    reached[message.source] = max(row[TS_PLACE], reached.get(message.source, NEVER))
         if one_by_one or _fit_in_a_block(rows):
             return types, rows, unread
-        return self._rows(messages, one_by_one=True)
+        return self._rows(messages, reached, one_by_one=True)
 
     def _first_that_fits(self, topic: str) -> EventType | None:
         return next((each for pattern, each in self._types if matches(pattern, topic)), None)
