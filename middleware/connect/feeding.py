@@ -54,6 +54,8 @@ class Feed:
         sent: list[Blocks] = []
         unread: list[Unread] = []
         began = 0.0
+        if self._disorder is not None:  # it promises next to nothing; but where nothing is promised, the clock alone decides
+            self._publisher.advance(self._reader.types, NEVER + 1)
         while True:
             messages = () if self._is_over() else source.receive(0.0 if held else _WAIT)
             if messages:
