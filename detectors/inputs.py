@@ -14,6 +14,7 @@ from middleware.connect.files.tally import BadLines
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
 from middleware.model.event import TS, Event, EventType, EventTypes, type_name
+from middleware.model.quantities import parse_duration
 from middleware.model.words import listed
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
 
 _ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
+
+
+def lateness_of(text: str) -> int:
+    """The allowed lateness (ns) that an option names; raises QuantityError.
+
+    ``0s`` says that events come in order, so what lies before the latest one is final: 1 ns, since with none at all nothing is
+    final before a first delay is measured.
+    """
+    return max(1, parse_duration(text))
 
 
 class Files:

@@ -11,18 +11,17 @@ import msgspec
 import typer
 
 from detectors.feeding import batch_of, fresh, needed, only
-from detectors.inputs import Source, source_of
+from detectors.inputs import Source, lateness_of, source_of
 from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
-from middleware.cli.output import STANDARD_OUTPUT, JsonFile, check_output, console, kept_for_results, results
+from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, kept_for_results, results
 from middleware.cli.pubsub import described
-from middleware.cli.results import KINDS, FinalsFile
+from middleware.cli.results import KINDS, FinalsFile, check_results
 from middleware.model.change import Batch, Change, Insert, Revise
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, IDENTITY, Event, type_name
-from middleware.model.quantities import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,7 +96,7 @@ def query(
     screen = console(STANDARD_OUTPUT if results_file == STANDARD_OUTPUT else json_file)
     written = _text(text)
     if results_file is not None:
-        check_output(results_file)
+        check_results(results_file)
     place = source_of(source, types_from or [], mapping)
     for line in place.files.told() if place.files is not None else ():
         screen.print(line, style="dim", markup=False, soft_wrap=True)
@@ -115,7 +114,7 @@ def query(
         _explain_event(plan, place, event, screen)
         return
     lines = _Lines(json_file, screen, changes, count, results_file, follow or bool(place.address))
-    hierarchy = _hierarchy(plan, place, parse_duration(lateness), follow)
+    hierarchy = _hierarchy(plan, place, lateness_of(lateness), follow)
     run = _followed if follow else _live if place.address else partial(_recorded, batch=batch)
     try:
         with screen.status("...") as status:

@@ -16,18 +16,29 @@ from middleware.model.event import ORDER, Event
 from middleware.runtime.records import as_record
 from middleware.runtime.sinks.sink import open_sink
 
-KINDS = "lines of JSON, or .csv, .parquet, .arrow, .sqlite, .duckdb, .mcap"
-"""The kinds of files that results can be written to, in words."""
+KINDS = ".jsonl, .csv, .parquet, .arrow, .sqlite, .duckdb or .mcap"
+"""The ends of files that results can be written to, in words."""
 
-_ENDLESS = (".jsonl", ".sqlite", ".db")
+_SQLITE = (".sqlite", ".db")
+_DATABASES = (*_SQLITE, ".duckdb")
+_ENDLESS = (".jsonl", *_SQLITE)
 """The kinds that can be added to, event by event."""
+
+
+def check_results(file: str) -> None:
+    """Raise SlacklineError if results cannot be written to ``file``, by its end or its place. Touches nothing."""
+    check_output(file)
+    suffix = Path(file).suffix.lower()
+    if file != STANDARD_OUTPUT and suffix not in _WRITERS and suffix not in _DATABASES:
+        raise SinkError(f"{file}: results are not written as {suffix}: give a file that ends in {KINDS}")
 
 
 def write_results(finals: Iterable[Event], file: str) -> None:
     """Write events in their order to ``file`` (``-``: standard output), in the form that the end of its name says.
 
-    The file is replaced, whole or not at all. Of several types, a table has the columns of all, and the type of each row.
-    Raises SlacklineError if it cannot be written. O(events).
+    A name without an end, a pipe for instance, gets lines of JSON. The file is replaced, whole or not at all. Of several types,
+    a table has the columns of all, and the type of each row. ``check_results`` was asked before. Raises SlacklineError if it
+    cannot be written. O(events).
     """
     events = list(finals)
     suffix = Path(file).suffix.lower()
@@ -35,13 +46,13 @@ def write_results(finals: Iterable[Event], file: str) -> None:
         out = results()
         out.write(_lines(events).decode())
         out.flush()
-    elif suffix in (".sqlite", ".db"):
+    elif suffix in _SQLITE:
         _replaced(file, events)
     elif suffix == ".duckdb":
         check_output(file)
         write_duckdb(events, Path(file))
     else:
-        write_file(file, _WRITERS.get(suffix, _lines)(events))
+        write_file(file, _WRITERS[suffix](events))
 
 
 class FinalsFile:
@@ -105,4 +116,13 @@ def _mcap(events: Sequence[Event]) -> bytes:
     return mcap_file(events)
 
 
-_WRITERS = {".csv": _csv, ".parquet": parquet_file, ".arrow": arrow_file, ".feather": arrow_file, ".mcap": _mcap}
+_WRITERS = {
+    "": _lines,
+    ".jsonl": _lines,
+    ".ndjson": _lines,
+    ".csv": _csv,
+    ".parquet": parquet_file,
+    ".arrow": arrow_file,
+    ".feather": arrow_file,
+    ".mcap": _mcap,
+}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.options import Master
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, write_json
-from middleware.cli.results import KINDS, write_results
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, write_json
+from middleware.cli.results import KINDS, check_results, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
@@ -106,7 +106,7 @@ def run(
         raise ScenarioError("--json - and --results -: only one of them can have standard output")
     screen = console(results if results == STANDARD_OUTPUT else json)
     if results is not None:
-        check_output(results)
+        check_results(results)
     spark = not _introduce(plan, screen) or spark or master is not None
     with ExitStack() as stack:
         if spark:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -26,7 +25,7 @@ from starlette.routing import Route
 
 from middleware.connect.numbering import Numbering
 from middleware.connect.reading import moment
-from middleware.connect.source import Message
+from middleware.connect.source import Message, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 
 _BATCH, _SINGLE = "application/cloudevents-batch+json", "application/cloudevents+json"
@@ -65,18 +64,8 @@ class CloudEventsSource:
         of a request. ``timeout``: seconds for an answer.
     """
 
-    def __init__(
-        self,
-        address: str,
-        name: str,
-        topics: Sequence[str],
-        folder: Path,
-        has_own_times: bool,
-        *,
-        token: str | None = None,
-        most_bytes: int = 2**20,
-        timeout: float = 30.0,
-    ) -> None:
+    def __init__(self, spec: SourceSpec, *, token: str | None = None, most_bytes: int = 2**20, timeout: float = 30.0) -> None:
+        address = spec.address
         parts = urlsplit(address)
         host, port = parts.hostname or "127.0.0.1", parts.port or 80
         if host not in _LOOPBACK and not token:
@@ -88,15 +77,15 @@ class CloudEventsSource:
             self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             raise UnreachableError(f"{address} cannot be listened at: {error.strerror}") from None
-        self._numbering = Numbering(folder / "numbers.sqlite")
-        self._source = f"http:{name}:{self._numbering.line}"
+        self._numbering = Numbering(spec.folder / "numbers.sqlite")
+        self._source = f"http:{spec.name}:{self._numbering.line}"
         application = Starlette(routes=[Route(unquote(parts.path) or "/", self._post, methods=["POST"])])
         config = uvicorn.Config(
             application, log_level="warning", access_log=False, timeout_graceful_shutdown=2, lifespan="off", ws="none"
         )
         self._server = uvicorn.Server(config)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._serve, name=f"http {name}", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=f"http {spec.name}", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:

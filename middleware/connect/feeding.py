@@ -8,10 +8,11 @@ from collections.abc import Callable
 import structlog
 
 from middleware.broker.ingress.receipts import LISTED
+from middleware.connect.blocks import Blocks
 from middleware.connect.reading import MessageReader, Unread
-from middleware.connect.source import Message, Source
+from middleware.connect.source import Message, Parted, Source
 from middleware.model.errors import SourceError
-from middleware.model.event import Event
+from middleware.model.event import NEVER
 from middleware.runtime.clients import Publisher
 from middleware.runtime.storage.late_ledger import Ledger
 
@@ -30,40 +31,69 @@ class Feed:
 
     ``taken``, ``unread``: messages acknowledged so far as events, and as none; a repeat counts again.
     ``is_over``: asked often; once it says True, what is held is acknowledged, and ``run`` returns.
+    ``disorder``: by how much (ns) what is older may come after what is newer, in one part of a source: then watermarks follow
+    the slowest part of which more is there to be read, and one that is ahead of it makes nothing late.
     """
 
-    def __init__(self, publisher: Publisher, reader: MessageReader, ledger: Ledger, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        publisher: Publisher,
+        reader: MessageReader,
+        ledger: Ledger,
+        is_over: Callable[[], bool],
+        disorder: int | None = None,
+    ) -> None:
         self.taken = self.unread = 0
         self._publisher, self._reader, self._ledger, self._is_over = publisher, reader, ledger, is_over
+        self._disorder, self._promised = disorder, NEVER
+        self._reached: dict[str, int] = {}
 
     def run(self, source: Source) -> None:
         """Feed until it is over. Raises UnreachableError, SourceError, NetworkError: what is held then comes again."""
         held: list[Message] = []
-        events: list[Event] = []
+        sent: list[Blocks] = []
         unread: list[Unread] = []
         began = 0.0
+        if self._disorder is not None:  # it promises next to nothing; but where nothing is promised, the clock alone decides
+            self._publisher.advance(self._reader.types, NEVER + 1)
         while True:
             messages = () if self._is_over() else source.receive(0.0 if held else _WAIT)
             if messages:
                 began = began if held else time.monotonic()
-                read, others = self._reader.read(messages)
-                self._publisher.publish(read)
+                blocks, others = self._reader.blocks(messages, None if self._disorder is None else self._reached)
+                self._publish(blocks)
                 held += messages
-                events += read
+                sent += blocks
                 unread += others
             if held and (not messages or len(held) >= MOST_HELD or time.monotonic() - began > LONGEST_HELD):
-                self._store(events, unread)
+                self._store(sent, unread)
                 source.acknowledge(held)
-                self.taken += len(events)
+                self.taken += len(held) - len(unread)
                 self.unread += len(unread)
-                held, events, unread = [], [], []
+                held, sent, unread = [], [], []
+            if not held:
+                self._promise(source)
             if not messages and self._is_over():
                 return
 
-    def _store(self, events: list[Event], unread: list[Unread]) -> None:
-        """Returns once the node has all events that were published, and the ledger why the others are none."""
+    def _promise(self, source: Source) -> None:
+        """Promise what parts that are still read have reached; those that are read to their end hold nothing back."""
+        if self._disorder is None or not self._reached:
+            return
+        behind = source.behind() if isinstance(source, Parted) else ()
+        reached = min((self._reached.get(part, NEVER) for part in behind), default=max(self._reached.values()))
+        if reached != NEVER and reached - self._disorder > self._promised:
+            self._promised = reached - self._disorder
+            self._publisher.advance(self._reader.types, self._promised)
+
+    def _publish(self, frames: list[Blocks]) -> None:
+        for blocks in frames:
+            self._publisher.publish_blocks(blocks)
+
+    def _store(self, sent: list[Blocks], unread: list[Unread]) -> None:
+        """Returns once the node has all events that were sent, and the ledger why the others are none."""
         while (receipt := self._publisher.flush()).unknown:  # the node was lost before it could say: a repeat does no harm
-            self._publisher.publish(events)
+            self._publish(sent)
         if refused := {why: count for why, count in receipt.turned.items() if why not in LISTED}:
             told = ", ".join(f"{count:,} x {why}" for why, count in refused.items())
             raise SourceError(f"the node at {self._publisher.address} refuses what comes: {told}; nothing is acknowledged")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from middleware.connect.source import Message
+from middleware.connect.source import Message, SourceSpec
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
@@ -92,32 +92,24 @@ class KafkaSource:
         of librdkafka, with ``_`` for dots: security_protocol = "SASL_SSL".
     """
 
-    def __init__(
-        self,
-        address: str,
-        name: str,
-        topics: Sequence[str],
-        folder: Path,
-        has_own_times: bool,
-        *,
-        start: str = "earliest",
-        **options: Any,
-    ) -> None:
-        self._name = name
-        self._connection = _Connection(address, options)
+    def __init__(self, spec: SourceSpec, *, start: str = "earliest", **options: Any) -> None:
+        self._source = cache(lambda topic, partition: f"kafka:{spec.name}:{topic}/{partition}")
+        self._at_end: set[str] = set()
+        self._connection = _Connection(spec.address, options)
         config = self._connection.config | {
-            "group.id": f"slackline-{name}",
+            "group.id": f"slackline-{spec.name}",
             "enable.auto.commit": False,
             "auto.offset.reset": start,
             "isolation.level": "read_committed",
+            "enable.partition.eof": True,
         }
         try:
             self._consumer = Consumer(config)
         except (KafkaException, ValueError, TypeError) as error:
-            raise SourceError(f"inputs.{name}: {error}") from None
+            raise SourceError(f"inputs.{spec.name}: {error}") from None
         try:
             self._connection.reach(self._consumer)
-            self._consumer.subscribe(list(topics))
+            self._consumer.subscribe(list(spec.topics))
         except BaseException as error:
             self._consumer.close()
             if isinstance(error, KafkaException):
@@ -134,11 +126,16 @@ class KafkaSource:
         except KafkaException as error:
             raise self._connection.judged(error.args[0], SourceError) from None
         for each in came:
+            topic, partition = each.topic(), each.partition()
             if (failed := each.error()) is not None:
-                raise self._connection.judged(failed, SourceError)
-            topic, partition, offset = each.topic(), each.partition(), each.offset()
-            source = f"kafka:{self._name}:{topic}/{partition}"
-            found.append(Message(topic, each.value() or b"", source, offset, each.timestamp()[1] * MILLISECOND, partition))
+                if failed.code() != KafkaError._PARTITION_EOF:
+                    raise self._connection.judged(failed, SourceError)
+                self._at_end.add(self._source(topic, partition))
+                continue
+            source = self._source(topic, partition)
+            self._at_end.discard(source)
+            at = each.timestamp()[1] * MILLISECOND
+            found.append(Message(topic, each.value() or b"", source, each.offset(), at, partition))
         if not found:
             self._connection.check()
         return found
@@ -154,6 +151,12 @@ class KafkaSource:
         except KafkaException as error:
             if error.args[0].code() not in _NOT_MINE_ANY_MORE:
                 raise self._connection.judged(error.args[0], SourceError) from None
+
+    def behind(self) -> set[str]:
+        """See Parted: the partitions of which it has not reached the end."""
+        own = {self._source(each.topic, each.partition) for each in self._consumer.assignment()}
+        self._at_end &= own  # one that was given away and comes back is read on from where the other was
+        return own - self._at_end
 
     def close(self) -> None:
         """See Source."""

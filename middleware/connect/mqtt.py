@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,7 +18,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from middleware.connect.numbering import Numbering
-from middleware.connect.source import Message
+from middleware.connect.source import Message, SourceSpec
 from middleware.link.codec import Mark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event, type_name
@@ -145,32 +144,22 @@ class MqttSource:
         seconds for which the broker keeps the session.
     """
 
-    def __init__(
-        self,
-        address: str,
-        name: str,
-        topics: Sequence[str],
-        folder: Path,
-        has_own_times: bool,
-        *,
-        window: int = 2_000,
-        session: int = 7 * 86_400,
-    ) -> None:
-        self._has_own_times = has_own_times
-        self._numbering = Numbering(folder / "numbers.sqlite")
-        self._source = f"mqtt:{name}:{self._numbering.line}"
+    def __init__(self, spec: SourceSpec, *, window: int = 2_000, session: int = 7 * 86_400) -> None:
+        self._has_own_times = spec.has_own_times
+        self._numbering = Numbering(spec.folder / "numbers.sqlite")
+        self._source = f"mqtt:{spec.name}:{self._numbering.line}"
         try:
-            self._mqtt = MqttClient(address, f"slackline-{name}", window, session)
+            self._mqtt = MqttClient(spec.address, f"slackline-{spec.name}", window, session)
         except BaseException:
             self._numbering.close()
             raise
         try:
             options = SubscribeOptions(qos=1, retainHandling=_ONLY_IF_NEW)
-            code, mid = self._mqtt.client.subscribe([(topic, options) for topic in topics])
+            code, mid = self._mqtt.client.subscribe([(topic, options) for topic in spec.topics])
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
                 raise UnreachableError(f"{self._mqtt.address}: {paho.error_string(code)}")
             if refused := self._mqtt.settled([mid], "confirm the subscription"):
-                raise SourceError(f"{self._mqtt.address} refuses to send {', '.join(topics)}: {refused[0]}")
+                raise SourceError(f"{self._mqtt.address} refuses to send {', '.join(spec.topics)}: {refused[0]}")
         except BaseException:
             self.close()
             raise

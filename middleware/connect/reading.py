@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
+from middleware.connect.blocks import TS_PLACE, Blocks, Row, frames
+from middleware.connect.forms import NOT_READ, ReadMessage, fast
 from middleware.connect.source import Message, matches
+from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
-from middleware.model.event import Event, EventType, EventTypes, type_name
+from middleware.model.event import NEVER, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import nanoseconds_of
 from middleware.model.time import SECOND
 from middleware.runtime.records import event_of, own_fields, sendable
@@ -76,36 +80,75 @@ class MessageReader:
             raise ScenarioError(f"unit {unit!r}: give ns, us, ms or s")
         self._unit: int = size
         self._type_of = lru_cache(_MOST_TOPICS)(self._first_that_fits)
+        self._way_of = lru_cache(_MOST_TOPICS)(self._way)
         self._types = [(pattern, known[name]) for pattern, name in types.items()]
         there = {name for _, event_type in self._types for name in event_type.__struct_fields__}
         if stray := sorted((fields or {}).keys() - there):
             raise ScenarioError(f"fields.{stray[0]}: no type that it may become has such a field")
         paths = (READY[mapping] if mapping is not None else {}) | dict(fields or {})
         self._paths = {name: tuple(path.split(".")) for name, path in paths.items()}
+        self._ways = {
+            each: fast(each, self._paths, self._time, partial(self._with_care, each))
+            for each in {each for _, each in self._types}
+        }
 
     @property
     def has_own_times(self) -> bool:
         """Whether every message is to name its time: then two with the same content are one."""
         return "ts" in self._paths
 
-    def read(self, messages: Iterable[Message]) -> tuple[list[Event], list[Unread]]:
+    @property
+    def types(self) -> list[EventType]:
+        """The types that messages may become."""
+        return list(self._ways)
+
+    def read(self, messages: Sequence[Message]) -> tuple[list[Event], list[Unread]]:
         """The events in order, and the messages that are none."""
-        events: list[Event] = []
+        types, rows, unread = self._rows(messages)
+        return [msgspec.convert(row, event_type) for event_type, row in zip(types, rows, strict=True)], unread
+
+    def blocks(self, messages: Sequence[Message], reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+        """The same events as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
+        types, rows, unread = self._rows(messages, reached)
+        return list(frames(types, rows)), unread
+
+    def _rows(
+        self, messages: Sequence[Message], reached: dict[str, int] | None = None, one_by_one: bool = False
+    ) -> tuple[list[EventType], list[Row], list[Unread]]:
+        """The types and rows of events, in order, and the messages that are none. ``one_by_one``: some cannot be sent."""
+        types: list[EventType] = []
+        rows: list[Row] = []
         unread: list[Unread] = []
         for message in messages:
-            event_type = self._type_of(message.topic)
             try:
-                if event_type is None:
-                    raise EventError(f"nothing is said of the topic {message.topic!r}")
-                events.append(self._event(event_type, message))
-            except (EventError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                unread.append(Unread(message, "" if event_type is None else type_name(event_type), str(error)))
-        return events, unread
+                event_type, read = self._way_of(message.topic)
+                row = read(message)
+                if one_by_one:
+                    sendable(msgspec.convert(row, event_type))
+            except NOT_READ as error:
+                told = self._type_of(message.topic)
+                unread.append(Unread(message, "" if told is None else type_name(told), str(error)))
+            else:
+                types.append(event_type)
+                rows.append(row)
+                if reached is not None:
+                    reached[message.source] = max(row[TS_PLACE], reached.get(message.source, NEVER))
+        if one_by_one or _fit_in_a_block(rows):
+            return types, rows, unread
+        return self._rows(messages, reached, one_by_one=True)
 
     def _first_that_fits(self, topic: str) -> EventType | None:
         return next((each for pattern, each in self._types if matches(pattern, topic)), None)
 
-    def _event(self, event_type: EventType, message: Message) -> Event:
+    def _way(self, topic: str) -> tuple[EventType, ReadMessage]:
+        """What messages of a topic become, and how they are read. Raises EventError."""
+        event_type = self._type_of(topic)
+        if event_type is None:
+            raise EventError(f"nothing is said of the topic {topic!r}")
+        return event_type, self._ways[event_type]
+
+    def _with_care(self, event_type: EventType, message: Message) -> Row:
+        """By way of a dict, any event type can be read; here it is said why a message is no event."""
         record = msgspec.json.decode(message.body)
         if not isinstance(record, dict):
             raise EventError(f"{type_name(event_type)}: the message is no object with fields by name")
@@ -120,7 +163,7 @@ class MessageReader:
             else:
                 fields.pop(name, None)
         fields["ts"] = self._time(fields["ts"]) if "ts" in fields else message.at
-        return sendable(event_of(event_type, fields))
+        return astuple(event_of(event_type, fields))
 
     def _time(self, value: object) -> int:
         """Unix time (ns). Raises EventError."""
@@ -145,6 +188,14 @@ def moment(text: str) -> int:
     if (dot and not digits) or len(digits) > 9:
         raise ValueError(text)
     return (since.days * 86_400 + since.seconds) * SECOND + int(digits.ljust(9, "0"))
+
+
+def _fit_in_a_block(rows: list[Row]) -> bool:
+    """Whether all of them can be sent, asked at once; if not, each is to be asked by itself (``sendable``)."""
+    try:
+        return len(encode(rows)) <= LARGEST_BLOCK
+    except (OverflowError, UnicodeEncodeError):
+        return False
 
 
 def _found(record: object, path: tuple[str, ...]) -> Any:

@@ -14,11 +14,12 @@ import structlog
 
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
-from middleware.connect.source import Source
+from middleware.connect.source import Source, SourceSpec
 from middleware.extensions import extensions
 from middleware.installation import extra_with, install
 from middleware.model.errors import NetworkError, ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import END
+from middleware.model.quantities import parse_duration
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.endpoints import InputPlan, OutputPlan, expanded
 from middleware.runtime.scenario import Scenario
@@ -130,12 +131,13 @@ class Connections:
         make = opener(plan, reader, folder)
         address = self._addresses[plan.to or self._scenario.entry]
         types = set(plan.types.values())
+        disorder = None if plan.disorder is None else parse_duration(plan.disorder)
         with closing(Ledger(plan.name, folder)) as ledger:
 
             def attempt() -> None:
                 with ExitStack() as stack:
                     publisher = Publisher(address, types=types, keys=self._keys, patience=FOR_EVER)
-                    feed = Feed(self._kept(stack, publisher), reader, ledger, self._over.is_set)
+                    feed = Feed(self._kept(stack, publisher), reader, ledger, self._over.is_set, disorder)
                     source = stack.enter_context(closing(make()))
                     _log.info("connected", end=label)
                     try:
@@ -229,7 +231,7 @@ def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[],
         raise ScenarioError(
             f"inputs.{plan.name}: from = {plan.address!r}: there is no connector {scheme!r}; there are {', '.join(inputs)}"
         )
-    make = partial(inputs[scheme].load(), address, plan.name, list(plan.types), folder, reader.has_own_times)
+    make = partial(inputs[scheme].load(), SourceSpec(address, plan.name, list(plan.types), folder, reader.has_own_times))
 
     def made() -> Source:
         try:

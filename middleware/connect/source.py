@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -29,8 +30,28 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     handle: Any = None
 
 
+class SourceSpec(NamedTuple):
+    """What a source is made from, besides its own options.
+
+    ``address``, ``name``
+        where the server is, and what the input is called there: its session, its group.
+    ``topics``
+        patterns of the topics that are wanted.
+    ``folder``
+        for what must outlast the process.
+    ``has_own_times``
+        whether every message names its time: then two with the same content are one.
+    """
+
+    address: str
+    name: str
+    topics: Sequence[str]
+    folder: Path
+    has_own_times: bool = False
+
+
 class Source(Protocol):
-    """A connection to a server that has messages. It is made from an address and serves until the server is lost.
+    """A connection to a server that has messages. It is made from a SourceSpec and serves until the server is lost.
 
     Whatever was not acknowledged comes again from the next one that is made. All its methods, and what makes it, raise
     UnreachableError if another attempt may help, and SourceError if none will.
@@ -46,6 +67,15 @@ class Source(Protocol):
 
     def close(self) -> None:
         """End the connection; what was not acknowledged stays with the server."""
+        ...
+
+
+@runtime_checkable
+class Parted(Source, Protocol):
+    """A source of several parts, each in an order of its own, of which one may be read ahead of another."""
+
+    def behind(self) -> Collection[str]:
+        """The parts, as ``Message.source`` names them, of which the server may have messages that were not received yet."""
         ...
 
 

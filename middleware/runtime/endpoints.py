@@ -25,6 +25,9 @@ class InputPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         the event type of each topic, or pattern of topics.
     ``fields``, ``mapping``, ``unit``
         how a message becomes an event: see ``middleware.connect.reading.MessageReader``.
+    ``disorder``
+        by how much (such as 2s) what is older may come after what is newer, in one partition. With it, results wait for the
+        partition that is furthest behind; without, they wait for as long as the node's allowed lateness says.
     ``to``
         the node that gets them (default: the one that a recording is fed to).
     ``options``
@@ -37,6 +40,7 @@ class InputPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     fields: dict[str, str] = {}
     mapping: str | None = None
     unit: str = "ns"
+    disorder: str | None = None
     to: str | None = None
     options: dict[str, Any] = {}
 

@@ -54,12 +54,17 @@ def sendable(event: Event) -> Event:
 _RESERVED = ("change", "type")
 
 
+def own_key(name: str, event_type: EventType) -> str:
+    """The key of a type's field in a record of its events."""
+    return key_of(name, _RESERVED, event_type.__struct_fields__)
+
+
 def own_fields(record: Record, event_type: EventType) -> Record:
     """A record's fields by their own names: see ``described``."""
     names = event_type.__struct_fields__
     if not (clashing := set(_RESERVED).intersection(names)):
         return record
-    own = {name: record[key] for name in clashing if (key := key_of(name, _RESERVED, names)) in record}
+    own = {name: record[key] for name in clashing if (key := own_key(name, event_type)) in record}
     return {name: value for name, value in record.items() if name not in clashing} | own
 
 
@@ -70,8 +75,7 @@ def event_of(event_type: EventType, fields: Record) -> Event:
         if name in fields:
             values.append(fields[name])
         elif is_required:
-            key = key_of(name, _RESERVED, event_type.__struct_fields__)
-            raise EventError(f"{type_name(event_type)} needs a field {key!r}")
+            raise EventError(f"{type_name(event_type)} needs a field {own_key(name, event_type)!r}")
         else:
             values.append(default if factory is msgspec.NODEFAULT else factory())
     try:

@@ -24,7 +24,7 @@ from slackline_benchmarks.servers import Kafka, Mosquitto, Postgres, until
 
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
-from middleware.connect.source import Source
+from middleware.connect.source import Source, SourceSpec
 from middleware.model.event import ORDER, Event, EventTypes
 from middleware.runtime.clients import Publisher
 from middleware.runtime.node import Node
@@ -154,7 +154,7 @@ def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
 
         def ours_in(number: int) -> float:
             return _fed(
-                lambda: KafkaSource(broker.address, f"ours{number}", ["places"], folder, False), "places", folder, _EVENTS
+                lambda: KafkaSource(SourceSpec(broker.address, f"ours{number}", ["places"], folder)), "places", folder, _EVENTS
             )
 
         def alone_in(number: int) -> float:
@@ -227,7 +227,7 @@ def _mqtt(rounds: int, folder: Path) -> list[dict[str, Any]]:
 
         def ours(number: int) -> float:
             def make() -> Source:
-                return MqttSource(broker.address, f"ours{number}", ["places"], folder / f"ours{number}", False)
+                return MqttSource(SourceSpec(broker.address, f"ours{number}", ["places"], folder / f"ours{number}"))
 
             make().close()  # its session takes what comes
             filled(broker)

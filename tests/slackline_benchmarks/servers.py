@@ -14,14 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from unittest import SkipTest
 
 import psutil
+
+from middleware.connect.source import Message, Source
 
 _STARTS_WITHIN = 60.0
 _KAFKA = "4.1.0"
@@ -293,6 +295,29 @@ class Programs:
         for process in self._running.values():
             process.kill()
             process.wait()
+
+
+@contextmanager
+def serving(folder: Path, code: str, scenario: str, ends: int) -> Iterator[Programs]:
+    """A node ``floor`` of a scenario, whose detectors are in plant.py, and its inputs and outputs, so many, at work."""
+    (folder / "plant.py").write_text(code)
+    (folder / "nodes.toml").write_text(scenario)
+    with Programs(folder) as running:
+        running.start("node", "node runs", "node", ".", "floor")
+        running.start("connect", "connected", "connect", ".", times=ends)
+        yield running
+
+
+def received(source: Source, count: int) -> list[Message]:
+    """So many messages of a source, or more."""
+    found: list[Message] = []
+
+    def enough() -> bool:
+        found.extend(source.receive(0.1))
+        return len(found) >= count
+
+    until(enough, f"{count} messages")
+    return found
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:

@@ -7,12 +7,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import paho.mqtt.client as paho
 import pytest
-from slackline_benchmarks.servers import Mosquitto, Postgres, Programs, free_port, until
+from slackline_benchmarks.servers import Mosquitto, Postgres, free_port, serving, until
 
 from middleware.runtime.storage.late_ledger import read_ledger
 
@@ -121,16 +121,13 @@ def publishing(broker: Mosquitto) -> Iterator[paho.Client]:
 def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
     mosquitto = tmp_path / "mosquitto"
     mosquitto.mkdir()
-    with Mosquitto(mosquitto) as broker, Postgres() as database, Programs(tmp_path) as running:
-        (tmp_path / "plant.py").write_text(PLANT)
+    with Mosquitto(mosquitto) as broker, Postgres() as database, ExitStack() as stack:
         settings = {"port": free_port(), "mqtt": broker.address, "postgres": database.address}
-        (tmp_path / "nodes.toml").write_text(SCENARIO.format(**settings))
+        running = stack.enter_context(serving(tmp_path, PLANT, SCENARIO.format(**settings), ends=3))
 
         def early() -> int:
             return int((database.rows("SELECT count(*) FROM now_step") or [(0,)])[0][0])
 
-        running.start("node", "node runs", "node", ".", "floor")
-        running.start("connect", "connected", "connect", ".", times=3)
         ledger = tmp_path / ".slackline" / "plant" / "connect" / "hub"
         start = (time.time_ns() // 10**9 - 7_200) * 10**9
         order = sorted(range(MESSAGES), key=lambda number: number + (25 if number % 7 == 0 else 0))

@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 from middleware.connect.cloudevents import CloudEventsSource
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
+from middleware.connect.source import SourceSpec
 from middleware.connect.websocket import WebSocketSink
 from middleware.model.change import Insert, Retract
 from middleware.model.errors import SinkError, SourceError
@@ -54,7 +55,7 @@ def feeding(address: str, node: str, folder: Path, **options: Any) -> Iterator[N
     reader = MessageReader({"press.hit": "Hit"}, TYPES)
     with closing(Ledger("press", folder)) as ledger, Publisher(node, types=[Hit]) as publisher:
         feed = Feed(publisher, reader, ledger, over.is_set)
-        with closing(CloudEventsSource(address, "press", ["press.hit"], folder, False, **options)) as source:
+        with closing(CloudEventsSource(SourceSpec(address, "press", ["press.hit"], folder), **options)) as source:
             thread = threading.Thread(target=feed.run, args=[source])
             thread.start()
             try:
@@ -94,7 +95,7 @@ def test_a_post_is_answered_once_its_events_are_stored_and_a_repeat_counts_once(
 
 def test_it_does_not_listen_to_other_machines_without_a_token(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="give a token"):
-        CloudEventsSource("http://0.0.0.0:8080/in", "press", ["press.hit"], tmp_path, False)
+        CloudEventsSource(SourceSpec("http://0.0.0.0:8080/in", "press", ["press.hit"], tmp_path))
     with pytest.raises(SinkError, match="give a token"):
         WebSocketSink("ws://0.0.0.0:8080/")
 

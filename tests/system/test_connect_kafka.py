@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,14 +13,22 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from slackline_benchmarks.servers import Kafka, Programs, free_port, until
+from slackline_benchmarks.servers import Kafka, free_port, received, serving, until
+from test_network import collect, node_thread
 
+from middleware.connect.feeding import Feed
 from middleware.connect.kafka import KafkaSink, KafkaSource
-from middleware.connect.source import Message
+from middleware.connect.reading import MessageReader
+from middleware.connect.source import SourceSpec
 from middleware.model.change import Insert, Retract, Revise
+from middleware.model.detector import Detector
 from middleware.model.errors import SinkError, UnreachableError
-from middleware.model.event import ORDER, Event
+from middleware.model.event import ORDER, Event, EventTypes
+from middleware.model.time import SECOND
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.sinks.sink import open_sink
+from middleware.runtime.storage.late_ledger import Ledger
 
 pytestmark = pytest.mark.system
 
@@ -32,6 +41,21 @@ class Seen(Event, frozen=True):
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     with Kafka(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+class Place(Event, frozen=True):
+    number: int
+
+
+class Numbered(Detector):
+    subscribes, publishes = (Seen,), (Place,)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def on_event(self, event: Seen) -> Place:
+        self.number += 1
+        return Place(self.number, ts=event.ts)
 
 
 def seen(number: int, text: str = "x") -> Seen:
@@ -89,20 +113,9 @@ def committed(broker: Kafka) -> int:
     return sum(max(0, each.offset) for each in offsets)
 
 
-def received(source: KafkaSource, count: int) -> list[Message]:
-    found: list[Message] = []
-
-    def enough() -> bool:
-        found.extend(source.receive(0.2))
-        return len(found) >= count
-
-    until(enough, f"{count} messages")
-    return found
-
-
 def test_offsets_are_ids_and_what_is_not_committed_comes_again(broker: Kafka, tmp_path: Path) -> None:
     send(broker, "in", *(b"x" * (1 + number % 7) for number in range(100)))
-    with closing(KafkaSource(broker.address, "reader", ["in"], tmp_path, False)) as source:
+    with closing(KafkaSource(SourceSpec(broker.address, "reader", ["in"], tmp_path))) as source:
         first = received(source, 100)
         source.acknowledge([message for message in first if message.source.endswith("/0")])
     by_source: dict[str, list[int]] = defaultdict(list)
@@ -110,9 +123,34 @@ def test_offsets_are_ids_and_what_is_not_committed_comes_again(broker: Kafka, tm
         by_source[message.source].append(message.id)
     assert by_source.keys() == {"kafka:reader:in/0", "kafka:reader:in/1"}
     assert all(ids == list(range(len(ids))) for ids in by_source.values())
-    with closing(KafkaSource(broker.address, "reader", ["in"], tmp_path, False)) as source:
+    with closing(KafkaSource(SourceSpec(broker.address, "reader", ["in"], tmp_path))) as source:
         again = received(source, len(by_source["kafka:reader:in/1"]))
         assert again == [message for message in first if message.source.endswith("/1")]
+
+
+def test_a_partition_that_is_read_ahead_makes_nothing_late(broker: Kafka, tmp_path: Path) -> None:
+    """A backlog of an hour in two partitions, a second of allowed lateness: watermarks follow the one that is behind."""
+    send(broker, "hour", *(json.dumps({"text": "a" * (n % 5), "ts": 3 * SECOND * n}).encode() for n in range(1_200)))
+    types, over = EventTypes([Seen, Place]), threading.Event()
+    reader = MessageReader({"hour": "Seen"}, types)
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", processor=Hierarchy([Numbered()]), types=types) as node,
+        Subscriber(node.address, Place, consistency="final") as subscriber,
+        Publisher(node.address, types=[Seen]) as publisher,
+        closing(Ledger("hour", tmp_path)) as ledger,
+        closing(KafkaSource(SourceSpec(broker.address, "hour", ["hour"], tmp_path))) as source,
+    ):
+        subscriber.wait_ready(30)
+        feed = Feed(publisher, reader, ledger, over.is_set, disorder=SECOND)
+        thread = threading.Thread(target=feed.run, args=[source])
+        thread.start()
+        finals = collect(subscriber, 1_199)  # all but the last, which others may still come before
+        over.set()
+        thread.join()
+        assert publisher.flush().turned == {}
+    assert [(each.number, each.ts) for each in finals if isinstance(each, Place)] == [
+        (n + 1, 3 * SECOND * n) for n in range(1_199)
+    ]
 
 
 def test_a_transaction_has_the_finals_and_their_mark_or_neither(broker: Kafka) -> None:
@@ -144,7 +182,7 @@ def test_changes_are_the_last_of_their_key_and_withdrawals_tombstones(broker: Ka
 
 def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError):
-        KafkaSource("kafka://127.0.0.1:1", "none", ["x"], tmp_path, False)
+        KafkaSource(SourceSpec("kafka://127.0.0.1:1", "none", ["x"], tmp_path))
     with pytest.raises(UnreachableError):
         KafkaSink("kafka://127.0.0.1:1/x")
     with pytest.raises(SinkError, match="names its topic"):
@@ -200,8 +238,6 @@ types = ["Total"]
 
 
 def test_kafka_both_ways_each_final_once_whatever_is_killed(broker: Kafka, tmp_path: Path) -> None:
-    (tmp_path / "plant.py").write_text(PLANT)
-    (tmp_path / "nodes.toml").write_text(SCENARIO.format(port=free_port(), kafka=broker.address))
     start = time.time_ns() // 10**6 - 7_200_000
     count = 1_200
 
@@ -213,9 +249,7 @@ def test_kafka_both_ways_each_final_once_whatever_is_killed(broker: Kafka, tmp_p
     for number in range(count):
         totals = expected[f"k{number % 3}"]
         totals.append(number + (totals[-1] if totals else 0))
-    with Programs(tmp_path) as running:
-        running.start("node", "node runs", "node", ".", "floor")
-        running.start("connect", "connected", "connect", ".", times=2)
+    with serving(tmp_path, PLANT, SCENARIO.format(port=free_port(), kafka=broker.address), ends=2) as running:
         for index, victim in enumerate(["connect", "broker", "none"]):
             readings(index * 400, (index + 1) * 400)
             until(lambda: "publisher joined" in running.said("node"), "it has joined")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from paho.mqtt import publish
-from slackline_benchmarks.servers import Mosquitto, until
+from slackline_benchmarks.servers import Mosquitto, received, until
 
 from middleware.connect.mqtt import MqttSink, MqttSource
-from middleware.connect.source import Message
+from middleware.connect.source import Message, SourceSpec
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event
 
@@ -33,26 +33,15 @@ def send(broker: Mosquitto, *texts: str, topic: str = "plant/1", retain: bool = 
     publish.multiple(messages, hostname="127.0.0.1", port=broker.port)  # type: ignore[arg-type]
 
 
-def received(source: MqttSource, count: int) -> list[Message]:
-    found: list[Message] = []
-
-    def enough() -> bool:
-        found.extend(source.receive(0.1))
-        return len(found) >= count
-
-    until(enough, f"{count} messages")
-    return found
-
-
 def test_what_was_not_acknowledged_comes_again_under_its_number(broker: Mosquitto, tmp_path: Path) -> None:
     """By packet number, as the messages name no time: equal ones are different events."""
-    first = MqttSource(broker.address, "own", ["plant/+"], tmp_path, False)
+    first = MqttSource(SourceSpec(broker.address, "own", ["plant/+"], tmp_path))
     send(broker, "same", "same", "other")
     came = received(first, 3)
     assert [message.id for message in came] == [1, 2, 3]
     first.acknowledge(came[:1])
     first.close()
-    again = MqttSource(broker.address, "own", ["plant/+"], tmp_path, False)
+    again = MqttSource(SourceSpec(broker.address, "own", ["plant/+"], tmp_path))
     assert received(again, 2) == [Message(m.topic, m.body, m.source, m.id, m.at, m.handle) for m in came[1:]]
     send(broker, "same")
     assert [message.id for message in received(again, 1)] == [4]
@@ -60,7 +49,7 @@ def test_what_was_not_acknowledged_comes_again_under_its_number(broker: Mosquitt
 
 
 def test_equal_content_is_one_event_if_it_names_its_time(broker: Mosquitto, tmp_path: Path) -> None:
-    source = MqttSource(broker.address, "timed", ["timed/+"], tmp_path, True)
+    source = MqttSource(SourceSpec(broker.address, "timed", ["timed/+"], tmp_path, True))
     send(broker, "a", "b", "a", topic="timed/1")
     send(broker, "a", topic="timed/2")
     came = received(source, 4)
@@ -71,7 +60,7 @@ def test_equal_content_is_one_event_if_it_names_its_time(broker: Mosquitto, tmp_
 
 def test_retained_messages_and_last_wills_are_messages(broker: Mosquitto, tmp_path: Path) -> None:
     send(broker, "kept", topic="state/a", retain=True)
-    source = MqttSource(broker.address, "states", ["state/#"], tmp_path, True)
+    source = MqttSource(SourceSpec(broker.address, "states", ["state/#"], tmp_path, True))
     assert [message.body for message in received(source, 1)] == [b"kept"]
     import paho.mqtt.client as paho
 
@@ -87,8 +76,8 @@ def test_retained_messages_and_last_wills_are_messages(broker: Mosquitto, tmp_pa
 
 
 def test_one_name_one_client(broker: Mosquitto, tmp_path: Path) -> None:
-    first = MqttSource(broker.address, "twice", ["x"], tmp_path / "1", True)
-    second = MqttSource(broker.address, "twice", ["x"], tmp_path / "2", True)
+    first = MqttSource(SourceSpec(broker.address, "twice", ["x"], tmp_path / "1", True))
+    second = MqttSource(SourceSpec(broker.address, "twice", ["x"], tmp_path / "2", True))
     with pytest.raises((SourceError, UnreachableError)):  # not every broker says why
         received(first, 1)
     first.close()
@@ -97,7 +86,7 @@ def test_one_name_one_client(broker: Mosquitto, tmp_path: Path) -> None:
 
 def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError):
-        MqttSource("mqtt://127.0.0.1:1", "none", ["x"], tmp_path, True)
+        MqttSource(SourceSpec("mqtt://127.0.0.1:1", "none", ["x"], tmp_path, True))
     with pytest.raises(UnreachableError):
         MqttSink("mqtt://127.0.0.1:1/alarms")
     with pytest.raises(SinkError, match="names its topic"):
@@ -105,7 +94,7 @@ def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
 
 
 def test_finals_are_published_by_type_at_least_once(broker: Mosquitto, tmp_path: Path) -> None:
-    source = MqttSource(broker.address, "reader", ["alarms/#"], tmp_path, True)
+    source = MqttSource(SourceSpec(broker.address, "reader", ["alarms/#"], tmp_path, True))
     sink = MqttSink(f"{broker.address}/alarms/{{type}}", "alarms", window=2)
     finals = [Seen(str(number), ts=number, id=number, source="s") for number in range(5)]
     sink.take(finals)

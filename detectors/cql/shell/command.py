@@ -18,14 +18,13 @@ from detectors.cql.shell.feeds import FileFeed
 from detectors.cql.shell.prompt import prompt_session, statements
 from detectors.cql.shell.session import Session
 from detectors.cql.shell.view import View
-from detectors.inputs import Files
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, check_output, console, kept_for_results, print_error
+from detectors.inputs import Files, lateness_of
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error
 from middleware.cli.pubsub import described, event_types
-from middleware.cli.results import KINDS, FinalsFile
+from middleware.cli.results import KINDS, FinalsFile, check_results
 from middleware.model.change import Delta, Insert
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import Event, EventTypes
-from middleware.model.quantities import parse_duration
 
 HELP = """Statements end with a semicolon. SELECT without INTO runs at once, Ctrl-C stops it. EXPLAIN shows what comes of one.
   streams   what can be read        quit   the end (or Ctrl-D)"""
@@ -70,7 +69,7 @@ def sql(
     if not tables and (mapping is not None or follow):
         raise SlacklineError("--mapping and --follow are for files: name them with --from")
     if results is not None:
-        check_output(results)
+        check_results(results)
     files = Files(tables, mapping, types if types_from else None) if tables else None
     if files is not None:
         types = EventTypes(dict.fromkeys(kind for some in (types, files.types) for _, kind in some.items()))
@@ -79,7 +78,7 @@ def sql(
         scenario,
         connect,
         file.parent if file is not None else Path(),
-        parse_duration(lateness) if lateness is not None else None,
+        lateness_of(lateness) if lateness is not None else None,
         FileFeed(files, follow) if files is not None else None,
     )
     runner = Runner(session, final, json_file, results, follow or connect is not None)

@@ -8,14 +8,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from middleware.connect.blocks import Blocks
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
 from middleware.connect.running import Connections
 from middleware.connect.source import Message
 from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
-from middleware.model.event import Event, EventTypes
+from middleware.model.event import NEVER, Event, EventTypes
 from middleware.runtime.clients import Receipt
 from middleware.runtime.endpoints import expanded
 from middleware.runtime.scenario import load_scenario
@@ -48,7 +50,8 @@ class Script:
     def close(self) -> None:
         pass
 
-    def publish(self, events: Sequence[Event]) -> None:
+    def publish_blocks(self, blocks: Blocks) -> None:
+        events = [event for _, block in blocks for event in msgspec.msgpack.decode(block, type=list[Place])]
         self.log.append(("published", [event.id for event in events]))
 
     def flush(self) -> Receipt:
@@ -66,6 +69,42 @@ def feed(script: Script, folder: Path) -> Feed:
         feed = Feed(script, reader, ledger, lambda: not script.batches and not script.is_lost)  # type: ignore[arg-type]
         feed.run(script)
     return feed
+
+
+class Halves(Script):
+    """A source of two parts; ``more``: which of them have more, after each batch."""
+
+    def __init__(self, batches: list[list[Message]], more: list[set[str]]) -> None:
+        super().__init__(batches, [Receipt(taken=1)] * len(batches))
+        self.more = [set[str](), *more]
+
+    def receive(self, timeout: float) -> Sequence[Message]:
+        found = super().receive(timeout) if timeout else ()  # each batch is stored before the next comes
+        if found:
+            del self.more[0]
+        return found
+
+    def behind(self) -> set[str]:
+        return self.more[0]
+
+    def advance(self, types: list[type[Event]], watermark: int) -> None:
+        assert types == [Place]
+        self.log.append(("promised", watermark))
+
+
+def test_watermarks_follow_the_part_that_is_furthest_behind(tmp_path: Path) -> None:
+    def part(name: str, number: int) -> list[Message]:
+        return [Message("places", b'{"x": 1.5}', name, number, 1_000 + number)]
+
+    script = Halves(
+        [part("a", 500), part("b", 100), part("b", 90), part("b", 700), part("a", 600)],
+        [{"a", "b"}, {"a", "b"}, {"b"}, {"a"}, set()],
+    )
+    reader = MessageReader({"places": "Place"}, EventTypes([Place]))
+    with closing(Ledger("hub", tmp_path)) as ledger:
+        Feed(script, reader, ledger, lambda: not script.batches, disorder=10).run(script)  # type: ignore[arg-type]
+    said = [told for what, told in script.log if what in ("published", "promised")]
+    assert said == [NEVER + 1, [500], [100], 1_090, [90], [700], 1_490, [600], 1_690]
 
 
 def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:

@@ -111,6 +111,11 @@ def test_a_mapping_and_classes_for_files(tmp_path: Path, readings: Path) -> None
         (["query", "EVENT readings r", "bookstore", "--follow"], "--follow is for files"),
         (["query", "EVENT readings r", "FILE", "--follow", "--results", "x.parquet"], "is written whole, at the end"),
         (["query", "EVENT readings r", "FILE", "--results", "/nowhere/x.csv"], "there is no folder"),
+        (
+            ["query", "EVENT readings r", "FILE", "--results", "x.xlsx"],
+            "give a file that ends in .jsonl, .csv",
+        ),
+        (["sql", "--from", "FILE", "--results", "x.json"], "not written as .json: give a file that ends in .jsonl, .csv"),
         (["sql", "--follow", "-e", "SELECT 1"], "name them with --from"),
     ],
 )
@@ -143,12 +148,14 @@ def test_a_file_that_grows_is_followed(readings: Path) -> None:
     assert [note.partition(": ")[0] for note in files.notes()[1:]] == [f"  {readings}:5", f"  {readings}:20"]
 
 
-def test_a_query_of_a_file_that_grows_ends_after_its_count(tmp_path: Path, readings: Path) -> None:
+@pytest.mark.parametrize("lateness", ["1s", "0s"])
+def test_a_query_of_a_file_that_grows_ends_after_its_count(tmp_path: Path, readings: Path, lateness: str) -> None:
+    """Without any lateness, too: what comes in order is final as soon as something later comes."""
     out = tmp_path / "rises.jsonl"
-    told = slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", "1s", "--results", out)
+    told = slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", lateness, "--results", out)
     assert "2 final" in told
     assert len(rows(out)) == 2
-    slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", "1s", "--results", out)
+    slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", lateness, "--results", out)
     assert len(rows(out)) == 2  # what the file has is not written again
 
 
