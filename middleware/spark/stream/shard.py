@@ -28,7 +28,7 @@ from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.plan import Plan, lane_text
 
-BUCKETS, LANES = 64, 16
+BUCKETS, LANES = 64, 8
 """The least number of buckets for a shard's lanes, and above how many lanes a bucket, on average, it doubles.
 
 A bucket is written when one of its lanes has changed.
