@@ -16,6 +16,9 @@ import pyspark
 HOST = "127.0.0.9"
 DEADLINE = 120.0
 
+SMALL = ("--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.sql.adaptive.enabled=false")
+"""Options of spark-submit for little data: tasks cost more than what they do."""
+
 
 class Cluster:
     """``master``: its address. ``workers``: their processes, to be killed."""

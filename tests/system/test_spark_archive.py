@@ -26,7 +26,7 @@ from middleware.spark.session import check_reachable, environment, spark_session
 from middleware.spark.stream import stream
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
-from tests.system.spark_cluster import DEADLINE, Cluster, settings, spark_cluster
+from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
 from tests.system.test_spark_stream import FILES, SHARDS, Peaks, Reading, Streaks, commits, expected, finals, prepared
 
 if TYPE_CHECKING:
@@ -115,12 +115,12 @@ def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     given = ["archive", "bookstore", "--seconds", "100", "--check", "--json", "-"]
     done = subprocess.run(
-        [str(submit), "--master", "local[2]", "job.py", *given],
+        [str(submit), "--master", "local[2]", *SMALL, "job.py", *given],
         cwd=tmp_path,
         env=os.environ | settings(),
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=5 * DEADLINE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

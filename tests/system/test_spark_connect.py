@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.system.spark_cluster import DEADLINE, HOST, settings
+from tests.system.spark_cluster import DEADLINE, HOST, SMALL, settings
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -30,7 +30,15 @@ def connect_server(folder: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     where = {"address": HOST, "port": port}
     options = [option for name, value in where.items() for option in ("--conf", f"spark.connect.grpc.binding.{name}={value}")]
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--class", SERVER, "--master", "local[2]", *options]
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        "--class",
+        SERVER,
+        "--master",
+        "local[2]",
+        *SMALL,
+        *options,
+    ]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=os.environ | settings())
     try:
@@ -55,7 +63,7 @@ def test_an_archive_through_spark_connect(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=DEADLINE,
+            timeout=5 * DEADLINE,
             check=False,
         )
     assert done.returncode == 0, done.stdout + done.stderr

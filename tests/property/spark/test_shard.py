@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.window import COUNT, SUM, Hopping, Windows
+from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.detector import Detector
 from middleware.model.errors import StateError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
@@ -128,11 +129,12 @@ def test_a_clash_is_a_row_and_a_repeat_is_none() -> None:
     assert netted(planned(1), rows) == sorted((e for some in oracle([first], KEYED).values() for e in some), key=ORDER)
 
 
-def test_a_checkpoint_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    base, buckets = Shard(planned(1), 0).state()
-    monkeypatch.setattr("middleware.spark.stream.shard.FORMAT", "1")
+def test_a_checkpoint_of_another_version_is_refused() -> None:
+    plan = planned(1)
+    base, buckets = Shard(plan, 0).state()
+    (_, *layout), *rest = decode_state(base, plan.types)
     with pytest.raises(StateError, match="of another version of Slackline"):
-        Shard(planned(1), 0).restore(base, buckets)
+        Shard(plan, 0).restore(encode_state((("1", *layout), *rest), plan.types), buckets)
 
 
 def test_a_checkpoint_of_another_layout_is_refused() -> None:
