@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import shutil
 import time
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from middleware.cli.options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
-from middleware.model.errors import SlacklineError, TraceError
+from middleware.model.errors import SlacklineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from rich.console import Console
 
     from middleware.runtime.scenario import Scenario
     from middleware.spark.archive import Archive
+
+_TOLD = 20
+"""How many events are told of that were left out, or have the same identity as others."""
 
 
 def archive(
@@ -28,9 +33,13 @@ def archive(
         typer.Option(
             "--input",
             metavar="PATH",
-            help="A trace, or a folder or address with Parquet in type=NAME for each type; not the scenario's own recording.",
+            help="A trace, or a folder or address with files in type=NAME for each type; not the scenario's own recording.",
         ),
     ] = None,
+    form: Annotated[
+        str,
+        typer.Option("--format", help="What the files of --input are: parquet, json (lines), csv (with a header), delta, orc."),
+    ] = "parquet",
     out: Annotated[
         str | None,
         typer.Option(metavar="PATH", help="Folder or address for the results (default: out/SCENARIO/archive). Must be new."),
@@ -38,6 +47,9 @@ def archive(
     seconds: Annotated[float | None, typer.Option(help="Length of a generated recording, instead of the scenario's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a generated recording and its delays.")] = None,
     traces: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Hold the results against the in-order oracle, which runs in this process.")
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the stages and what they cost, and run nothing.")] = False,
     master: Master = None,
     cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time, where Spark runs on this machine.")] = 2,
@@ -46,28 +58,33 @@ def archive(
     """Run all detectors of a scenario over its whole recording, as Spark jobs, and write the results as Parquet.
 
     The results are those of slackline run, and of the in-order oracle, identities included; nothing is early there. Each type
-    gets a folder, type=NAME, in total order. Ends with 1 if detectors raised at some events, which were left out.
+    gets a folder, type=NAME, in total order. Ends with 1 if detectors raised at some events, which were left out, if different
+    events of --input have the same source and id, or if --check finds a difference.
 
     On a cluster, recording and results must be where all executors reach them.
 
     Examples:
 
-      [bold]slackline archive soccer --seconds 65[/]
+      [bold]slackline archive soccer --seconds 65 --check[/]
 
       [bold]slackline archive soccer --explain[/]
 
       [bold]slackline archive umts --master spark://host:7077 --input /shared/umts --out /shared/umts-results[/]
+
+      [bold]slackline archive bookstore --input s3a://shop/events --format json --out s3a://shop/thefts[/]
     """
     from middleware.runtime.scenario import load_scenario
     from middleware.spark.session import FailedRunError, interruptible, reason, spark_session
+    from middleware.spark.traces import DESCRIPTION
 
     plan = load_scenario(scenario).lasting(seconds, seed)
     target = out or str(Path("out") / plan.plan.name / "archive")
     if "://" not in target and Path(target).exists():
         raise SlacklineError(f"{target} is there already: name another folder with --out, or remove it")
     screen = console(json)
+    is_trace = given is None or Path(given, DESCRIPTION).exists()
     with screen.status("Spark starts ...") as status, spark_session(cores, master=master) as spark:
-        frames, rows = _frames(plan, given, traces, spark)
+        frames, rows = _frames(plan, given, form if not is_trace else None, traces, spark)
         from middleware.spark.archive.plan import Plan
 
         if explain:
@@ -81,7 +98,7 @@ def archive(
         status.update("Spark runs the detectors ...")
         began = time.monotonic()
         try:
-            counts, failed = interruptible(lambda: _written(plan, frames, target))
+            counts, failed, results = interruptible(lambda: _written(plan, frames, target, is_trace))
         except SlacklineError:
             raise
         except Exception as error:
@@ -89,38 +106,55 @@ def archive(
                 raise
             raise FailedRunError(f"the archive failed: {reason(error)}; nothing of it is kept") from error
         took = time.monotonic() - began
-    for name, count in counts.items():
-        screen.print(f"{count:>12,} {name}", highlight=False)
-    for line in failed[:5]:
-        print_error(SlacklineError(f"left out: {line}"))
-    screen.print(f"{sum(counts.values()):,} results of {sum(rows.values()):,} events in {took:.1f} s: {target}", soft_wrap=True)
-    if json:
-        write_json({"results": counts, "failed": failed, "seconds": took, "out": target}, json)
-    if failed:
+        differences = None
+        if check:
+            status.update("the in-order oracle runs ...")
+            differences = interruptible(lambda: _differences(plan, results))
+    told = Outcome(counts, failed, took, target, None if differences is None else not differences)
+    if _show(screen, told, sum(rows.values()), differences, json):
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _frames(
-    plan: Scenario, given: str | None, traces: Path, spark: SparkSession
-) -> tuple[dict[str, DataFrame], dict[str, int]]:
-    """The raw events by type, and how many there are."""
-    from middleware.spark.archive import trace_frames
-    from middleware.spark.prepare.prepared import prepared_trace
-    from middleware.spark.traces import DESCRIPTION, load_trace
+class Outcome(NamedTuple):
+    """What --json writes. ``seconds``: without the start of Spark. ``oracle_equal``: None without --check."""
 
-    types = [event_type for _, event_type in plan.types.items()]
-    if given is None or Path(given, DESCRIPTION).exists():
-        folder = Path(given) if given is not None else prepared_trace(plan, traces, spark=spark)
-        rows = {name: one.events for name, one in load_trace(folder).types.items()}
-        frames = trace_frames(spark, folder, types)
-        return frames | {name: _nothing(plan, name, spark) for name in _raw(plan) if name not in frames}, rows
-    frames = {}
-    for name in _raw(plan):
-        try:
-            frames[name] = spark.read.parquet(f"{given.rstrip('/')}/type={name}")
-        except Exception as error:
-            raise TraceError(f"{given} has no events of {name} that Spark can read (type={name}): {error}") from None
-    return frames, {}
+    results: dict[str, int]
+    failed: list[str]
+    seconds: float
+    out: str
+    oracle_equal: bool | None
+
+
+def _show(screen: Console, told: Outcome, events: int, differences: str | None, json: Path | None) -> bool:
+    """Tell what there is; returns whether something is wrong with it. ``events``: 0 if that is not known."""
+    for name, count in told.results.items():
+        screen.print(f"{count:>12,} {name}", highlight=False)
+    for line in told.failed[:5]:
+        print_error(SlacklineError(line))
+    of = f" of {events:,} events" if events else ""
+    screen.print(f"{sum(told.results.values()):,} results{of} in {told.seconds:.1f} s: {told.out}", soft_wrap=True)
+    if differences is not None:
+        screen.print(f"results equal the in-order oracle: {f'no: {differences}' if differences else 'yes'}", soft_wrap=True)
+    if json:
+        write_json(told._asdict(), json)
+    return bool(told.failed or differences)
+
+
+def _frames(
+    plan: Scenario, given: str | None, form: str | None, traces: Path, spark: SparkSession
+) -> tuple[dict[str, DataFrame], dict[str, int]]:
+    """The raw events by type that detectors read, and how many there are, if that is known. ``form``: None for a trace."""
+    from middleware.spark.archive import stored_frames, trace_frames
+    from middleware.spark.prepare.prepared import prepared_trace
+    from middleware.spark.traces import load_trace
+
+    raw = _raw(plan)
+    if given is not None and form is not None:
+        return stored_frames(spark, given, [plan.types[name] for name in raw], form), {}
+    folder = Path(given) if given is not None else prepared_trace(plan, traces, spark=spark)
+    rows = {name: one.events for name, one in load_trace(folder).types.items()}
+    frames = trace_frames(spark, folder, [event_type for _, event_type in plan.types.items()])
+    return {name: frames[name] if name in frames else _nothing(plan, name, spark) for name in raw}, rows
 
 
 def _raw(plan: Scenario) -> list[str]:
@@ -137,23 +171,24 @@ def _nothing(plan: Scenario, name: str, spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], schema_of(plan.types[name]).ddl)
 
 
-def _written(plan: Scenario, frames: dict[str, DataFrame], target: str) -> tuple[dict[str, int], list[str]]:
-    """Run, and write all results; a local folder gets its name only when it is whole."""
+def _written(
+    plan: Scenario, frames: dict[str, DataFrame], target: str, is_trace: bool
+) -> tuple[dict[str, int], list[str], Archive]:
+    """Run, and write all results; a local folder gets its name only when it is whole. Returns what there is."""
     from middleware.spark.archive import archive as run
     from middleware.spark.session import literal_path
 
-    raw = set(_raw(plan))
-    results = run({name: frame for name, frame in frames.items() if name in raw}, plan.detectors, policies=plan.policies())
+    results = run(frames, plan.detectors, policies=plan.policies())
     if "://" in target:
         results.write(target)
-        return _counts(results), _failed(results)
+        return _counts(results), _failed(results, is_trace), results
     path = Path(target).absolute()
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
         results.write(literal_path(partial))
-        found = _counts(results), _failed(results)
+        found = _counts(results), _failed(results, is_trace), results
         partial.rename(path)
         return found
     finally:
@@ -164,8 +199,30 @@ def _counts(results: Archive) -> dict[str, int]:
     return {name: count for name, count in results.counts().items() if count}
 
 
-def _failed(results: Archive) -> list[str]:
-    rows = results.failures.orderBy("ts").limit(20).collect()
-    return [
-        f"{row.detector}: {row.type} at {row.ts} ({row.source}, {row.id}): {row.why.strip().splitlines()[-1]}" for row in rows
+def _failed(results: Archive, is_trace: bool) -> list[str]:
+    """What detectors left out, and, unless repeats are known to be told apart, which events have the identity of others."""
+    rows = results.failures.orderBy("ts").limit(_TOLD).collect()
+    failed = [
+        f"left out: {row.detector}: {row.type} at {row.ts} ({row.source}, {row.id}): {row.why.strip().splitlines()[-1]}"
+        for row in rows
     ]
+    clashing = [] if is_trace else results.clashes.orderBy("source", "id").limit(_TOLD).collect()
+    return failed + [
+        f"several events are ({row.source}, {row.id}): {', '.join(row.types)} at {', '.join(map(str, sorted(row.times)))}"
+        for row in clashing
+    ]
+
+
+def _differences(plan: Scenario, results: Archive) -> str:
+    """How the results differ from the in-order oracle's; empty if they do not. All events must fit into this process."""
+    from middleware.model.event import IDENTITY, ORDER
+    from middleware.testing.oracle import first_arrivals, oracle
+
+    derived = oracle(first_arrivals(results.raw_events()), plan.detectors)
+    wanted = sorted(chain.from_iterable(derived.values()), key=ORDER)
+    found = {IDENTITY(event): event for event in results.collect()}
+    differ = [event for event in wanted if found.pop(IDENTITY(event), None) != event]
+    if not differ and not found:
+        return ""
+    first = min([*differ, *found.values()], key=ORDER)
+    return f"{len(differ):,} of {len(wanted):,} are missing or others, {len(found):,} are too many; the first of all is {first}"

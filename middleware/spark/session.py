@@ -171,7 +171,7 @@ def _cluster_builder(master: str | None) -> SparkSession.Builder:
     if not master.startswith("sc://"):
         return builder.master(master).config(map=_EVERYWHERE | {"spark.log.level": "ERROR"})
     if missing := [name for name in ("grpc", "grpc_status", "zstandard") if find_spec(name) is None]:
-        raise TraceError(f"Spark Connect needs more Python packages ({', '.join(missing)}): pip install 'pyspark[connect]'")
+        raise TraceError(f"Spark Connect needs more Python packages ({', '.join(missing)}): {install('spark-connect')}")
     return builder.remote(master)
 
 

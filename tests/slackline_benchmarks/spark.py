@@ -1,5 +1,5 @@
-"""``slackline bench spark``: an archive beside what a Spark user would write by hand, and beside the engine on one core; and
-the log of a node beside Parquet (``spark_source``).
+"""``slackline bench spark``: an archive beside what a Spark user would write by hand, and beside the engine on one core;
+streams (``spark_stream``); and the log of a node beside Parquet (``spark_source``).
 """
 
 from __future__ import annotations
@@ -11,46 +11,18 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from slackline_benchmarks.spark_events import KEYS, Alarms, Value
+
 from middleware.cli.bench import Entry
-from middleware.model.detector import Detector
-from middleware.model.event import Event
 from middleware.ordering.policies import Policies
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-EVENTS = 400_000
-KEYS = 1_000
+EVENTS = 2_000_000
+STREAMED = 200_000
 CORES = 2
-
-
-class Value(Event, frozen=True):
-    """What a sensor measures."""
-
-    sensor: int
-    value: float
-
-
-class Alarm(Event, frozen=True):
-    """A value far above the sensor's moving mean."""
-
-    sensor: int
-    above: float
-
-
-class Alarms(Detector):
-    """An exponential mean for each sensor."""
-
-    subscribes, publishes, key = (Value,), (Alarm,), "sensor"
-
-    def __init__(self) -> None:
-        self.mean = 50.0
-
-    def on_event(self, event: Value) -> Alarm | None:
-        above = event.value - self.mean
-        self.mean += 0.1 * above
-        return Alarm(event.sensor, above, ts=event.ts) if above > 30 else None
 
 
 def by_hand(frame: pd.DataFrame) -> pd.DataFrame:
@@ -69,9 +41,11 @@ def by_hand(frame: pd.DataFrame) -> pd.DataFrame:
 
 def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
     """``spark.archive``: events/s, against applyInPandas over the same Parquet; ``spark.archive.core``: events/s a core,
-    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.source``.
+    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.stream``,
+    ``spark.stream.state`` and ``spark.source``.
     """
     from slackline_benchmarks.spark_source import spark_source
+    from slackline_benchmarks.spark_stream import spark_stream
 
     from middleware.spark.archive import archive
     from middleware.spark.session import spark_session
@@ -87,6 +61,9 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
             ours.append(_rate(events, lambda: counts.append(archive(frame, [Alarms()])["Alarm"].count())))  # noqa: B023
             assert counts[0] == counts[1] > 0, counts
         core.append(_engine(frame, min(events, 200_000)))
+        files = Path(folder, "stream")
+        files.mkdir()
+        streams = spark_stream(spark, frame.limit(min(events, STREAMED)).toArrow(), files, rounds)
         source = spark_source(spark, rounds=rounds)
     ours, hand = ours[1:], hand[1:]
     ratios = [one / other for one, other in zip(ours, hand, strict=True)]
@@ -100,6 +77,7 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
             baseline=alone,
             ratio=median(ours) / CORES / alone,
         ),
+        *streams,
         source,
     ]
 

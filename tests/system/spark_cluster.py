@@ -16,6 +16,9 @@ import pyspark
 HOST = "127.0.0.9"
 DEADLINE = 120.0
 
+SMALL = ("--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.sql.adaptive.enabled=false")
+"""Options of spark-submit for little data: tasks cost more than what they do."""
+
 
 class Cluster:
     """``master``: its address. ``workers``: their processes, to be killed."""
@@ -42,6 +45,12 @@ class Cluster:
         """SIGKILL to the last worker, and to its executors."""
         worker = psutil.Process(self.workers.pop().pid)
         for process in [worker, *worker.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def kill_executors(self) -> None:
+        """SIGKILL to the executors of the first worker, which starts others."""
+        for process in psutil.Process(self.workers[0].pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 

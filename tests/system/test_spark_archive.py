@@ -1,7 +1,10 @@
-"""An archive on a standalone cluster: what engine and oracle find, event by event."""
+"""Archives, and a stream, on a standalone cluster: what the oracle finds, event by event, also if a part of it is killed."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,19 +12,22 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 from middleware.model.errors import TraceError
-from middleware.model.event import ORDER, Event
+from middleware.model.event import ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
-from middleware.spark.archive import archive, trace_frames
+from middleware.spark.archive import archive, stored_frames, trace_frames
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
+from middleware.spark.stream import stream
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
-from tests.system.spark_cluster import DEADLINE, Cluster, settings, spark_cluster
+from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
+from tests.system.test_spark_stream import FILES, SHARDS, Peaks, Reading, Streaks, commits, expected, finals, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +73,80 @@ def test_an_archive_equals_engine_and_oracle(spark: SparkSession, tmp_path: Path
     back = sorted(schema_of(plan.types[theft]).events(columns), key=ORDER)
     assert back == [event for event in expected if type(event) is plan.types[theft]]
     assert found.failures.count() == 0
+
+
+@pytest.fixture
+def tiny_batches(spark: SparkSession) -> Iterator[None]:
+    """Tasks get 40 rows at a time."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "40")
+    yield
+    spark.conf.set(name, before)
+
+
+@pytest.mark.usefixtures("tiny_batches")
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_files_of_other_formats_and_a_key_of_many_batches(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    events: list[Event] = [Reading(at % 7 and 1, at / 7, ts=at * 5 % 999, id=at, source="s") for at in range(300)]
+    names = schema_of(Reading).arrow.names[:-1]
+    rows = [tuple(getattr(event, name) for name in names) for event in events]
+    frame = spark.createDataFrame(rows, schema_of(Reading).ddl.rpartition(",")[0])
+    folder = f"file://{tmp_path}/type={type_name(Reading)}"
+    frame.select(*reversed(names)).write.format(form).option("header", True).save(folder)
+    frames = stored_frames(spark, f"file://{tmp_path}", [Reading], form)
+    found = archive(frames, [Peaks()])
+    assert found.collect() == in_order(oracle(events, [Peaks()]))
+    assert found.clashes.count() == 0
+
+
+def test_different_events_with_one_identity_are_told(spark: SparkSession) -> None:
+    rows = [(1, 1.0, 10, 1, "s"), (1, 2.0, 20, 1, "s"), (1, 3.0, 30, 2, "s"), (1, 3.0, 30, 2, "s"), (1, 4.0, 40, 3, "s")]
+    given = spark.createDataFrame(rows, "sensor bigint, value double, ts bigint, id bigint, source string")
+    found = archive(given, [Peaks()]).clashes.collect()
+    assert [(row.source, row.id, row.types, sorted(row.times)) for row in found] == [("s", 1, [type_name(Reading)], [10, 20])]
+    again = given.union(spark.createDataFrame([(1, 5.0, 40, 3, "s")], given.schema))
+    with pytest.raises(Exception, match="two different events have source 's', id 3 and ts 40"):
+        archive(again, [Peaks()]).collect()
+
+
+def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("from middleware.cli.main import main\n\nmain()\n")
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    given = ["archive", "bookstore", "--seconds", "100", "--check", "--json", "-"]
+    done = subprocess.run(
+        [str(submit), "--master", "local[2]", *SMALL, "job.py", *given],
+        cwd=tmp_path,
+        env=os.environ | settings(),
+        capture_output=True,
+        text=True,
+        timeout=5 * DEADLINE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert told["oracle_equal"] is True and sum(told["results"].values()) > 5
+    assert (tmp_path / told["out"]).is_dir()
+
+
+def test_an_executor_is_killed_while_a_stream_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    events = prepared(tmp_path)
+    schema = schema_of(Reading).ddl + ", watermark bigint"
+    readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file://{tmp_path}/in")
+    rows = stream(readings, [Peaks(), Streaks()], shards=SHARDS, lateness="1h", out="finals")
+    writer = rows.writeStream.format("parquet").option("path", f"file://{tmp_path}/out").outputMode("append")
+    query = writer.option("checkpointLocation", f"file://{tmp_path}/checkpoint").trigger(availableNow=True).start()
+    try:
+        deadline = time.monotonic() + DEADLINE
+        while not [*(tmp_path / "checkpoint" / "state" / "0").glob("[0-9]/2.zip")]:  # a shard's state after the second one
+            assert query.isActive and time.monotonic() < deadline, query.exception()
+            time.sleep(0.005)
+        cluster.kill_executors()
+        assert len(commits(tmp_path)) < FILES + 1
+        assert query.awaitTermination(int(DEADLINE))
+    finally:
+        query.stop()
+    assert finals(tmp_path) == expected(events)
 
 
 def test_a_worker_is_killed_while_an_archive_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:

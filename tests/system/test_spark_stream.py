@@ -146,6 +146,20 @@ def committed(folder: Path) -> list[dict[str, object]]:
     return rows
 
 
+def finals(folder: Path) -> list[Event]:
+    """All that the sink holds, in total order."""
+    rows = committed(folder)
+    assert {row["op"] for row in rows} == {"final"}
+    types = {"Peak": Peak, "Streak": Streak}
+    return sorted((msgspec.msgpack.decode(row["body"], type=types[str(row["type"])]) for row in rows), key=ORDER)
+
+
+def expected(events: list[Event]) -> list[Event]:
+    found = sorted(chain.from_iterable(oracle(events, [Peaks(), Streaks()]).values()), key=ORDER)
+    assert len(found) > 20
+    return found
+
+
 def test_a_stream_whose_driver_is_killed_has_each_result_once(tmp_path: Path) -> None:
     events = prepared(tmp_path)
     process = started(tmp_path)
@@ -161,10 +175,4 @@ def test_a_stream_whose_driver_is_killed_has_each_result_once(tmp_path: Path) ->
     said = again.communicate(timeout=DEADLINE)
     assert again.returncode == 0, said
     assert len(commits(tmp_path)) == FILES + 1
-    rows = committed(tmp_path)
-    assert {row["op"] for row in rows} == {"final"}
-    types = {"Peak": Peak, "Streak": Streak}
-    found = [msgspec.msgpack.decode(row["body"], type=types[str(row["type"])]) for row in rows]
-    expected = sorted(chain.from_iterable(oracle(events, [Peaks(), Streaks()]).values()), key=ORDER)
-    assert len(expected) > 20
-    assert sorted(found, key=ORDER) == expected
+    assert finals(tmp_path) == expected(events)

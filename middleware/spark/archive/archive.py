@@ -16,7 +16,7 @@ from middleware.model.event import ORDER as TOTAL_ORDER
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
-from middleware.spark.archive.frames import by_type, first_arrivals, routed
+from middleware.spark.archive.frames import by_type, clashes, first_arrivals, routed
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import FAILURE, RESULT, ROUTED, RunLanes, TypedResults
 from middleware.spark.schemas import schema_of
@@ -36,9 +36,15 @@ class Archive(Mapping[str, "DataFrame"]):
 
     ``failures``
         the events that were left out because a detector, or its key, raised at them: detector, type, ts, id, source, why.
+    ``clashes``
+        the identities under which different raw events were given: source, id, types, times. With a column ``arrival`` the
+        first of them counts; without it, those with equal keys and times end the job, and the others all count.
     """
 
-    def __init__(self, plan: Plan, levels: list[DataFrame], refused: list[DataFrame]) -> None:
+    def __init__(
+        self, plan: Plan, given: dict[EventType, DataFrame], levels: list[DataFrame], refused: list[DataFrame]
+    ) -> None:
+        self._given = given
         self.plan = plan
         self._levels = levels
         self._packed = packed(plan)
@@ -102,6 +108,19 @@ class Archive(Mapping[str, "DataFrame"]):
             sql.col("body").cast("string").alias("why"),
         )
 
+    @property
+    def clashes(self) -> DataFrame:
+        """See above. Looking for them is a shuffle of all raw events by identity."""
+        return clashes(self._given)
+
+    def raw_events(self) -> list[Event]:
+        """The raw events, in no particular order, in this process; without ``arrival``, repeats are among them."""
+        found: list[Event] = []
+        for event_type, frame in first_arrivals(self._given).items():
+            for batch in frame.toArrow().to_batches():
+                found += schema_of(event_type).events(dict(zip(batch.schema.names, batch.columns, strict=True)))
+        return found
+
     def explain(self, rows: Mapping[str, int] | None = None) -> list[str]:
         """What runs where, in lines; ``rows``: numbers of raw events by type, for what it costs."""
         return self.plan.explain(rows)
@@ -118,7 +137,7 @@ def archive(
     ``frames``
         the raw events of each type that detectors read (a single frame will do for a single type): the fields of the type,
         ``ts`` (bigint, ns), ``id`` (bigint), ``source`` (string). With a column ``arrival``, the first arrival of a (source,
-        id) counts, as it does live; without it, events that come twice must be equal.
+        id) counts, as it does live; without it, events that come twice must be equal (see ``Archive.clashes``).
     ``policies``
         as nodes have them; only ``failing`` matters here.
 
@@ -128,7 +147,8 @@ def archive(
     detectors do not.
     """
     plan = Plan.of(detectors, _stopping(policies, detectors))
-    given = first_arrivals(by_type(plan, frames))  # type: ignore[arg-type]
+    checked = by_type(plan, frames)  # type: ignore[arg-type]
+    given = first_arrivals(checked)
     code = packed(plan)
     levels: list[DataFrame] = []
     refused: list[DataFrame] = []
@@ -143,7 +163,7 @@ def archive(
         rows = _union(parts).where(mine)
         ordered = rows.repartition("detector", "lane").sortWithinPartitions("detector", "lane", *ORDER)
         levels.append(_kept(ordered.mapInArrow(RunLanes(code), ROUTED)))
-    return Archive(plan, levels, refused)
+    return Archive(plan, checked, levels, refused)
 
 
 def _kept(frame: DataFrame) -> DataFrame:

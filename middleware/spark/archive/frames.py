@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from middleware.model.errors import EventError, TraceError
-from middleware.model.event import EventType, EventTypes, type_name
+from middleware.model.errors import EventError
+from middleware.model.event import EventType, type_name
 from middleware.model.words import listed
 from middleware.spark.archive.plan import SHARDS, Plan, Route
 from middleware.spark.archive.running import ROUTED, RouteRaw, raw_column
 from middleware.spark.schemas import STAMP, EventSchema, schema_of
-from middleware.spark.session import literal_path
-from middleware.spark.traces import check_fields, load_trace, type_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 Frames = Mapping[str, "DataFrame"]
 """DataFrames by the name of their event type."""
@@ -63,7 +60,7 @@ def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFr
     timed = [event_type for event_type, frame in frames.items() if "arrival" in frame.columns]
     if not timed:
         return frames
-    identity = ("source", "id")
+    frames, identity = dict(frames), ("source", "id")
     if len(timed) > 1:
         each = [frames[t].select(*identity, "arrival", sql.lit(at).alias("_type")) for at, t in enumerate(timed)]
         whole = each[0]
@@ -78,6 +75,40 @@ def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFr
         ranked = frames[t].withColumn("_rank", sql.row_number().over(order))
         frames[t] = ranked.where("_rank = 1").drop("_rank")
     return frames
+
+
+def clashes(frames: Mapping[EventType, DataFrame]) -> DataFrame:
+    """The identities under which different events were given: source, id, and the types and times (``ts``) that came.
+
+    Contents are compared by a hash of 64 bits. A shuffle by identity, of 40 bytes an event.
+    """
+    from pyspark.sql import functions as sql
+
+    each = [
+        frame.select("source", "id", "ts", sql.lit(type_name(event_type)).alias("type"), _content(event_type).alias("_content"))
+        for event_type, frame in frames.items()
+    ]
+    whole = each[0]
+    for other in each[1:]:
+        whole = whole.union(other)
+    found = whole.groupBy("source", "id").agg(
+        sql.collect_set("type").alias("types"),
+        sql.collect_set("ts").alias("times"),
+        sql.min("_content").alias("_least"),
+        sql.max("_content").alias("_most"),
+    )
+    return found.where("_least <> _most").select("source", "id", "types", "times")
+
+
+def _content(event_type: EventType) -> Column:
+    """A hash of all that makes an event of this type, but for where it comes from."""
+    from pyspark.sql import functions as sql
+
+    columns = [column for column in schema_of(event_type).columns if column.name not in ("id", "source", "level")]
+    plain = [sql.col(f"`{column.name}`") for column in columns if "map<" not in column.kind.ddl]
+    maps = [sql.to_json(sql.struct(f"`{column.name}`")) for column in columns if "map<" in column.kind.ddl]  # maps have no hash
+    present = [sql.col(f"`{column.name}`").isNotNull() for column in columns if column.nullable]  # nor have nulls
+    return sql.xxhash64(sql.lit(type_name(event_type)), *plain, *maps, *present)
 
 
 def routed(plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, readers: Sequence[int]) -> list[DataFrame]:
@@ -133,23 +164,3 @@ def _lane(schema: EventSchema, route: Route) -> Column | None:
         parts = [sql.concat(sql.length(part).cast("string"), sql.lit(":"), part) for part in parts]
     whole = sql.concat(*parts) if parts else sql.lit("")
     return (sql.crc32(whole) % SHARDS).cast("string") if route.is_sharded else whole
-
-
-def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame]:
-    """The raw events of a trace as DataFrames by type. The folder must be one that executors can read, too.
-
-    Where the trace says that no event came twice, frames come without ``arrival``, so nobody looks for repeats.
-    Raises TraceError if there is no trace, or if its types are others.
-    """
-    folder, known = Path(path).resolve(), EventTypes(types)
-    trace = load_trace(folder)
-    sources = [source for one in trace.types.values() for source in one.sources]
-    is_unique = len(sources) == len(set(sources)) and all(one.duplicates == 0 for one in trace.types.values())
-    frames = {}
-    for name, one in trace.types.items():
-        if name not in known:
-            raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(known) or 'none'}")
-        check_fields(folder, name, one.fields, known[name])
-        frame = spark.read.parquet(literal_path(type_folder(folder, name)))
-        frames[name] = frame.drop("arrival", "type") if is_unique else frame.drop("type")
-    return frames

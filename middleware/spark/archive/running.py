@@ -17,10 +17,11 @@ import msgspec
 
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, constants, fresh, key_function
-from middleware.model.errors import DetectorError
+from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import END, Event, type_name
 from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
+from middleware.model.state import same_event
 from middleware.ordering.lane import Counts, Lane, Settings
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.spark.archive.plan import Plan
@@ -111,12 +112,15 @@ class TypedResults:
 
 
 class Decoder:
-    """Routed rows as events, lane by lane; a row that repeats the event before it is left out."""
+    """Routed rows as events, lane by lane; a row that repeats the event before it is left out.
+
+    Raises EventError if the two differ: nobody can say which of them came first.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._types = plan.types
         self._decoders = [msgspec.msgpack.Decoder(event_type).decode for event_type in plan.types]
-        self._last: tuple[Any, ...] | None = None
+        self._last: tuple[tuple[Any, ...], Event] | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str], list[Event]]]:
         """The lanes in a batch, each by the detector's number and its text, with its events."""
@@ -139,9 +143,12 @@ class Decoder:
         first, last = (
             tuple(columns[name][at].as_py() for name in ("detector", "lane", "ts", "id", "source")) for at in (0, -1)
         )
-        new[0], self._last = first != self._last, last
         events = self._events(columns, kind)
+        before = self._last
+        new[0], self._last = before is None or first != before[0], (last, events[-1])
         if not new.all():
+            for at in np.flatnonzero(~new).tolist():
+                _check_repeat(events[at - 1] if at or before is None else before[1], events[at])
             events = [event for event, is_new in zip(events, new.tolist(), strict=True) if is_new]
         counts = np.concatenate([[0], np.cumsum(new)])
         starts = np.concatenate([[0], np.flatnonzero(place_changes) + 1, [batch.num_rows]])
@@ -177,6 +184,15 @@ class Decoder:
             return list(map(self._decoders[number], columns["body"].to_pylist()))
         own = dict(zip([part.name for part in raw.type], raw.flatten(), strict=True))
         return schema_of(self._types[number]).events(own | {name: columns[name] for name in STAMP})
+
+
+def _check_repeat(was: Event, now: Event) -> None:
+    """Raise EventError unless these events, which have one identity and one time, are equal."""
+    if type(was) is not type(now) or not same_event(was, now):
+        raise EventError(
+            f"two different events have source {now.source!r}, id {now.id} and ts {now.ts}: {was} and {now}; leave one of them "
+            "out, or give a column arrival, so that the first to arrive counts"
+        )
 
 
 def _lane(plan: Plan, number: int, first: Event) -> _DetectorLane | _OperatorLane:

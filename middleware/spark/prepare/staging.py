@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,17 @@ def stage(spark: SparkSession, recording: Recording, folder: Path) -> Staged:
     """Read a recording into Parquet files under ``folder``, one for each chunk and type. Raises TraceError if it is empty."""
     chunks = list(enumerate(recording.chunks))
     reader = StageChunk(recording.read, str(folder))
-    return staged(spark.sparkContext.parallelize(chunks, max(1, len(chunks))).map(reader).collect(), recording)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            reports = [pickle.dumps(reader(chunks[at])) for at in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"report": pa.array(reports, pa.binary())})
+
+    tasks = max(1, len(chunks))
+    rows = spark.range(0, len(chunks), 1, tasks).mapInArrow(run, "report binary").collect()  # Spark Connect has no RDDs
+    return staged([pickle.loads(row.report) for row in rows], recording)
 
 
 class StageChunk:

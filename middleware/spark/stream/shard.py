@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,25 +21,31 @@ from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, StateError
-from middleware.model.event import IDENTITY, NEVER, TS, Event, EventTypes, type_name
+from middleware.model.event import IDENTITY, NEVER, Event, EventTypes, Identity, type_name
 from middleware.model.operator import Operator, result_fields
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.plan import Plan, lane_text
 
-BUCKETS = 64
-"""Into how many buckets a shard's lanes are put; a bucket is written when one of its lanes has changed."""
+BUCKETS, LANES = 64, 8
+"""The least number of buckets for a shard's lanes, and above how many lanes a bucket, on average, it doubles.
+
+A bucket is written when one of its lanes has changed.
+"""
 
 _TOGETHER = 1_000_000
+FORMAT = "2"
+"""Of the state; another one is refused."""
 
 
 class Row(NamedTuple):
-    """A row of the output. ``op``: insert, revise, retract, final, watermark, late, failed.
+    """A row of the output. ``op``: insert, revise, retract, final, watermark, late, failed, clash.
 
     ``watermark``: that of its type; a watermark has its time as ``ts``, too. ``fields``: the event's own fields as JSON (NaN is
     null there), or, of what is late or failed, where and why. ``body``: the whole event as msgpack, exact.
-    An event that comes again after it has become final is ``late``, too: older identities are not kept.
+    A clash is an event whose source and id another one had that came before; it is left out. An event that comes again after it
+    has become final is ``late``: older identities are not kept.
     """
 
     shard: int
@@ -89,7 +96,7 @@ class StreamPlan:
     @cached_property
     def layout(self) -> tuple[str, str | None, int]:
         """What stored state depends on besides the detectors."""
-        return "1", self.by, self.shards
+        return FORMAT, self.by, self.shards
 
 
 def common_key(detectors: Iterable[Detector]) -> str | None:
@@ -109,18 +116,22 @@ class Shard:
         self._plan, self._number = plan, number
         self._hierarchy = Hierarchy(plan.plan.detectors, policies=plan.policies)
         self._barrier = Barrier(sorted(self._hierarchy.publications))
-        self._seen: dict[tuple[str, int], int] = {}
+        self._seen: dict[Identity, tuple[int, int]] = {}  # the first of an identity: its ts and content, until it is final
+        self._clashes: list[Event] = []
         self._promised: dict[str, int] = {}
+        self._buckets = BUCKETS
         self._written: dict[int, int] = {}
         self._read = {type_name(t) for t, readers in plan.plan.readers.items() if readers}
 
     def take(self, events: list[Event], watermark: int = NEVER) -> list[Row]:
         """Take what has come, in any order; ``watermark``: no event at or below it will come. Returns the changes, in order."""
         fresh = []
-        for event in sorted(events, key=TS):
-            if (identity := IDENTITY(event)) not in self._seen:
-                self._seen[identity] = event.ts
+        for known, event in sorted(zip(map(_content, events), events, strict=True), key=itemgetter(0)):
+            first = self._seen.setdefault(IDENTITY(event), known)
+            if first is known:
                 fresh.append(event)
+            elif first != known:
+                self._clashes.append(event)
         return self._stepped(fresh, watermark)
 
     def _stepped(self, fresh: list[Event], watermark: int) -> list[Row]:
@@ -173,7 +184,10 @@ class Shard:
         return Row(self._number, op, name, event.ts, event.id, event.source, event.level, until, told, body)
 
     def _left_out(self) -> Iterator[Row]:
-        """Events that came too late for a unit, and those at which a detector raised: each is told once."""
+        """Clashes, events that came too late for a unit, and those at which a detector raised: each is told once."""
+        for event in self._clashes:
+            yield self._row("clash", event)
+        self._clashes = []
         for unit in self._hierarchy.units:
             if (listed := unit.take_listed()) is None:
                 continue
@@ -186,12 +200,15 @@ class Shard:
     def state(self) -> tuple[bytes, dict[int, bytes]]:
         """The shard as bytes: its base, and the buckets of lanes that have changed since it was taken up."""
         final = min((unit.final for unit in self._hierarchy.units if unit.level == 1), default=NEVER)
-        self._seen = {identity: ts for identity, ts in self._seen.items() if ts > final}  # older ones would be late anyway
+        self._seen = {identity: known for identity, known in self._seen.items() if known[0] > final}  # older ones would be late
         base = self._hierarchy.state()
+        parts = self._hierarchy.parts(_TOGETHER)
+        while sum(map(len, parts.values())) > LANES * self._buckets:
+            self._buckets *= 2
         buckets: dict[int, list[Any]] = {}
-        for name, lanes in self._hierarchy.parts(_TOGETHER).items():
+        for name, lanes in parts.items():
             for lane in lanes:
-                bucket = zlib.crc32(lane_text(lane[0]).encode()) % BUCKETS
+                bucket = zlib.crc32(lane_text(lane[0]).encode()) % self._buckets
                 buckets.setdefault(bucket, []).append((name, lane))
         types = self._plan.types
         encoded = {bucket: encode_state(sorted(lanes, key=_place), types) for bucket, lanes in buckets.items()}
@@ -199,13 +216,15 @@ class Shard:
         before = self._written
         changed = {bucket: encoded.get(bucket, b"") for bucket in hashes | before if hashes.get(bucket) != before.get(bucket)}
         self._written = hashes
-        whole = (self._plan.layout, base, self._barrier, self._seen, self._promised, hashes)
+        whole = (self._plan.layout, base, self._barrier, self._seen, self._promised, self._buckets, hashes)
         return encode_state(whole, types), changed
 
     def restore(self, base: bytes, buckets: Mapping[int, bytes]) -> None:
         """Become the shard that gave this state. Raises StateError, DetectorError if it is of another hierarchy."""
         types = self._plan.types
-        layout, state, barrier, seen, promised, written = decode_state(base, types)
+        layout, *rest = decode_state(base, types)
+        if layout[0] != FORMAT:
+            raise StateError("the checkpoint is of another version of Slackline: go on with that one, or with a new checkpoint")
         if layout != self._plan.layout:
             raise StateError(
                 f"the checkpoint is of a stream by {layout[1]} in {layout[2]} shards, this one is by {self._plan.by} in "
@@ -215,8 +234,16 @@ class Shard:
         for data in buckets.values():
             for name, lane in decode_state(data, types) if data else ():
                 parts.setdefault(name, []).append(lane)
+        state, self._barrier, self._seen, self._promised, self._buckets, self._written = rest
         self._hierarchy.restore(state, [parts])
-        self._barrier, self._seen, self._promised, self._written = barrier, seen, promised, written
+
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def _content(event: Event) -> tuple[int, int]:
+    """An event's time, and a hash of its type and fields: what repeats have in common, and clashes have not."""
+    return event.ts, xxhash.xxh3_64_intdigest(type_name(event.__class__).encode() + _encode(event))
 
 
 def _place(named: tuple[str, Any]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
@@ -17,7 +18,7 @@ from detectors.cql import Script
 from detectors.sequence import SequenceQuery
 from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
 from middleware.model.detector import Detector
-from middleware.model.errors import DetectorError
+from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import ORDER, Event
 from middleware.spark.archive.plan import Plan, lane_text
 from middleware.spark.archive.running import FAILURE, RESULT, RouteRaw, RunLanes
@@ -209,6 +210,35 @@ def test_an_archive_equals_the_oracle(events: list[Event], rows: int) -> None:
 def test_events_that_come_twice_count_once(events: list[Event], rows: int) -> None:
     (twice, failed), (once, left_out) = archived(events + events, HIERARCHY, rows), archived(events, HIERARCHY, rows)
     assert (twice, set(failed)) == (once, set(left_out))  # keys are asked for before repeats are left out
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+@pytest.mark.parametrize(
+    "other", [Ping("a", 1, size=0.5, ts=5, id=1, source="s"), Ping("a", 1, size=-0.0, ts=5, id=1, source="s")]
+)
+def test_unequal_repeats_end_the_job(rows: int, other: Ping) -> None:
+    was = Ping("a", 1, size=0.0, ts=5, id=1, source="s")
+    assert archived([was, was], [Count()], rows)[0] == expected([was], [Count()])
+    with pytest.raises(EventError, match="two different events have source 's', id 1 and ts 5"):
+        archived([was, was, other], [Count()], rows)
+
+
+@pytest.mark.parametrize("detector", [Again(), WINDOWS])
+def test_a_key_of_any_size_streams_through_a_task(detector: Detector) -> None:
+    """One key with many times the rows of a batch: what a task holds is the same after all of them as after the first few."""
+    plan, code = planned(Count(), ByHue(), Gather(), detector)
+    number, reader = plan.types.index(Ping), next(at for at, name in enumerate(plan.names) if plan.detectors[name] is detector)
+    size, held = 1_000, []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 30 * size, size):
+            held.append(sys.getallocatedblocks())
+            own = [Ping("one", 1, ts=at, id=at, source="s") for at in range(start, start + size)]
+            yield from RouteRaw(code, number, [reader])(iter([schema_of(Ping).batch(own)]))
+
+    results = sum(batch.num_rows for batch in RunLanes(code)(rows()))
+    assert results >= 5 * size
+    assert max(held[20:]) - max(held[:20]) < 15 * size  # ten batches of events would be more than 30 * size
 
 
 @settings(max_examples=30, deadline=None)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.window import COUNT, SUM, Hopping, Windows
+from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.detector import Detector
 from middleware.model.errors import StateError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
@@ -104,18 +105,36 @@ def test_shards_give_the_finals_of_the_oracle(events: list[Event], size: int, sh
     assert found == expected
 
 
-def test_only_lanes_that_have_changed_are_written() -> None:
+@pytest.mark.parametrize("hosts", [500, 3_000])
+def test_only_lanes_that_have_changed_are_written(hosts: int) -> None:
     plan = planned(1)
     shard = Shard(plan, 0)
-    shard.take([Ping(f"h{number}", 1, ts=1, id=number, source="s") for number in range(500)])
+    shard.take([Ping(f"h{number}", 1, ts=1, id=number, source="s") for number in range(hosts)])
     base, buckets = shard.state()
     again = Shard(plan, 0)
     again.restore(base, buckets)
     again.state()  # what has changed is written once more: pickles differ in what they share until they were read
-    again.take([Ping("h7", 1, ts=2, id=1_000, source="s")])
+    again.take([Ping("h7", 1, ts=2, id=10_000, source="s")])
     _, changed = again.state()
-    assert len(buckets) > 50
+    assert len(buckets) > hosts // 10
     assert 1 <= len(changed) <= 4
+    assert sum(map(len, changed.values())) < sum(map(len, buckets.values())) / 20  # one blob would be all of it
+
+
+def test_a_clash_is_a_row_and_a_repeat_is_none() -> None:
+    first = Ping("a", 1, ts=1, id=1, source="s")
+    others: list[Event] = [Ping("a", 2, ts=1, id=1, source="s"), Ping("a", 1, ts=2, id=1, source="s")]
+    rows = streamed(planned(1), [([first], NEVER), ([first, *others], NEVER), ([], END)])
+    assert events_of(planned(1), [row for row in rows if row.op == "clash"]) == sorted(others, key=ORDER)
+    assert netted(planned(1), rows) == sorted((e for some in oracle([first], KEYED).values() for e in some), key=ORDER)
+
+
+def test_a_checkpoint_of_another_version_is_refused() -> None:
+    plan = planned(1)
+    base, buckets = Shard(plan, 0).state()
+    (_, *layout), *rest = decode_state(base, plan.types)
+    with pytest.raises(StateError, match="of another version of Slackline"):
+        Shard(plan, 0).restore(encode_state((("1", *layout), *rest), plan.types), buckets)
 
 
 def test_a_checkpoint_of_another_layout_is_refused() -> None:

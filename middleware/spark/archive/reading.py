@@ -1,0 +1,74 @@
+"""Recordings as DataFrames by type: prepared traces, and folders of files that Spark's own readers know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from middleware.model.errors import EventError, TraceError
+from middleware.model.event import EventType, EventTypes, type_name
+from middleware.spark.schemas import EventSchema, schema_of
+from middleware.spark.session import literal_path, reason
+from middleware.spark.traces import check_fields, load_trace, type_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame]:
+    """The raw events of a trace as DataFrames by type. The folder must be one that executors can read, too.
+
+    Where the trace says that no event came twice, frames come without ``arrival``, so nobody looks for repeats.
+    Raises TraceError if there is no trace, or if its types are others.
+    """
+    folder, known = Path(path).resolve(), EventTypes(types)
+    trace = load_trace(folder)
+    sources = [source for one in trace.types.values() for source in one.sources]
+    is_unique = len(sources) == len(set(sources)) and all(one.duplicates == 0 for one in trace.types.values())
+    frames = {}
+    for name, one in trace.types.items():
+        if name not in known:
+            raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(known) or 'none'}")
+        check_fields(folder, name, one.fields, known[name])
+        frame = spark.read.parquet(literal_path(type_folder(folder, name)))
+        frames[name] = frame.drop("arrival", "type") if is_unique else frame.drop("type")
+    return frames
+
+
+def stored_frames(spark: SparkSession, where: str, types: Iterable[EventType], form: str = "parquet") -> dict[str, DataFrame]:
+    """The events of each type in ``where/type=NAME``, as Spark's reader of ``form`` finds them: a path or address of any kind.
+
+    ``form``
+        "parquet", "json" (an object a line), "csv" (a header first), or another that the session knows, such as "delta" or
+        "orc". In JSON and CSV, a value that does not fit its field ends the job; a column ``arrival`` is kept.
+
+    Raises TraceError if there is nothing that Spark can read, EventError if a type of CSV has fields that are no plain values.
+    """
+    frames = {}
+    for event_type in types:
+        schema, path = schema_of(event_type), f"{where.rstrip('/')}/type={type_name(event_type)}"
+        try:
+            frames[schema.name] = _stored(spark, path, schema, form)
+        except EventError:
+            raise
+        except Exception as error:
+            raise TraceError(f"{path} has no events of {schema.name} that Spark can read as {form}: {reason(error)}") from None
+    return frames
+
+
+def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    if form not in ("json", "csv"):
+        return spark.read.format(form).load(path)
+    reader = spark.read.option("header", True).option("primitivesAsString", True)
+    names = reader.format(form).load(path).columns  # of JSON, a pass over the files
+    kinds = {column.name: column.kind.ddl for column in schema.columns} | {"arrival": "bigint"}
+    if form == "json":
+        wanted = ", ".join(f"`{name}` {kinds[name]}" for name in names if name in kinds)
+        return spark.read.schema(wanted).option("mode", "FAILFAST").json(path)
+    if nested := [name for name, kind in kinds.items() if "<" in kind]:
+        raise EventError(f"{schema.name}.{nested[0]} is {kinds[nested[0]]}, which CSV cannot hold: write JSON or Parquet")
+    text = spark.read.option("header", True).csv(path)
+    return text.select(*[sql.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names if name in kinds])
