@@ -11,13 +11,13 @@ from detectors.soccer.census import event_kinds, event_types
 from detectors.soccer.events import Position
 from detectors.soccer.hierarchy import LEVELS, soccer
 from detectors.soccer.setup import SETUPS
+from middleware.evaluation.accuracy import Accuracy, score
 from middleware.model.event import EventTypes, type_name
 from middleware.model.identity import levels
 from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.testing.checks import check_detector
 from middleware.testing.oracle import oracle
-from scenarios.soccer.scores import Accuracy, score
 
 KINDS = [kind for level in LEVELS for kind in level]
 
