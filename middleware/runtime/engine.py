@@ -18,7 +18,7 @@ from middleware.model.identity import named
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer
-from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
@@ -170,50 +170,84 @@ def _run(
     if failing not in ("raise", "skip"):
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)
-    hierarchy = Hierarchy(detectors, policies=policies if policies is not None else Policies(alpha=0.0), timer=timer)
-    if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *(unit.name for unit in hierarchy.units)})):
-        raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
-    barrier = Barrier(sorted(hierarchy.publications))
-    seen = SeenIds()
-    result = Run({unit.name: [] for unit in hierarchy.units}, {}, [])
+    stepper = Stepper(detectors, policies, timer)
+    hierarchy = stepper.hierarchy
     for number, arrived in enumerate((events[at : at + batch] for at in range(0, len(events), batch)), 1):
-        fresh = seen.take_new(list(arrived))
-        result.events += len(fresh)
-        result.duplicates += len(arrived) - len(fresh)
-        mark = max(fresh, key=TS).ts if fresh else None
-        told = hierarchy.process(Batch(grouped(fresh), {}, mark))
-        _deliver(told, barrier, result, watch)
-        step(fresh, told)
+        _tell(*stepper.take(arrived), watch, step)
         if failing == "raise":
             _raise_failure(hierarchy)
         if number % _PRICE_EVERY == 0:
             hierarchy.price()
-    ended = dict.fromkeys(hierarchy.subscriptions, END)
-    told = hierarchy.process(Batch({}, ended))
-    _deliver(told, barrier, result, watch)
-    step([], told)
+    _tell([], stepper.end(), watch, step)
     if failing == "raise":
         _raise_failure(hierarchy)
-    if barrier.violations:
-        raise AssertionError(f"final results were changed, which must never happen: {dict(barrier.violations)}")
-    for unit in hierarchy.units:
-        if unit.quarantine:
-            result.failures[unit.name] = _failures(unit)
-    result.late = {unit.name: unit.late for unit in hierarchy.units}
-    result.statistics = hierarchy.statistics()
-    result.halted = hierarchy.halted
-    return result
+    return stepper.run()
 
 
-def _deliver(batches: list[Batch], barrier: Barrier, result: Run, watch: Callable[[Batch], None] | None) -> None:
-    for batch in batches:
-        for delta in batch.deltas.values():
-            result.published += len(delta.inserts)
-            result.corrected += len(delta.revises) + len(delta.retracts)
-        for event in barrier.take(batch):
-            result.finals[event.source].append(event)
-        if watch is not None:
-            watch(batch)
+def _tell(
+    fresh: list[Event],
+    told: list[Batch],
+    watch: Callable[[Batch], None] | None,
+    step: Callable[[list[Event], list[Batch]], None],
+) -> None:
+    for batch in told if watch is not None else ():
+        watch(batch)
+    step(fresh, told)
+
+
+class Stepper:
+    """A run, step by step, for those who do something between two steps: ``take`` what arrives, at last ``end``, then ``run``.
+
+    ``hierarchy``, ``seen``: its units, and the identities that have come. Raises DetectorError.
+    """
+
+    def __init__(
+        self,
+        detectors: Mapping[str, Detector],
+        policies: Policies | Mapping[str, Policies] | None = None,
+        timer: Timer | None = None,
+        adaptation: Adaptation = Adaptation.NONE,
+    ) -> None:
+        policies = policies if policies is not None else Policies(alpha=0.0)
+        self.hierarchy = Hierarchy(detectors, policies=policies, timer=timer, adaptation=adaptation)
+        names = {unit.name for unit in self.hierarchy.units}
+        if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *names})):
+            raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
+        self.seen = SeenIds()
+        self._barrier = Barrier(sorted(self.hierarchy.publications))
+        self._run = Run({unit.name: [] for unit in self.hierarchy.units}, {}, [])
+
+    def take(self, arrived: list[Event]) -> tuple[list[Event], list[Batch]]:
+        """Take what arrives at once; returns what of it is no repeat, and what is published."""
+        fresh = self.seen.take_new(list(arrived))
+        self._run.events += len(fresh)
+        self._run.duplicates += len(arrived) - len(fresh)
+        mark = max(fresh, key=TS).ts if fresh else None
+        return fresh, self._delivered(self.hierarchy.process(Batch(grouped(fresh), {}, mark)))
+
+    def end(self) -> list[Batch]:
+        """All streams end; returns what is published then."""
+        return self._delivered(self.hierarchy.process(Batch({}, dict.fromkeys(self.hierarchy.subscriptions, END))))
+
+    def run(self) -> Run:
+        """The result, once it has ended."""
+        result, units = self._run, self.hierarchy.units
+        if self._barrier.violations:
+            raise AssertionError(f"final results were changed, which must never happen: {dict(self._barrier.violations)}")
+        result.failures = {unit.name: _failures(unit) for unit in units if unit.quarantine}
+        result.late = {unit.name: unit.late for unit in units}
+        result.statistics = self.hierarchy.statistics()
+        result.halted = self.hierarchy.halted
+        return result
+
+    def _delivered(self, batches: list[Batch]) -> list[Batch]:
+        for batch in batches:
+            for delta in batch.deltas.values():
+                self._run.published += len(delta.inserts)
+                self._run.corrected += len(delta.revises) + len(delta.retracts)
+            for event in self._barrier.take(batch):
+                self._run.finals[event.source].append(event)
+        return batches
 
 
 def _check_policies(policies: object) -> None:
