@@ -301,7 +301,7 @@ class Goal(SoccerEvent, frozen=True):
 
 
 class DeadBall(SoccerEvent, frozen=True):
-    """Play stopped. ``restart``: throw-in, goal kick, corner kick or kick-off, by ``team``; the ball left at x, y."""
+    """Play stopped. ``restart``: throw-in, goal kick, corner kick, free kick or kick-off, of ``team``; the ball was at x, y."""
 
     restart: str
     team: str

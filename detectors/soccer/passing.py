@@ -24,13 +24,13 @@ from middleware.model.time import SECOND
 class Passes(Detector):
     """Level 7. The ball goes from one player to another. O(1) an event.
 
-    Reads Kick, ShotOnGoal, PlayerHitsBall and BallOutOfPlay. Publishes Pass when the next player to touch the ball is a
-    team-mate 1 m away at least; FailedPass when he is an opponent, or the ball goes out, and the kick was no shot,
+    Reads Kick, ShotOnGoal, PlayerHitsBall, BallOutOfPlay and DeadBall. Publishes Pass when the next player to touch the
+    ball is a team-mate 1 m away at least; FailedPass when he is an opponent, or the ball goes out, and the kick was no shot,
     left at 6 m/s or more, and went 3 m at least (less is a ball lost in a tackle). Whoever stops an opponent's shot does
-    not pass by that touch.
+    not pass by that touch. Nothing is passed over a dead ball.
     """
 
-    subscribes, publishes = (Kick, ShotOnGoal, PlayerHitsBall, BallOutOfPlay), (Pass, FailedPass)
+    subscribes, publishes = (Kick, ShotOnGoal, PlayerHitsBall, BallOutOfPlay, DeadBall), (Pass, FailedPass)
 
     SPEED = 6.0
     DISTANCE = 1.0
@@ -56,6 +56,8 @@ class Passes(Detector):
             ended = self._ended(event, 0, "")
             self.touch = None
             return ended
+        elif isinstance(event, DeadBall):
+            self.touch = None
         return None
 
     def _ended(self, event: PlayerHitsBall | BallOutOfPlay, player: int, team: str) -> Pass | FailedPass | None:

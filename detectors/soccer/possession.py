@@ -15,7 +15,9 @@ from detectors.soccer.events import (
     TeamPossession,
 )
 from detectors.soccer.setup import Setting, setup_of
+from detectors.soccer.zones import BallPlace, PlayerPlace
 from middleware.model.detector import Detector
+from middleware.model.time import SECOND
 
 
 class Possessions(Detector):
@@ -62,19 +64,31 @@ class DeadBalls(Detector):
 
     Reads BallInGoal, BallOverGoalLine, BallOverTouchLine and PlayerHitsBall; publishes DeadBall with the restart that
     the laws of the game give (by who touched it last), then Restart.
+
+    Cameras do not follow a dead ball: reads BallPlace and PlayerPlace, too, and publishes DeadBall (a free kick, for
+    nobody knows whom) when the ball was last seen on the pitch, and no more for 3 s in which players were. A ball that
+    wears a transmitter is never silent.
     """
 
     __slots__ = unchanging = ("_opponent",)
-    subscribes = (BallInGoal, BallOverGoalLine, BallOverTouchLine, PlayerHitsBall)
+    subscribes = (BallInGoal, BallOverGoalLine, BallOverTouchLine, PlayerHitsBall, BallPlace, PlayerPlace)
     publishes = (DeadBall, Restart)
+
+    SILENT = 3 * SECOND
 
     def __init__(self, setup: Setting = "generated") -> None:
         one, other = (goal.team for goal in setup_of(setup).goals)
         self._opponent = {one: other, other: one}
         self.touched = ""
         self.dead: DeadBall | None = None
+        self.seen: BallPlace | None = None
 
     def on_event(self, event: SoccerEvent) -> DeadBall | Restart | None:
+        if isinstance(event, PlayerPlace):
+            return self._unseen(event.ts)
+        if isinstance(event, BallPlace):
+            self.seen = event
+            return None
         if isinstance(event, PlayerHitsBall):
             self.touched = event.team
             dead, self.dead = self.dead, None
@@ -90,5 +104,17 @@ class DeadBalls(Detector):
             restart, team = "throw-in", self._opponent.get(self.touched, "")
         else:
             return None
+        self.seen = None
         self.dead = DeadBall(restart, team, event.ball, event.x, event.y, ts=event.ts)
+        return self.dead
+
+    def _unseen(self, now: int) -> DeadBall | None:
+        """The ball that has not been seen for long is dead; where it was seen last, there it is."""
+        seen = self.seen
+        if seen is None or now - seen.ts < self.SILENT:
+            return None
+        self.seen = None
+        if self.dead is not None:
+            return None
+        self.dead = DeadBall("free kick", "", seen.ball, seen.x, seen.y, ts=now)
         return self.dead

@@ -71,7 +71,8 @@ class SetPieces(Detector):
 
 class FreeKicks(Detector):
     """Level 6. Free kicks. Reads BallAtRest, BallMoves, PlayerHitsBall, DeadBall and Restart; publishes FreeKick for the
-    touch of a ball that has lain still for five seconds since somebody touched it, unless it had gone out. O(1) an event.
+    touch of a ball that has lain still for five seconds since somebody touched it, unless it had gone out, and for a Restart
+    that is said to be one. O(1) an event.
     """
 
     subscribes, publishes = (BallAtRest, BallMoves, PlayerHitsBall, DeadBall, Restart), (FreeKick,)
@@ -81,6 +82,7 @@ class FreeKicks(Detector):
     def __init__(self) -> None:
         self.playing = False
         self.since: int | None = None
+        self.touch: PlayerHitsBall | None = None
 
     def on_event(self, event: SoccerEvent) -> FreeKick | None:
         if isinstance(event, BallAtRest):
@@ -91,9 +93,17 @@ class FreeKicks(Detector):
             self.playing = False
         elif isinstance(event, Restart):
             self.playing = True
+            return self._restarted(event)
         elif isinstance(event, PlayerHitsBall):
+            self.touch = event
             return self._touched(event)
         return None
+
+    def _restarted(self, restart: Restart) -> FreeKick | None:
+        touch = self.touch
+        if restart.restart != "free kick" or touch is None or touch.ts != restart.ts:
+            return None
+        return FreeKick(touch.player, touch.team, touch.ball, touch.x, touch.y, restart.stopped, ts=touch.ts)
 
     def _touched(self, touch: PlayerHitsBall) -> FreeKick | None:
         since, playing = self.since, self.playing

@@ -115,6 +115,13 @@ def _generated() -> Setup:
     )
 
 
+def _light() -> Setup:
+    """The generated match with one transmitter for each player, which has his number, and one ball."""
+    full = _generated()
+    players = tuple(Player(each.player, each.team, (each.player,), each.keeper) for each in full.players)
+    return msgspec.structs.replace(full, name="light", players=players, balls=(142,), officials=())
+
+
 _DEBS_A = ((13, 14, 97, 98), (47, 16), (49, 88), (19, 52), (53, 54), (23, 24), (57, 58), (59, 28))
 _DEBS_B = ((61, 62, 99, 100), (63, 64), (65, 66), (67, 68), (69, 38), (71, 40), (73, 74), (75, 44))
 
@@ -158,6 +165,7 @@ SETUPS = {
     setup.name: setup
     for setup in (
         _generated(),
+        _light(),
         _debs2013("debs2013", "A", "B"),
         _debs2013("debs2013-second-half", "B", "A"),
         _tracab(),

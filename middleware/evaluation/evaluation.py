@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from middleware.evaluation.accuracy import Accuracy
 from middleware.evaluation.buffers import Sizes, event_sizes
 from middleware.evaluation.corrections import Affected, affected, retraction_ratios
 from middleware.evaluation.figures import Figures
@@ -32,7 +33,8 @@ from middleware.model.errors import ScenarioError, TraceError
 from middleware.model.event import Event
 from middleware.runtime.report import NodeReport
 from middleware.runtime.scenario import Scenario, load_object
-from middleware.spark.traces import read_trace
+from middleware.spark.prepare.fitting import check_fit, read_types
+from middleware.spark.traces import load_trace, read_trace
 from middleware.testing.oracle import Excused, first_arrivals
 
 Say = Callable[[str], None]
@@ -60,14 +62,18 @@ SHORT = Extent(QUICK, _RETRACTION, 2.0, 1, 1.0)
 
 
 class Evaluation:
-    """One evaluation of a scenario whose trace is prepared; ``say`` is told what is being done."""
+    """One evaluation of a scenario whose trace is prepared; ``say`` is told what is being done.
 
-    def __init__(self, scenario: Scenario, trace: Path, extent: Extent, command: str, say: Say) -> None:
+    ``speed``: how many times as fast as it was a recording is replayed, in every mode.
+    """
+
+    def __init__(self, scenario: Scenario, trace: Path, extent: Extent, command: str, say: Say, speed: float = 1.0) -> None:
         self._scenario = scenario
         self._trace = trace
         self._extent = extent
         self._say = say
-        self._seconds = scenario.plan.recording.seconds
+        self._speed = speed
+        self._seconds = _length(scenario, trace)
         self._setting = setting(scenario.plan.recording.seed, self._seconds, command)
         self._left_out: dict[str, str] = {}
         self._failed: dict[str, str] = {}
@@ -75,10 +81,12 @@ class Evaluation:
     def run(self, out: Path) -> Results:
         """Run everything and write report and figures into ``out``. Raises RunError, ScenarioError, TraceError."""
         figures = Figures(_folder(out), line(self._setting), self._scenario.plan.evaluation)
+        missing = check_fit(self._trace, self._scenario.types, read_types(self._scenario))
+        missing = [name for name in missing if name not in self._scenario.derived]
         replays = []
         for mode in self._extent.modes:
-            self._say(f"{mode.title}: {self._seconds:g} s at real speed")
-            replays.append(replay(self._scenario, self._trace, mode, self._seconds))
+            self._say(f"{mode.title}: {self._seconds:g} s at {self._pace}")
+            replays.append(replay(self._scenario, self._trace, mode, self._seconds / self._speed, self._speed, missing))
         self._say("reading the recording")
         arrivals = list(itertools.chain.from_iterable(read_trace(self._trace, self._scenario.types)))
         raw = first_arrivals(arrivals)
@@ -99,6 +107,10 @@ class Evaluation:
         drawn = figures.draw(measured, table, _RETRACTION)
         write_report(out / "report.html", results, measured, table, drawn)
         return results
+
+    @property
+    def _pace(self) -> str:
+        return "real speed" if self._speed == 1 else f"{self._speed:g} times its speed"
 
     def _count(self, arrivals: list[Event]) -> dict[str, Affected]:
         """Runs in this process: pure buffering over everything, the others at alpha = 0 over the first seconds.
@@ -122,6 +134,7 @@ class Evaluation:
     def _results(self, measured: dict[str, Measured], touched: dict[str, Affected], finals: list[Event]) -> Results:
         corrections = retraction_ratios(touched)
         factors = {name: one.real_time_factor for name, one in touched.items()}
+        accuracy = self._scores(finals)
         return Results(
             scenario=self._scenario.plan.name,
             seconds=self._seconds,
@@ -138,7 +151,8 @@ class Evaluation:
             real_time_factors=factors,
             oracle_equal=all(one.oracle_equal for one in measured.values()),
             cpu_in_zone=in_zone(measured[PAPER.name]),
-            f1=self._scores(finals),
+            f1={name: one.f1 if one else None for name, one in accuracy.items()},
+            accuracy=accuracy,
             setting=self._setting,
             modes=[plain(one) for one in measured.values()],
             retraction=[msgspec.to_builtins(one) for one in touched.values()],
@@ -158,10 +172,10 @@ class Evaluation:
         target = self._scenario.plan.evaluation.types
         return int(load_object(target, self._scenario.folder)()) if target else len(self._scenario.types)
 
-    def _scores(self, finals: list[Event]) -> dict[str, float | None]:
-        """F1 by name as the scenario's scorer gives it; None where scorer or data are missing."""
+    def _scores(self, finals: list[Event]) -> dict[str, Accuracy | None]:
+        """By name, what the scenario's scorer gives; None where scorer or data are missing."""
         plan = self._scenario.plan
-        scores: dict[str, float | None] = dict.fromkeys(plan.evaluation.scores)
+        scores: dict[str, Accuracy | None] = dict.fromkeys(plan.evaluation.scores)
         if plan.evaluation.scorer is None:
             return scores
         try:
@@ -176,6 +190,14 @@ class Evaluation:
         why = "no such thing in this recording, or its data are not here, or not looked for in so short a run"
         self._left_out |= {f"F1 {name}": why for name in scores if given.get(name) is None}
         return {**scores, **given}
+
+
+def _length(scenario: Scenario, trace: Path) -> float:
+    """Seconds of the recording: as many as were generated, or from its first arrival to its last."""
+    if scenario.plan.recording.generate is not None:
+        return scenario.plan.recording.seconds
+    description = load_trace(trace)
+    return max((description.last_arrival - description.first_arrival) / 1e9, 1e-3)
 
 
 def _folder(out: Path) -> Path:

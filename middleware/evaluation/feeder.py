@@ -1,6 +1,6 @@
 """A process that feeds a trace to a node on time: one plain publisher, steadier on few cores than executors of Spark.
 
-Its command line is ``python -m middleware.evaluation.feeder TRACE ADDRESS SPEED``; it prints its ``Fed`` as JSON.
+Its command line is ``python -m middleware.evaluation.feeder TRACE ADDRESS SPEED [TYPE ...]``; it prints its ``Fed`` as JSON.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,13 +44,17 @@ class Fed(msgspec.Struct, frozen=True):
     behind: int
 
 
-def feed(trace: Path, address: str, speed: float) -> Fed:
-    """Publish a trace in arrival order, at ``speed`` times the pace of its arrivals; then say that it has ended."""
+def feed(trace: Path, address: str, speed: float, missing: Sequence[str] = ()) -> Fed:
+    """Publish a trace in arrival order, at ``speed`` times the pace of its arrivals; then say that it has ended.
+
+    ``missing``: types that the node reads, and of which the trace has nothing: they end, too, so that none is waited for.
+    """
     from middleware.runtime.clients import Publisher
 
     description = load_trace(trace)
     first, events = description.first_arrival, 0
-    with Publisher(address, name="feeder", types=list(description.types)) as publisher:
+    types = [*description.types, *missing]
+    with Publisher(address, name="feeder", types=types) as publisher:
         start = time.time_ns() + _LEAD
         began = time.monotonic_ns() + _LEAD
         pace = Pace(start, first, speed)
@@ -57,7 +62,7 @@ def feed(trace: Path, address: str, speed: float) -> Fed:
             pace.wait(frame.last)
             publisher.publish_blocks(frame.blocks)
             events += frame.events
-        publisher.advance(list(description.types), END)
+        publisher.advance(types, END)
         publisher.flush(_FLUSH)
     return Fed(start, first, speed, events, (time.monotonic_ns() - began) / 1e9, pace.behind)
 
@@ -68,8 +73,8 @@ class Feeder:
     ``process``: None before it was entered.
     """
 
-    def __init__(self, trace: Path, address: str, speed: float) -> None:
-        self._command = [sys.executable, "-m", "middleware.evaluation.feeder", str(trace), address, repr(speed)]
+    def __init__(self, trace: Path, address: str, speed: float, missing: Sequence[str] = ()) -> None:
+        self._command = [sys.executable, "-m", "middleware.evaluation.feeder", str(trace), address, repr(speed), *missing]
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Feeder:
@@ -106,4 +111,4 @@ class Feeder:
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))  # what it says goes to standard output
-    sys.stdout.write(msgspec.json.encode(feed(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))).decode())
+    sys.stdout.write(msgspec.json.encode(feed(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4:])).decode())

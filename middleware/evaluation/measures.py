@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from middleware.evaluation.accuracy import Accuracy
 from middleware.evaluation.buffers import Buffered, Sizes, buffered
 from middleware.evaluation.corrections import Corrected, corrected
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
@@ -19,7 +20,10 @@ from middleware.runtime.scenario import Scenario
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Milliseconds from the replayed moment of an event to the delivery of the content that stayed."""
+    """Milliseconds from the replayed moment of an event to the delivery of the content that stayed.
+
+    A recording that every mode replays faster than it was counts in its own time: so long its clock went on meanwhile.
+    """
 
     mean: float
     p50: float
@@ -64,6 +68,9 @@ class Measured(msgspec.Struct):
     ``latency``
         over all detections that are subscribed to; ``results`` over the scenario's results, ``focus`` over those of the
         detector looked at. ``ratios``: their means per those of pure buffering.
+    ``by_level``, ``by_result``
+        by level of the hierarchy ("1", "2", ...), and by each of the scenario's results: most detections are of the lowest
+        levels, so that a mean over all of them says little about what people wait for.
     ``cpu``, ``busy``, ``alpha``
         means over the run; ``cpu_seconds`` altogether.
     ``memory``, ``peak``
@@ -77,6 +84,8 @@ class Measured(msgspec.Struct):
     results: Latency | None
     focus: Latency | None
     by_detector: dict[str, Latency]
+    by_level: dict[str, Latency]
+    by_result: dict[str, Latency]
     detections: list[Detection]
     focus_detections: list[Detection]
     intervals: list[Interval]
@@ -105,12 +114,14 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
     plan = scenario.plan
     focus, results = plan.evaluation.latency, frozenset(plan.results)
     by_detector: dict[str, list[Detection]] = {}
-    waited: list[Detection] = []
+    by_level: dict[int, list[Detection]] = {}
+    by_result: dict[str, list[Detection]] = {}
     for event in replay.finals:
-        detection = _detection(replay, event)
+        detection, name = _detection(replay, event), type_name(event.__class__)
         by_detector.setdefault(event.source, []).append(detection)
-        if type_name(event.__class__) in results:
-            waited.append(detection)
+        by_level.setdefault(event.level, []).append(detection)
+        if name in results:
+            by_result.setdefault(name, []).append(detection)
     everything = [detection for some in by_detector.values() for detection in some]
     wanted = [event for event in expected if type_name(event.__class__) in replay.types]
     chosen = by_detector.get(focus or "", [])
@@ -122,9 +133,11 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
     return Measured(
         mode=replay.mode,
         latency=latency,
-        results=latency_of(waited),
+        results=latency_of([detection for some in by_result.values() for detection in some]),
         focus=latency_of(chosen),
-        by_detector={name: one for name, some in by_detector.items() if (one := latency_of(some))},
+        by_detector=_latencies(by_detector),
+        by_level=_latencies({str(level): by_level[level] for level in sorted(by_level)}),
+        by_result=_latencies({name: by_result[name] for name in plan.results if name in by_result}),
         detections=sorted(everything, key=lambda detection: detection.at),
         focus_detections=sorted(chosen, key=lambda detection: detection.at),
         intervals=intervals,
@@ -148,7 +161,12 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
 def _detection(replay: Replay, event: Event) -> Detection:
     fed = replay.fed
     at = event.ts - fed.first_arrival
-    return Detection(at / 1e9, (replay.delivered[IDENTITY(event)] - fed.start - at / fed.speed) / 1e6)
+    own_time = fed.speed / replay.mode.speed
+    return Detection(at / 1e9, (replay.delivered[IDENTITY(event)] - fed.start - at / fed.speed) * own_time / 1e6)
+
+
+def _latencies(detections: Mapping[str, Sequence[Detection]]) -> dict[str, Latency]:
+    return {name: one for name, some in detections.items() if (one := latency_of(some))}
 
 
 def latency_of(detections: Sequence[Detection]) -> Latency | None:
@@ -201,6 +219,8 @@ class Results(msgspec.Struct):
         to; ``real_time_factors`` for each counted run.
     ``cpu_in_zone``
         whether the mean busy factor by Algorithm 3 lies below the upper end of the target zone.
+    ``accuracy``
+        what the scenario's scorer found, with precision, recall, intervals and counts; ``f1``: that figure alone.
     """
 
     scenario: str
@@ -219,6 +239,7 @@ class Results(msgspec.Struct):
     oracle_equal: bool
     cpu_in_zone: bool
     f1: dict[str, float | None]
+    accuracy: dict[str, Accuracy | None]
     setting: dict[str, str]
     modes: list[dict[str, Any]]
     retraction: list[dict[str, Any]]

@@ -41,6 +41,8 @@ WEIGHTED = Mode("weighted", "weighted, results only", {"alpha": "weighted"}, res
 EVERY = Mode("snapshots-1", "snapshot at every event", {"alpha": "gain", "spacing": 1})
 SPARSE = Mode("snapshots-128", "snapshot at every 128th", {"alpha": "gain", "spacing": 128})
 UNKEYED = Mode("unkeyed", "without keys", {}, keyed=False)
+PAPER_FULL = Mode("algorithm-3-full", "Algorithm 3, full retraction", {"alpha": "adaptive", "retraction": "full"})
+PAPER_AUTO = Mode("algorithm-3-auto", "Algorithm 3, auto retraction", {"alpha": "adaptive", "retraction": "auto"})
 FAST_BUFFERING, FAST_DYNAMIC, FAST_PAPER, FAST_SPECULATION = (
     Mode(f"{mode.name}-fast", f"{mode.title}, twice as fast", mode.changes, speed=2.0)
     for mode in (BUFFERING, DYNAMIC, PAPER, SPECULATION)
@@ -62,6 +64,9 @@ MODES = (
     FAST_PAPER,
     FAST_SPECULATION,
 )
+LONG = (BUFFERING, PAPER, PAPER_FULL, PAPER_AUTO, SPECULATION)
+"""What is compared over a long recording, in virtual time."""
+
 QUICK = (BUFFERING, DYNAMIC, PAPER, SPECULATION, AUTO)
 
 

@@ -79,6 +79,8 @@ def write_report(
         figures={title: base64.b64encode(png.read_bytes()).decode() for title, png in figures.items()},
         panels=_panels(measured),
         detectors=_detectors(measured),
+        parts=_parts(measured),
+        accuracy=_accuracy(results),
     )
     file.write_text(page, encoding="utf-8")
 
@@ -93,10 +95,11 @@ def headline(results: Results, measured: Mapping[str, Measured]) -> list[str]:
         else f"All {len(measured)} modes end with exactly the results of the in-order oracle, "
         f"{dynamic.finals:,} with dynamic alpha."
     )
-    early = (
-        f"With dynamic alpha a detection is known after {dynamic.latency.mean:,.0f} ms on average; "
-        f"with pure buffering after {plain.latency.mean:,.0f} ms."
-    )
+    what, soon, late = ("a detection", dynamic.latency, plain.latency)
+    if dynamic.results and plain.results:
+        what, soon, late = ("what people wait for", dynamic.results, plain.results)
+    early = f"With dynamic alpha {what} is known after {soon.mean:,.0f} ms on average; "
+    early += f"with pure buffering after {late.mean:,.0f} ms."
     share = dynamic.corrections.corrected_at_all / max(1, dynamic.corrections.published_at_all)
     cost = (
         f"Of the early results {share:.1%} are corrected later, "
@@ -211,6 +214,31 @@ def _detectors(measured: Mapping[str, Measured]) -> Table:
         for name in sorted(plain)
     ]
     return Table(["detector", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
+
+
+def _parts(measured: Mapping[str, Measured]) -> Table:
+    """Latency by result that people wait for, then by level: a row each, a column for each mode."""
+    first, dynamic = measured[BUFFERING.name], measured[DYNAMIC.name]
+    rows = []
+    for part, title in (("by_result", "{}"), ("by_level", "level {}")):
+        known: dict[str, Latency] = getattr(first, part)
+        fast: dict[str, Latency] = getattr(dynamic, part)
+        for name, one in known.items():
+            cells = [_latency(getattr(run, part).get(name)) for run in measured.values()]
+            gained = fast[name].mean / one.mean if name in fast and one.mean else None
+            rows.append([title.format(name), f"{one.count:,}", *cells, _number(gained)])
+    return Table(["", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
+
+
+def _accuracy(results: Results) -> Table:
+    """Precision and recall with their intervals, where something was scored."""
+    rows = []
+    for name, one in results.accuracy.items():
+        if one is not None:
+            shares = ((one.precision, one.precision_within), (one.recall, one.recall_within))
+            told = [f"{share:.2f} ({low:.2f} to {high:.2f})" for share, (low, high) in shares]
+            rows.append([name, f"{one.f1:.3f}", *told, *(f"{count:,}" for count in (one.found, one.true, one.hits))])
+    return Table(["", "F1", "precision (95 %)", "recall (95 %)", "found", "true", "right"], rows)
 
 
 def _latency(one: Latency | None) -> str:

@@ -64,8 +64,14 @@ class Counted(msgspec.Struct):
     units: list[UnitStatistics]
 
 
-def replay(scenario: Scenario, trace: Path, mode: Mode, seconds: float) -> Replay:
-    """Run a mode through a node process, fed by a process of its own. Raises RunError if it does not come to its end."""
+def replay(
+    scenario: Scenario, trace: Path, mode: Mode, seconds: float, speed: float = 1.0, missing: Sequence[str] = ()
+) -> Replay:
+    """Run a mode through a node process, fed by a process of its own. Raises RunError if it does not come to its end.
+
+    ``seconds``: how long that takes at the mode's own speed; ``speed``: how many times as fast a recording is replayed in
+    every mode; ``missing``: types that are read, and that the trace does not have.
+    """
     plan = in_mode(scenario, mode)
     wanted = frozenset(plan.plan.results if mode.results_only and plan.plan.results else plan.derived)
     limit = _PATIENCE + _OVERLOAD * seconds
@@ -73,7 +79,7 @@ def replay(scenario: Scenario, trace: Path, mode: Mode, seconds: float) -> Repla
         collector = Collector(cluster.addresses[NODE], wanted, plan.types, ())
         with closing(collector):
             cluster.await_ready(collector.start)
-            with Feeder(trace, cluster.addresses[NODE], mode.speed) as feeder:
+            with Feeder(trace, cluster.addresses[NODE], mode.speed * speed, missing) as feeder:
                 fed = feeder.result(limit)
             ended = collector.join(limit)
         dead = cluster.dead()

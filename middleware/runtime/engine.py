@@ -17,7 +17,7 @@ from middleware.model.identity import named
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer
-from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
@@ -177,66 +177,94 @@ def _run(
     if failing not in ("raise", "skip"):
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)
-    hierarchy = Hierarchy(detectors, policies=policies if policies is not None else Policies(alpha=0.0), timer=timer)
-    if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *(unit.name for unit in hierarchy.units)})):
-        raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
-    names = [unit.name for unit in hierarchy.units]
-    finals = FinalResults(hierarchy.publications, names)
-    result = Run({}, {}, [])
-    for number, (fresh, deltas, mark) in enumerate(_arrivals(events, batch, result), 1):
-        told = hierarchy.process(Batch(deltas, {}, mark))
-        _deliver(told, finals, result, watch)
-        step(fresh, told)
+    stepper = Stepper(detectors, policies, timer)
+    hierarchy = stepper.hierarchy
+    for number, (arrived, told) in enumerate(stepper.steps(events, batch), 1):
+        _tell(arrived, told, watch, step)
         if failing == "raise":
             _raise_failure(hierarchy)
         if number % _PRICE_EVERY == 0:
             hierarchy.price()
-    ended = dict.fromkeys(hierarchy.subscriptions, END)
-    told = hierarchy.process(Batch({}, ended))
-    _deliver(told, finals, result, watch)
-    step([], told)
+    _tell([], stepper.end(), watch, step)
     if failing == "raise":
         _raise_failure(hierarchy)
-    if finals.violations:
-        raise AssertionError(f"final results were changed, which must never happen: {finals.violations} of them")
-    for unit in hierarchy.units:
-        if unit.quarantine:
-            result.failures[unit.name] = _failures(unit)
-    result.finals = {name: finals.of(name) for name in names}
-    result.late = {unit.name: unit.late for unit in hierarchy.units}
-    result.statistics = hierarchy.statistics()
-    result.halted = hierarchy.halted
-    return result
+    return stepper.run()
 
 
-Arrival = tuple[list[Event], dict[str, Delta], int | None]
-"""What arrives at once: the events, if they come as such; them as changes by type; the latest time among them."""
+def _tell(
+    fresh: list[Event],
+    told: list[Batch],
+    watch: Callable[[Batch], None] | None,
+    step: Callable[[list[Event], list[Batch]], None],
+) -> None:
+    for batch in told if watch is not None else ():
+        watch(batch)
+    step(fresh, told)
 
 
-def _arrivals(events: list[Event] | ArrivedColumns, size: int, result: Run) -> Iterator[Arrival]:
-    """The events, so many at a time, without repeats; both are counted in ``result``."""
-    if isinstance(events, ArrivedColumns):
-        for deltas, mark in events.batches(size):
-            result.events += sum(map(len, deltas.values()))
-            yield [], deltas, mark
-        return
-    seen = SeenIds()
-    for at in range(0, len(events), size):
-        arrived = events[at : at + size]
-        fresh = seen.take_new(list(arrived))
-        result.events += len(fresh)
-        result.duplicates += len(arrived) - len(fresh)
-        yield fresh, grouped(fresh), max(fresh, key=TS).ts if fresh else None
+class Stepper:
+    """A run, step by step, for those who do something between two steps: ``take`` what arrives, at last ``end``, then ``run``.
 
+    ``hierarchy``, ``seen``: its units, and the identities that have come. Raises DetectorError.
+    """
 
-def _deliver(batches: list[Batch], finals: FinalResults, result: Run, watch: Callable[[Batch], None] | None) -> None:
-    for batch in batches:
-        for delta in batch.deltas.values():
-            result.published += delta.inserted
-            result.corrected += len(delta.revises) + len(delta.retracts)
-        finals.take(batch)
-        if watch is not None:
-            watch(batch)
+    def __init__(
+        self,
+        detectors: Mapping[str, Detector],
+        policies: Policies | Mapping[str, Policies] | None = None,
+        timer: Timer | None = None,
+        adaptation: Adaptation = Adaptation.NONE,
+    ) -> None:
+        policies = policies if policies is not None else Policies(alpha=0.0)
+        self.hierarchy = Hierarchy(detectors, policies=policies, timer=timer, adaptation=adaptation)
+        names = [unit.name for unit in self.hierarchy.units]
+        if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *names})):
+            raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
+        self.seen = SeenIds()
+        self._finals = FinalResults(self.hierarchy.publications, names)
+        self._run = Run({}, {}, [])
+
+    def steps(self, events: list[Event] | ArrivedColumns, size: int) -> Iterator[tuple[list[Event], list[Batch]]]:
+        """Take all that arrives, so many at a time, as ``take`` does; columns have no repeats, and are not given as events."""
+        if isinstance(events, ArrivedColumns):
+            for deltas, mark in events.batches(size):
+                self._run.events += sum(map(len, deltas.values()))
+                yield [], self._delivered(Batch(deltas, {}, mark))
+            return
+        for at in range(0, len(events), size):
+            yield self.take(events[at : at + size])
+
+    def take(self, arrived: list[Event]) -> tuple[list[Event], list[Batch]]:
+        """Take what arrives at once; returns what of it is no repeat, and what is published."""
+        fresh = self.seen.take_new(list(arrived))
+        self._run.events += len(fresh)
+        self._run.duplicates += len(arrived) - len(fresh)
+        return fresh, self._delivered(Batch(grouped(fresh), {}, max(fresh, key=TS).ts if fresh else None))
+
+    def end(self) -> list[Batch]:
+        """All streams end; returns what is published then."""
+        return self._delivered(Batch({}, dict.fromkeys(self.hierarchy.subscriptions, END)))
+
+    def run(self) -> Run:
+        """The result, once it has ended."""
+        result, units, finals = self._run, self.hierarchy.units, self._finals
+        if finals.violations:
+            raise AssertionError(f"final results were changed, which must never happen: {finals.violations} of them")
+        result.finals = {unit.name: finals.of(unit.name) for unit in units}
+        result.failures = {unit.name: _failures(unit) for unit in units if unit.quarantine}
+        result.late = {unit.name: unit.late for unit in units}
+        result.statistics = self.hierarchy.statistics()
+        result.halted = self.hierarchy.halted
+        return result
+
+    def _delivered(self, batch: Batch) -> list[Batch]:
+        told = self.hierarchy.process(batch)
+        for each in told:
+            for delta in each.deltas.values():
+                self._run.published += delta.inserted
+                self._run.corrected += len(delta.revises) + len(delta.retracts)
+            self._finals.take(each)
+        return told
 
 
 def _check_policies(policies: object) -> None:

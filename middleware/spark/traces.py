@@ -155,6 +155,11 @@ def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
 
     Raises TraceError if the trace does not fit the event types: every type in it must be among ``types``.
     """
+    return (events for _, events in read_arrivals(path, types))
+
+
+def read_arrivals(path: str | Path, types: EventTypes) -> Iterator[tuple[list[int], list[Event]]]:
+    """The same, each list with the times (ns) at which its events arrived."""
     folder = Path(path)
     trace = load_trace(folder)
     for name, one in trace.types.items():
@@ -164,7 +169,7 @@ def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
     streams = [_Stream(folder, trace, name, types[name]) for name in trace.types]
     if len(streams) == 1:
         while streams[0].fill():
-            yield streams[0].take(None)[1]
+            yield streams[0].take(None)
         return
     yield from _merged(streams)
 
@@ -215,7 +220,7 @@ class _Stream:
         return taken
 
 
-def _merged(streams: list[_Stream]) -> Iterator[list[Event]]:
+def _merged(streams: list[_Stream]) -> Iterator[tuple[list[int], list[Event]]]:
     """Merge: up to the earliest end of the loaded batches, all events are known: one stable sort of these, and so on."""
     while streams := [stream for stream in streams if stream.fill()]:
         bound = min(stream.bound for stream in streams)
@@ -226,4 +231,4 @@ def _merged(streams: list[_Stream]) -> Iterator[list[Event]]:
             arrivals += some_arrivals
             events += some
         order = sorted(range(len(arrivals)), key=arrivals.__getitem__)
-        yield [events[position] for position in order]
+        yield sorted(arrivals), [events[position] for position in order]

@@ -1,4 +1,4 @@
-"""Optical tracking (TRACAB, as databallpy stores it): 25 frames a second turned into Positions, and the labels beside them.
+"""Optical tracking (TRACAB, as databallpy stores it): 25 frames a second turned into Positions.
 
 Optical tracking sees one point a player and no accelerations, so velocity and acceleration are backward differences of
 one frame (40 ms), zero where there is nothing to take a difference to. Frames without a place give no Position. The ball
@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
 from middleware.connect.sport.motion import motions
@@ -24,21 +22,13 @@ FRAME = 40_000_000
 Place = tuple[float, float, float]
 
 
-class LabelledPass(msgspec.Struct, frozen=True):
-    """A pass that a human wrote down: when it was kicked (ns since kick-off), by which team, and whether it arrived."""
-
-    ts: int
-    team: str
-    successful: bool
-
-
 def positions(folder: str | Path) -> Iterator[Position]:
     """The positions of ``tracking.parquet`` in total order.
 
     A player's sensor is his shirt's column: ``home_7`` is 7, ``away_7`` 107. Raises TraceError where the file cannot be
     read or lacks a column. O(frames * players).
     """
-    frame = _read(Path(folder) / "tracking.parquet")
+    frame = table_of(Path(folder) / "tracking.parquet")
     wanted = {"frame", "ball_x", "ball_y", "ball_z", "ball_status"}
     if missing := sorted(wanted - set(frame)):
         raise TraceError(f"{folder}/tracking.parquet has no column {', '.join(missing)}: is it TRACAB tracking?")
@@ -51,25 +41,12 @@ def positions(folder: str | Path) -> Iterator[Position]:
                 yield Position(sensor, *motion, ts=number * FRAME, id=number, source=source)
 
 
-def passes(folder: str | Path) -> list[LabelledPass]:
-    """The passes of ``passes.parquet`` by the tracking's clock, in order.
-
-    The labels' clock starts at their own event ``start``, the tracking's at kick-off: the two are laid upon each other.
-    """
-    starts = _read(Path(folder) / "events.parquet")
-    begun = [at for at, what in zip(starts["datetime"], starts["original_event"], strict=True) if what == "start"]
-    if not begun:
-        raise TraceError(f"{folder}/events.parquet has no event 'start': its clock cannot be laid upon that of the tracking")
-    table = _read(Path(folder) / "passes.parquet")
-    rows = zip(table["datetime"], table["team_side"], table["outcome_str"], strict=True)
-    return [LabelledPass(int((at - begun[0]).total_seconds() * 1e9), side, how != "unsuccessful") for at, side, how in rows]
-
-
 Frame = dict[str, list[Any]]
 """The columns of the file by name."""
 
 
-def _read(path: Path) -> Frame:
+def table_of(path: Path) -> Frame:
+    """The columns of a file of the recording by name. Raises TraceError if it cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -32,6 +32,7 @@ def bench_papers(rounds: int) -> Entries:
         "icdcsw2007": lambda: sequence_figures(rounds),
         "flows2018": lambda: bench_flow(rounds),
         "debs2013": lambda: _evaluated(rounds == 1),
+        "debs2013.retraction": lambda: _retracted(rounds == 1),
     }
     found: Entries = []
     for name, measure in parts.items():
@@ -42,13 +43,23 @@ def bench_papers(rounds: int) -> Entries:
 
 def _evaluated(quick: bool) -> Entries:
     """``slackline evaluate``: speculation against buffering, by what is detected; real nodes. Writes ``out/evaluation``."""
+    return evaluation_entries(_results(["--quick"] * quick))
+
+
+def _retracted(quick: bool) -> Entries:
+    """``slackline evaluate --retraction``: 45 light minutes, or two; what each way of retraction affects, memory by part."""
+    return retraction_entries(_results(["--scenario", "half", "--retraction", *["--seconds", "120"] * quick]))
+
+
+def _results(options: list[str]) -> dict[str, Any]:
     with TemporaryDirectory(prefix="slackline-") as folder:
         file = Path(folder, "results.json")
         command = [sys.executable, "-m", "middleware.cli.main", "evaluate", "--json", str(file)]
-        ended = subprocess.run([*command, *["--quick"] * quick], stdout=sys.stderr, check=False)
+        ended = subprocess.run([*command, *options], stdout=sys.stderr, check=False)
         if ended.returncode:
             raise RunError(f"slackline evaluate ended with {ended.returncode}: see above")
-        return evaluation_entries(json.loads(file.read_bytes()))
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        return found
 
 
 def evaluation_entries(results: dict[str, Any]) -> Entries:
@@ -58,4 +69,18 @@ def evaluation_entries(results: dict[str, Any]) -> Entries:
     return [
         {"name": f"latency {title}", "value": mean, "unit": "ms", "baseline": known[0][1], "ratio": mean / known[0][1]}
         for title, mean in known
+    ]
+
+
+def retraction_entries(results: dict[str, Any]) -> Entries:
+    """Results affected and memory held, by mode; baseline: full retraction, and pure buffering."""
+    modes = {mode["mode"]["title"]: mode for mode in results["modes"]}
+    affected = {title: mode["corrections"]["corrected_at_all"] for title, mode in modes.items()}
+    memory = {title: sum(mode["memory"].values()) / 1e3 for title, mode in modes.items()}
+    full = next((affected[title] for title, mode in modes.items() if mode["mode"]["changes"].get("retraction") == "full"), 0)
+    first = next(iter(memory.values()))
+    return [
+        {"name": f"{what} {title}", "value": value, "unit": unit, "baseline": base, "ratio": value / base if base else 0.0}
+        for what, unit, base, by_mode in (("affected", "results", full, affected), ("memory", "KB", first, memory))
+        for title, value in by_mode.items()
     ]

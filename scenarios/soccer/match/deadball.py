@@ -21,12 +21,25 @@ def _steps(seconds: float) -> int:
 
 
 class Stoppage:
-    """A dead ball. ``taker`` will restart play at (x, y), ``earliest`` at that step; the ball is tossed back at ``fetch``."""
+    """A dead ball. ``taker`` will restart play at (x, y), ``earliest`` at that step; the ball is tossed back at ``fetch``.
+
+    ``shoots``: whether he does so by a shot.
+    """
 
     def __init__(
-        self, taker: int, x: float, y: float, *, fetch: int, earliest: int, kick_off: bool = False, goal: bool = False
+        self,
+        taker: int,
+        x: float,
+        y: float,
+        *,
+        fetch: int,
+        earliest: int,
+        kick_off: bool = False,
+        goal: bool = False,
+        shoots: bool = False,
     ) -> None:
         self.taker, self.x, self.y = taker, x, y
+        self.shoots = shoots
         self.fetch, self.earliest = fetch, earliest
         self.kick_off, self.goal = kick_off, goal
         self.toss: Toss | None = None

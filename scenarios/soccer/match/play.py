@@ -16,6 +16,7 @@ from scenarios.soccer.match.deadball import Stoppage, kick_off, stoppage
 from scenarios.soccer.match.physics import STEP, Ball, Body, path
 from scenarios.soccer.match.tactics import HALF_LENGTH, HALF_WIDTH, Velocity, attack, keeps, team
 from scenarios.soccer.match.truth import Story, Touch
+from scenarios.soccer.match.variety import Variety, struck_frame
 
 TICK = 0.02
 PEOPLE = 25
@@ -34,10 +35,14 @@ def _in_goal(ball: Ball) -> bool:
 
 
 class Match:
-    """A match in progress. ``ball_track`` and ``body_track`` record each step and tick; ``story`` what happened."""
+    """A match in progress. ``ball_track`` and ``body_track`` record each step and tick; ``story`` what happened.
 
-    def __init__(self, seed: int) -> None:
+    ``variety``: of fouls, posts and passes; None: there is none of it.
+    """
+
+    def __init__(self, seed: int, variety: Variety | None = None) -> None:
         self.random = Random(seed)
+        self.variety = variety
         self.step = 0
         self.ball = Ball()
         self.bodies = [Body(*tactics.kick_off_place(i, i == 9)) for i in range(22)]
@@ -117,7 +122,8 @@ class Match:
         if i in self.chasers:
             return *self.chasers[i], 7.5
         attacking = team(i) == team(self.last.player)
-        return *tactics.place(i, ball, attacking, seconds), 5.0
+        x, y = tactics.place(i, ball, attacking, seconds)
+        return self.variety.place(i, x, attacking, self.bodies) if self.variety else x, y, 5.0
 
     def _plan(self) -> None:
         """Who goes for the ball, five times a second."""
@@ -148,6 +154,9 @@ class Match:
         """Sends an opponent towards the player with the ball: he stays a step off, until he lunges for it."""
         ball, side = self.ball, attack(rival)
         if self._gap(rival) < 2.6 and self.step >= self.lunge + _steps(0.6) and self.random.random() < 0.1:
+            if self.variety is not None and self.variety.is_foul():
+                self._foul(rival, self.owner)
+                return
             self.lunge = self.step + _steps(0.6)
         off = 0.0 if self.step < self.lunge else 2.0
         self.chasers = {rival: (ball.x + 0.2 * ball.vx - off * side, ball.y + 0.2 * ball.vy)}
@@ -217,6 +226,9 @@ class Match:
 
     def _take(self, i: int) -> None:
         """Player ``i`` gets the ball: stops a shot, catches it, or brings it under control."""
+        if self.owner >= 0 and self.variety is not None and self.variety.is_foul():
+            self._foul(i, self.owner)
+            return
         shot = self.last.kind == "shot" and team(i) != team(self.last.player)
         self.story.got(self.last, self.step, i, self.ball)
         if self.owner >= 0:
@@ -226,6 +238,8 @@ class Match:
             turn = self.random.uniform(-1.2, 1.2)
             speed = max(4.0, 0.35 * ball.speed) * attack(i)
             self._strike(i, "loose", (speed * cos(turn), speed * sin(turn), self.random.uniform(0.0, 2.0)))
+        elif (rival := self._brought_down(i)) >= 0:
+            self._foul(rival, i)
         elif self._in_own_box(i):
             self._strike(i, "hold", (body.vx, body.vy, 0.0))
             self.holder, self.release = i, self.step + _steps(self.random.uniform(1.2, 2.2))
@@ -234,6 +248,19 @@ class Match:
             speed = 1.5 + 0.6 * hypot(body.vx, body.vy)
             self._strike(i, "dribble", self._firm(speed * cos(direction), speed * sin(direction)))
             self.release = self.step + _steps(self.random.uniform(0.1, 1.2))
+
+    def _brought_down(self, i: int) -> int:
+        """The opponent who fouls player ``i`` as he gets the ball in their penalty area; -1 if nobody does."""
+        if self.variety is None or not self.variety.is_penalty(i, self.ball):
+            return -1
+        rival = min((j for j in range(22) if team(j) != team(i) and not keeps(j)), key=self._gap)
+        return rival if self._gap(rival) < 4.0 else -1
+
+    def _foul(self, i: int, victim: int) -> None:
+        assert self.variety is not None
+        self.story.tell("foul", self.step, i, victim)
+        self.stop = self.variety.free_kick(self.step, self.ball, self.bodies, victim)
+        self.owner = self.holder = -1
 
     def _firm(self, vx: float, vy: float) -> Velocity:
         """This velocity, or a higher one: no touch is so soft that it leaves the ball as it was."""
@@ -248,7 +275,7 @@ class Match:
         gap = HALF_LENGTH - body.x * attack(i)
         pressed = min(hypot(b.x - body.x, b.y - body.y) for j, b in enumerate(self.bodies[:22]) if team(j) != team(i)) < 2.2
         if gap < 30 and abs(body.y) < 18 and (gap < 20 or self.random.random() < 0.7):
-            self._strike(i, "shot", tactics.shooting(i, ball, self.random))
+            self._shoot(i)
         elif self.step > self.release or (pressed and self.random.random() < 0.4):
             self._pass(i)
         else:
@@ -258,7 +285,16 @@ class Match:
             if hypot(vx - ball.vx, vy - ball.vy) > 2.0:
                 self._strike(i, "dribble", (vx, vy, 0.0))
 
+    def _shoot(self, i: int) -> None:
+        aimed = self.variety.shot(i, self.ball) if self.variety else None
+        self._strike(i, "shot", aimed or tactics.shooting(i, self.ball, self.random))
+
     def _pass(self, i: int) -> None:
+        if self.variety is not None and (idea := self.variety.idea(i, self.ball, self.bodies)) is not None:
+            mate, velocity = idea
+            self._strike(i, "pass", velocity)
+            self.intended = mate
+            return
         mate = tactics.receiver(i, self.bodies, self.random, reach=45.0 if keeps(i) else 36.0)
         self._strike(i, "pass", tactics.passing(i, mate, self.ball, self.bodies, self.random))
         self.intended = mate
@@ -287,6 +323,8 @@ class Match:
 
     def _lines(self) -> None:
         ball = self.ball
+        if self.variety is not None and struck_frame(ball):
+            self.story.tell("woodwork", self.step, self.last.player)
         if abs(ball.x) <= HALF_LENGTH + 0.11 and abs(ball.y) <= HALF_WIDTH + 0.11:
             return
         goal = _in_goal(ball)
@@ -300,6 +338,6 @@ class Match:
         if stop is not None and stop.ready(self.step, self.bodies):
             self.stop = None
             self.story.tell("restart", self.step, stop.taker)
-            self._pass(stop.taker)
+            (self._shoot if stop.shoots else self._pass)(stop.taker)
         elif stop is None and self.holder >= 0 and self.step > self.release:
             self._pass(self.holder)

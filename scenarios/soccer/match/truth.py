@@ -21,7 +21,8 @@ class Happening(msgspec.Struct, frozen=True):
     ``kind``
         touch (any contact of a player with the ball); pass, failed pass (kick to first touch or line; ``other`` is who
         got it); interception, tackle (``player`` took the ball from ``other``); shot (``on_target``: it would have
-        gone in, had nobody touched it); block, save (``player`` stopped the shot of ``other``), miss, goal; out; restart.
+        gone in, had nobody touched it); block, save (``player`` stopped the shot of ``other``), miss, goal; out; restart; with
+        variety also foul (of ``player`` at ``other``) and woodwork.
     ``ts``, ``end``
         beginning and end (ns since the start of the match): kick and arrival of a pass; the same moment otherwise.
     """

@@ -7,6 +7,7 @@ import pytest
 from evaluation_samples import Alarm, Peak, Rise, event, replay, scenario, unit
 from msgspec import structs
 
+from middleware.evaluation.accuracy import Accuracy
 from middleware.evaluation.corrections import affected
 from middleware.evaluation.measures import Results, measure, plain, ratios
 from middleware.evaluation.modes import BUFFERING, FAST_DYNAMIC, FAST_SPECULATION, FULL, MODES, QUICK, UNKEYED
@@ -53,6 +54,7 @@ def results(runs):
         oracle_equal=True,
         cpu_in_zone=True,
         f1={"tracab_pass": None, "generated_pass": 0.97},
+        accuracy={"tracab_pass": None, "generated_pass": Accuracy.of(30, 32, 30)},
         setting=setting(3, 2.0, "slackline evaluate --seed 3"),
         modes=[plain(one) for one in runs.values()],
         retraction=[],
@@ -85,14 +87,15 @@ def test_figures_and_report(tmp_path, modes):
     for mode in modes:
         assert mode.title in page
     assert "slackline evaluate --seed 3" in page
-    assert "0.97" in page
+    assert "0.97" in page and "1.00 (0.89 to 1.00)" in page
+    assert "level 1" in page
 
 
 def test_the_headline_says_in_three_sentences_what_was_found():
     runs = measured(MODES)
     right, early, cost = headline(results(runs), runs)
     assert right == "All 14 modes end with exactly the results of the in-order oracle, 24 with dynamic alpha."
-    assert early == "With dynamic alpha a detection is known after 20 ms on average; with pure buffering after 10 ms."
+    assert early == "With dynamic alpha what people wait for is known after 20 ms on average; with pure buffering after 10 ms."
     assert "are corrected later" in cost and "of the time instead of" in cost
     runs[FULL.name].oracle_equal = False
     assert headline(results(runs), runs)[0] == f"The finals of {FULL.title} are not those of the in-order oracle."

@@ -3,17 +3,18 @@
 import pytest
 
 from detectors.soccer.hierarchy import soccer
+from middleware.evaluation.accuracy import Accuracy
 from middleware.testing.oracle import oracle
 from scenarios.soccer import scoring
 from scenarios.soccer.match import events, truth
-from scenarios.soccer.scores import Accuracy
 
 
 def test_matches_count_as_one():
-    one, other = Accuracy(1.0, 0.5, 0.67, 2, 4, 2), Accuracy(0.5, 1.0, 0.67, 4, 2, 2)
-    assert scoring.total([one, other]) == pytest.approx(8 / 12)
-    assert scoring.total([Accuracy(0.0, 0.0, 0.0, 0, 0, 0)]) is None, "nothing there, nothing found: no figure"
-    assert scoring.total([Accuracy(0.0, 0.0, 0.0, 0, 3, 0)]) == 0.0
+    whole = Accuracy.total([Accuracy.of(2, 4, 2), Accuracy.of(4, 2, 2)])
+    assert whole is not None and whole.f1 == pytest.approx(8 / 12)
+    assert Accuracy.total([Accuracy.of(0, 0, 0)]) is None, "nothing there, nothing found: no figure"
+    nothing = Accuracy.total([Accuracy.of(0, 3, 0)])
+    assert nothing is not None and nothing.f1 == 0.0
 
 
 def test_needed_is_what_the_scored_detectors_rest_on():
@@ -31,8 +32,7 @@ def test_a_short_recording_is_scored_by_itself():
     finals = oracle(events(7, seconds), scoring.needed(soccer()))
     assert any(happening.kind == "pass" for happening in truth(7, seconds))
     found = scoring.scores(finals, 7, seconds)
-    assert found.keys() == {"tracab_pass", "generated_pass", "generated_shot", "generated_goal"}
-    assert found["generated_pass"] is not None and found["generated_pass"] >= 0.9
-    assert found["tracab_pass"] is None
+    assert found.keys() == {"generated_pass", "generated_shot", "generated_goal"}
+    assert found["generated_pass"] is not None and found["generated_pass"].f1 >= 0.9
     nothing = scoring.scores({**finals, "Passes": []}, 7, seconds)
-    assert nothing["generated_pass"] == 0.0
+    assert nothing["generated_pass"] is not None and nothing["generated_pass"].recall == 0.0

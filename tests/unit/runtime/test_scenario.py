@@ -197,7 +197,7 @@ def test_files_that_are_not_there_name_the_places_looked_in(write, monkeypatch, 
         scenario.lasting(3.0, None)
 
 
-@pytest.mark.parametrize("name", ["soccer", "umts", "debs2013"])
+@pytest.mark.parametrize("name", ["soccer", "umts", "debs2013", "tracab", "tromso", "half"])
 def test_the_scenarios_that_come_with_the_project_are_sound(name):
     assert load_scenario(name).plan.name == name
 

@@ -24,6 +24,7 @@ from detectors.soccer.events import (
     TeamPossession,
 )
 from detectors.soccer.passing import Interceptions
+from detectors.soccer.zones import BallPlace, PlayerPlace
 
 
 def kick(ts: int, player: int, speed: float) -> Kick:
@@ -39,6 +40,23 @@ def out(ts: int, x: float = 0.0, y: float = 35.0) -> BallOutOfPlay:
 
 
 # Possession
+
+
+def test_a_ball_that_nobody_sees_is_dead():
+    """As in optical tracking, which does not follow it: players go on being seen."""
+    players = [PlayerPlace(3, "A", 0.0, 0.0, 2.0, ts=s(at)) for at in (1, 2, 3, 4.5, 5, 6)]
+    seen = [BallPlace(BALL, 7.0, -2.0, 0.1, 5.0, ts=s(at)) for at in (0.5, 1.5, 20)]
+    dead, restart = run("DeadBalls", sorted([*players, *seen, touch(s(20.1), 14)], key=lambda event: event.ts))
+    assert dead == DeadBall("free kick", "", BALL, 7.0, -2.0, ts=s(4.5))
+    assert restart == Restart("free kick", "B", 14, BALL, s(15.6), ts=s(20.1))
+    (kick,) = run("FreeKicks", [dead, touch(s(20.1), 14), restart])
+    assert (kick.player, kick.rested) == (14, s(15.6))
+
+
+def test_no_pass_goes_over_a_dead_ball():
+    touches = [touch(s(1), 3), touch(s(30), 4, x=20.0)]
+    assert len(run("Passes", touches)) == 1
+    assert run("Passes", [touches[0], DeadBall("free kick", "", BALL, 0.0, 0.0, ts=s(5)), touches[1]]) == []
 
 
 def test_possession_changes_with_the_player_who_touches():

@@ -11,13 +11,14 @@ from soccer_situations import ms, recording
 
 from detectors.soccer.events import BlockedShot, Position
 from detectors.soccer.hierarchy import soccer
+from middleware.evaluation.accuracy import score
 from middleware.model.detector import fresh, key_function
 from middleware.model.event import ORDER, Event, type_name
 from middleware.model.identity import Derivation, levels
 from middleware.model.state import same_state
 from middleware.testing.oracle import in_order, oracle
 from scenarios.soccer.match import Happening, truth
-from scenarios.soccer.scores import generated, score
+from scenarios.soccer.scores import generated
 
 SEED = 16
 SECONDS = 60

@@ -50,3 +50,13 @@ def test_what_is_told_of_an_evaluation():
     results = {"modes": [{"mode": {"title": title}, "latency": {"mean": mean}} for title, mean in modes]}
     found = [(entry["name"], entry["ratio"]) for entry in papers.evaluation_entries(results)]
     assert found == [("latency buffering", 1.0), ("latency speculation", 0.6)]
+
+
+def test_what_is_told_of_retraction():
+    """Results affected against full retraction, memory against pure buffering."""
+    modes = [
+        {"mode": {"title": title, "changes": changes}, "corrections": {"corrected_at_all": count}, "memory": {"held": kept}}
+        for title, changes, count, kept in (("buffering", {}, 0, 4_000), ("full", {"retraction": "full"}, 50, 8_000))
+    ]
+    found = [(entry["name"], entry["ratio"]) for entry in papers.retraction_entries({"modes": modes})]
+    assert found == [("affected buffering", 0.0), ("affected full", 1.0), ("memory buffering", 1.0), ("memory full", 2.0)]
