@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 6
+_VERSION = 9
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -33,6 +33,7 @@ try:
         merge,
         runs_of,
         split,
+        survey,
         take_ids,
         take_new,
     )
@@ -58,6 +59,7 @@ else:
         "merge",
         "runs_of",
         "split",
+        "survey",
         "take_ids",
         "take_new",
     ]

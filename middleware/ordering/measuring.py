@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import repeat, takewhile
-from operator import is_not
+from operator import is_not, sub
+from typing import TYPE_CHECKING, NamedTuple
 
+from middleware import native
 from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, Event
 from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Times = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def measure(clock: LocalClock, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
@@ -53,3 +61,86 @@ def measure_singly(
         clock.arrive(delayed[place + 1 :], ())
     else:
         clock.pend(delayed)
+
+
+class Survey(NamedTuple):
+    """What a unit must know of the times of a batch of columns.
+
+    ``newest``, ``earliest``
+        the latest time of all so far, and the earliest of these.
+    ``first``
+        the earliest time beyond the clock of those that were later than all before them, if there is one.
+    ``delayed``
+        the times that were not later than all before them, and those that the clock had passed.
+    ``after``
+        those behind the last that was later than all before it.
+    """
+
+    newest: int
+    earliest: int
+    first: int | None
+    delayed: list[int]
+    after: list[int]
+
+
+def plain_survey(times: Times, top: int, clk: int) -> Survey:
+    """Look at times, of which ``top`` was the latest before and ``clk`` is the clock. O(n)."""
+    newest, first = top, None
+    behind: list[int] = []
+    passed: list[int] = []
+    after: list[int] = []
+    for ts in times.tolist():
+        if ts > newest:
+            newest, after = ts, []
+            if ts < clk:
+                passed.append(ts)
+            elif ts > clk and first is None:
+                first = ts
+        else:
+            behind.append(ts)
+            after.append(ts)
+    return Survey(newest, min(times.tolist(), default=END), first, behind + passed, after)
+
+
+def survey(times: Times, top: int, clk: int) -> Survey:
+    """``plain_survey``, or its native twin, which does the same sooner."""
+    return Survey(*native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times, top, clk)
+
+
+def measure_columns(clock: LocalClock, columns: EventColumns, seen: Survey, hold: bool) -> None:
+    """``measure`` for columns, of which ``seen`` tells."""
+    clock.arrive(seen.delayed, columns)
+    if seen.first is None:
+        clock.pend(seen.delayed)
+        return
+    clock.tick(seen.first, seen.newest, hold)
+    if seen.after:
+        clock.arrive(seen.after, ())
+
+
+def measure_columns_singly(
+    clock: LocalClock, ticks: bool, columns: EventColumns, k_plus: list[int] | None, mark: int | None, hold: bool
+) -> None:
+    """``measure_singly`` for columns; ``ticks``: whether events of their type move the clock."""
+    times = columns.times
+    delayed = times.tolist() if k_plus is None else list(map(sub, times.tolist(), k_plus))
+    clock.arrive(delayed, columns)
+    moves = times > (clock.clk if ticks else END)
+    if mark is not None and (levels := columns.levels) is not None:
+        moves &= (times <= mark) | (levels == 0)
+    if moves.any():
+        last = int(times[moves].max())
+        place = int((moves & (times == last)).nonzero()[0][-1])
+        clock.tick(int(times[moves].min()), last, hold)
+        clock.arrive(delayed[place + 1 :], ())
+    else:
+        clock.pend(delayed)
+
+
+def foretold(columns: EventColumns, top: int, mark: int | None) -> bool:
+    """Whether the latest event, if it is later than ``top``, is a result whose time the clock ``mark`` has not reached."""
+    levels = columns.levels
+    if mark is None or levels is None or not len(levels):
+        return False
+    at = int(columns.times.argmax())
+    return bool(columns.times[at] > max(mark, top) and levels[at] > 0)
