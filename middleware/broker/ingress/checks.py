@@ -141,9 +141,9 @@ class Ingress:
             self._complain(head, block)
         fresh = self._new_columns(head, delta, bounds)
         if fresh is None:
-            if head.newest is None or head.newest > bounds.high:  # else nothing that was decoded is
-                delta = self._credible(delta, bounds.high)
-            fresh = self._timely(head.type, self._fresh(head.type, delta, bounds), bounds)
+            is_near = head.newest is not None and head.newest <= bounds.high  # then so is all that was decoded
+            credible = delta if is_near else self._credible(delta, bounds.high)
+            fresh = self._timely(head.type, self._fresh(head.type, credible, bounds), bounds)
         self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
