@@ -116,7 +116,8 @@ def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
         sources = sources.cast(pa.string())
     names = sources.dictionary_encode()
     longest = max(map(len, names.dictionary.to_pylist()), default=0) * 4
-    return batch.set_column(at, "source", sources if longest * batch.num_rows > _MOST_NAMES else names)
+    column = sources if longest * batch.num_rows > _MOST_NAMES else names
+    return batch.set_column(at, batch.schema.field(at).with_type(column.type), column)
 
 
 # -- before Arrow sees them ------------------------------------------------------------------------------------------------
