@@ -27,7 +27,7 @@ from middleware.link.frames import Parts
 from middleware.model.change import Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
-from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, TS, Event, EventType, type_name
+from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.words import listed
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Publication:
                 part, name = columns.slice(int(low), int(high)), type_name(columns.event_type)
                 if len(part):
                     delta = Delta(columns=part, places=(places[at][low:high] - start).tolist() if places else None)
-                    blocks += encode_delta(name, delta, raw=True, runs=runs_in(part, len(part) // 4 + 1))
+                    blocks += encode_delta(name, delta, raw=True, runs=runs_in(part.batch, len(part) // 4 + 1))
             if places:
                 yield _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
             else:
@@ -135,7 +135,7 @@ class Publication:
             yield from self._frames(events[:middle])
             yield from self._frames(events[middle:])
         elif events:
-            yield _checked(Frame(blocks, max(map(TS, events))))
+            yield _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
 
     def retraction(self, event: Event) -> Frame:
         """An event that was published is withdrawn."""

@@ -84,6 +84,26 @@ def records_of(batch: pa.RecordBatch) -> list[list[Any]]:
     return list(map(list, zip(*columns, strict=True)))
 
 
+def in_wire_types(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    """The same with the types that columns have in blocks; None if one has none, or a value too large for it. O(values)."""
+    import pyarrow as pa
+
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        kind = column.type
+        if pa.types.is_dictionary(kind) and name != "source":
+            column = column.dictionary_decode()
+        elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            try:
+                column = column.cast(pa.int64() if pa.types.is_integer(kind) else pa.float64())
+            except pa.ArrowInvalid:
+                return None
+        elif name != "source" and not _is_known(kind):
+            return None
+        columns.append(column)
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
 def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with no more names of sources than it needs: a slice shares the dictionary of the whole."""
     import pyarrow as pa
@@ -96,7 +116,8 @@ def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
         sources = sources.cast(pa.string())
     names = sources.dictionary_encode()
     longest = max(map(len, names.dictionary.to_pylist()), default=0) * 4
-    return batch.set_column(at, "source", sources if longest * batch.num_rows > _MOST_NAMES else names)
+    column = sources if longest * batch.num_rows > _MOST_NAMES else names
+    return batch.set_column(at, batch.schema.field(at).with_type(column.type), column)
 
 
 # -- before Arrow sees them ------------------------------------------------------------------------------------------------

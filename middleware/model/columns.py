@@ -57,6 +57,10 @@ class EventColumns(Sequence[Event]):
 
         name = type_name(event_type)
         batch = _one_batch(table, name)
+        if _is_as_wanted(event_type, batch):
+            made = cls(event_type, batch)
+            made._check_times(name)
+            return made
         given = dict(zip(batch.schema.names, batch.columns, strict=True))
         if "source" not in given and source is not None:
             given["source"] = pa.DictionaryArray.from_arrays(pa.array([0] * len(batch), pa.int32()), [source])
@@ -301,6 +305,26 @@ def _schema(event_type: EventType) -> pa.Schema:
 
     fields = list(arrow_schema(event_type))
     return pa.schema([*fields[:-3], *(field.with_nullable(False) for field in fields[-3:])])
+
+
+@cache
+def _with_dictionary(event_type: EventType) -> pa.Schema:
+    """The same, with sources encoded in a dictionary, as blocks have them."""
+    import pyarrow as pa
+
+    schema = _schema(event_type)
+    at = schema.get_field_index("source")
+    return schema.set(at, schema.field(at).with_type(pa.dictionary(pa.int32(), pa.string())))
+
+
+def _is_as_wanted(event_type: EventType, batch: pa.RecordBatch) -> bool:
+    """Whether a batch is one of events without any change: asked first, as nearly all small batches from other nodes are."""
+    if not batch.schema.equals(_with_dictionary(event_type)) or _needs_conversion(event_type):
+        return False
+    fields = zip(batch.schema, batch.columns, strict=True)
+    return not any(column.null_count and not field.nullable for field, column in fields) and not (
+        batch.column("source").dictionary.null_count
+    )
 
 
 @cache

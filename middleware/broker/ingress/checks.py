@@ -141,7 +141,9 @@ class Ingress:
             self._complain(head, block)
         fresh = self._new_columns(head, delta, bounds)
         if fresh is None:
-            fresh = self._timely(head.type, self._fresh(head.type, self._credible(delta, bounds.high), bounds), bounds)
+            is_near = head.newest is not None and head.newest <= bounds.high  # then so is all that was decoded
+            credible = delta if is_near else self._credible(delta, bounds.high)
+            fresh = self._timely(head.type, self._fresh(head.type, credible, bounds), bounds)
         self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
@@ -239,6 +241,8 @@ class Ingress:
         """The delta without changes at or below what this node has promised, and without revisions that would move an event
         too far ahead."""
         low, high = bounds
+        if not delta.revises and not delta.retracts and min(map(TS, delta.inserts), default=MAX_TS) > low:
+            return delta
         times = [event.ts for event in (*delta.inserts, *delta.retracts)] + [min(old.ts, new.ts) for old, new in delta.revises]
         if not times or (min(times) > low and all(new.ts <= high for _, new in delta.revises)):
             return delta

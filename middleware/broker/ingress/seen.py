@@ -17,6 +17,7 @@ from middleware.model.event import IDENTITY, Event, Identity
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from middleware.model.columns import EventColumns
 
@@ -153,7 +154,7 @@ class SeenIds:
             return b""
         import numpy as np
 
-        names, codes = _sources_of(columns)
+        names, codes = _sources_of(columns.batch)
         used = {0} if len(names) == 1 else set(np.unique(codes).tolist())
         if any(not names[code] for code in used):
             return None
@@ -194,11 +195,11 @@ def _disjoint(runs: list[Run]) -> bool:
     return all(one[0] != other[0] or one[2] < other[1] for one, other in pairwise(ordered))
 
 
-def _sources_of(columns: EventColumns) -> tuple[list[str], np.ndarray[Any, Any]]:
+def _sources_of(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]]:
     """The names of the sources, and for each event the place of its own."""
     import pyarrow as pa
 
-    sources = columns.batch.column("source")
+    sources = batch.column("source")
     if not pa.types.is_dictionary(sources.type):
         sources = sources.dictionary_encode()
     return sources.dictionary.to_pylist(), sources.indices.to_numpy()
@@ -222,13 +223,14 @@ def plain_runs_of(events: list[Event], most: int) -> list[Run] | None:
 runs_of = native.runs_of if native.AVAILABLE else plain_runs_of
 
 
-def runs_in(columns: EventColumns, most: int) -> list[Run] | None:
+def runs_in(batch: pa.RecordBatch, most: int) -> list[Run] | None:
     """The same of events in columns."""
     import numpy as np
 
-    names, codes = _sources_of(columns)
-    order = np.lexsort((columns.ids, codes))
-    codes, ids = codes[order], columns.ids[order]
+    names, codes = _sources_of(batch)
+    ids = batch.column("id").to_numpy()
+    order = np.lexsort((ids, codes))
+    codes, ids = codes[order], ids[order]
     is_other = np.append(True, codes[1:] != codes[:-1])
     if (~is_other[1:] & (ids[1:] == ids[:-1])).any():
         return None

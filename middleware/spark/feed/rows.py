@@ -1,4 +1,4 @@
-"""Rows of a trace as encoded events: the executor's reads, and the bytes on the wire."""
+"""Rows of a trace as blocks of events in columns: the executor's reads, and the bytes on the wire. No event is made."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from middleware.link.codec import LARGEST_BLOCK, MOST_PLACES, BlockHead, Run
+from middleware.broker.ingress.seen import runs_in
+from middleware.link.codec import FEWEST_ROWS, LARGEST_BLOCK, MOST_PLACES, BlockHead, encode
+from middleware.link.columnar import in_wire_types, pack_columns, records_of
 from middleware.model.event import END, NEVER
 from middleware.spark.feed.groups import RowGroup, read_group, row_groups
-from middleware.spark.feed.packing import Column, Words, column_of, packed, part_of, words_of
 from middleware.spark.traces import Trace, wire_columns
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
     Numbers = npt.NDArray[np.int64]
 
@@ -37,11 +39,11 @@ class Frame(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Loaded rows: arrivals, the columns on the wire but for the level, and (the last of them) the sources."""
+    """Loaded rows: arrivals, and the columns on the wire. ``in_columns``: whether they can go as columns."""
 
     arrivals: Numbers
-    wire: list[Column]
-    sources: Words
+    wire: pa.RecordBatch
+    in_columns: bool
 
 
 class TypeRows:
@@ -63,9 +65,11 @@ class TypeRows:
     def rows(self, group: RowGroup) -> _Rows:
         """The rows of a row group. O(rows), or O(1) for the group read last."""
         if self._loaded is None or self._loaded[0] is not group:
-            arrivals, *wire, sources = read_group(group, self._wanted).columns
+            whole = read_group(group, self._wanted)
             self.read += 1
-            self._loaded = group, _Rows(column_of(arrivals), [*map(column_of, wire), words := words_of(sources)], words)
+            wire = whole.drop_columns(["arrival"])
+            columns = in_wire_types(wire)
+            self._loaded = group, _Rows(whole["arrival"].to_numpy(), wire if columns is None else columns, columns is not None)
         return self._loaded[1]
 
 
@@ -93,9 +97,12 @@ class RowStream:
         """Arrival of the next event; None at the end."""
         return int(self._rows.arrivals[self._position]) if self._rows else None
 
-    def ahead(self, rows: int) -> Column:
+    def ahead(self, rows: int) -> Numbers:
         """The arrivals of up to ``rows`` next events, as far as they are loaded."""
-        return self._rows.arrivals[self._position : min(self._end, self._position + rows)] if self._rows else []
+        import numpy as np
+
+        rows = min(self._end, self._position + rows)
+        return self._rows.arrivals[self._position : rows] if self._rows else np.empty(0, np.int64)
 
     @property
     def known_until(self) -> int:
@@ -111,15 +118,13 @@ class RowStream:
 
     def encoded(self, count: int) -> tuple[BlockHead, bytes]:
         """The next events as a block. Its head names their identities, if each is there once: then no broker need decode it."""
-        import numpy as np
-
-        rows, start, end = self._rows, self._position, self._position + count
+        rows = self._rows
         assert rows is not None, "there is something to encode"
-        *others, times, ids, sources = (part_of(column, start, end) for column in rows.wire)
-        block = packed([*others, times, ids, sources, np.zeros(count, np.uint8)], count)
-        runs = identity_runs(sources.codes, ids, sources.names)
-        head = BlockHead(self._type.name, count, raw=True, runs=runs, oldest=int(times.min()), newest=int(times.max()))
-        return head, block
+        part = rows.wire.slice(self._position, count)
+        times = part["ts"].to_numpy()
+        head = BlockHead(self._type.name, count, raw=True, oldest=int(times.min()), newest=int(times.max()))
+        head.runs, head.columns = runs_in(part, count), rows.in_columns and count >= FEWEST_ROWS
+        return head, pack_columns(part) if head.columns else encode(records_of(part))
 
     def skip(self, count: int) -> int:
         """Skip the next ``count`` events; returns the arrival of the last of them."""
@@ -158,7 +163,7 @@ def frames(
         yield Frame(blocks, sum(counts), last)
 
 
-def _place(heads: list[BlockHead], arrivals: list[Column]) -> None:
+def _place(heads: list[BlockHead], arrivals: list[Numbers]) -> None:
     """Name the places of the events of each type in the order of arrival of all."""
     import numpy as np
 
@@ -169,21 +174,3 @@ def _place(heads: list[BlockHead], arrivals: list[Column]) -> None:
     for head in heads:
         head.places = places[start : start + head.inserts].tobytes()
         start += head.inserts
-
-
-def identity_runs(codes: Numbers, ids: Numbers, names: list[str]) -> list[Run] | None:
-    """The identities as runs; None if one occurs twice, or if ids are so far apart that they hardly are runs. O(n log n)."""
-    import numpy as np
-
-    low = int(ids.min())
-    span = int(ids.max()) - low + 2  # so that the ids of one source never touch those of the next
-    if span * len(names) >= 2**63:
-        return None
-    numbers = np.sort(codes.astype(np.int64) * span + (ids - low))
-    steps = np.diff(numbers)
-    if not steps.all():
-        return None
-    ends = np.flatnonzero(np.append(steps, 2) != 1)
-    sources, firsts = np.divmod(numbers[np.append(0, ends[:-1] + 1)], span)
-    lasts = numbers[ends] % span
-    return list(zip(map(names.__getitem__, sources.tolist()), (firsts + low).tolist(), (lasts + low).tolist(), strict=True))

@@ -33,7 +33,7 @@ TAKERS_OF_IDS = [plain_take_ids, *([native.take_ids] if native.AVAILABLE else []
 
 
 def runs_in_columns(events: list[Event], most: int) -> list[Run] | None:
-    return runs_in(EventColumns.from_events(Event, events), most) if events else []
+    return runs_in(EventColumns.from_events(Event, events).batch, most) if events else []
 
 
 FINDERS = [plain_runs_of, runs_in_columns, *([native.runs_of] if native.AVAILABLE else [])]

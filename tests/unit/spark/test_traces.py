@@ -1,5 +1,6 @@
 """Traces without Spark: description, reading in arrival order, encoding for the wire, and what is refused."""
 
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from middleware.link.codec import places_of
+from middleware.link.codec import FEWEST_ROWS, EventCodec, places_of
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.spark.feed.groups import slices
-from middleware.spark.feed.rows import TypeRows, frames, identity_runs
+from middleware.spark.feed.rows import TypeRows, frames
 from middleware.spark.prepare.describe import describe
 from middleware.spark.traces import DESCRIPTION, Trace, load_trace, read_trace, type_folder
 
@@ -156,7 +157,7 @@ def test_no_trace_is_told(tmp_path: Path) -> None:
     st.lists(st.integers(0, 60), min_size=1, max_size=50),
     st.lists(st.integers(0, 60), min_size=0, max_size=50),
     st.one_of(st.none(), st.integers(1, 30)),
-    st.integers(1, 12),
+    st.integers(1, 12) | st.just(200),
 )
 def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
     tmp_path_factory: pytest.TempPathFactory, pings: list[int], pongs: list[int], window: int | None, rows: int
@@ -166,7 +167,7 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
     if pongs:
         write(folder, "Pong", pongs)
     trace = finish(folder)
-    decode = {name: msgspec.msgpack.Decoder(list[TYPES[name]]).decode for name in trace.types}  # type: ignore[name-defined]
+    codec, drops = EventCodec(TYPES), Counter[str]()
     arrivals = {"Ping": sorted(pings), "Pong": sorted(pongs)}
     found: dict[str, list[int]] = {name: [] for name in trace.types}
     reached = NEVER
@@ -179,8 +180,9 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
             times: list[int] = []
             places: list[int] = []
             for head, block in frame.blocks:
-                events = decode[head.type](block)
-                assert head.count == len(events) > 0
+                events = codec.decode(head, block, drops).inserts
+                assert head.count == len(events) > 0 and not drops
+                assert head.columns == (len(events) >= FEWEST_ROWS)
                 assert (head.oldest, head.newest) == (min(e.ts for e in events), max(e.ts for e in events))
                 if head.runs is not None:
                     named = {(source, number) for source, first, last in head.runs for number in range(first, last + 1)}
@@ -198,13 +200,3 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
             assert window is None or max(times) - min(times) <= window
             reached = frame.last
     assert found == {name: list(range(len(arrivals[name]))) for name in trace.types}
-
-
-def test_runs_of_identities() -> None:
-    codes, ids = np.array([0, 1, 0, 1, 0, 0, 1, 1]), np.array([4, 7, 3, 8, 5, 6, 9, 10])
-    assert identity_runs(codes, ids, ["a", "b"]) == [("a", 3, 6), ("b", 7, 10)]
-    assert identity_runs(codes, np.array([4, 7, 3, 8, 5, 5, 9, 10]), ["a", "b"]) is None
-    assert identity_runs(codes, ids * 2, ["a", "b"]) == [
-        *(("a", number, number) for number in (6, 8, 10, 12)),
-        *(("b", number, number) for number in (14, 16, 18, 20)),
-    ]
