@@ -17,17 +17,19 @@ from psycopg.types.json import Jsonb
 
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
-from middleware.model.errors import SinkError, UnreachableError
+from middleware.model.errors import SinkError, SlacklineError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
 from middleware.runtime.records import as_record
 
-_OPTIONS: dict[str, Any] = {
+CONNECTING: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+"""How a connection is made, and known to be lost."""
+
 _HOPELESS = (
     "password authentication failed",
     "no password supplied",
@@ -89,13 +91,13 @@ class PostgresSink:
         self._name, self._schema, self._prefix = name, schema, prefix
         self._tables: dict[EventType, _Table] = {}
         try:
-            self._connection = psycopg.connect(address, autocommit=True, application_name=f"slackline {name}", **_OPTIONS)
+            self._connection = psycopg.connect(address, autocommit=True, application_name=f"slackline {name}", **CONNECTING)
         except psycopg.ProgrammingError as error:
             raise SinkError(
                 f"the address of output {name!r} is none of a database: {error}"
             ) from None  # it may hold a password
         except psycopg.Error as error:
-            raise _refused(error, name) from None
+            raise refused(error, f"output {name!r}", SinkError) from None
         try:
             self.mark = self._begun()
         except BaseException as error:
@@ -247,11 +249,11 @@ def _column_type(annotation: Any) -> str:
     return _SIMPLE.get(annotation, "jsonb")
 
 
-def _refused(error: psycopg.Error, name: str) -> SinkError | UnreachableError:
-    """Why there is no connection; libpq tells no code then, only text."""
+def refused(error: psycopg.Error, who: str, hopeless: type[SlacklineError]) -> SlacklineError:
+    """Why ``who`` has no connection, by whether another attempt may help; libpq has no code then, only text."""
     text = f"PostgreSQL: {str(error).strip()}"
     if any(sign in text for sign in _HOPELESS):
-        return SinkError(f"{text}; mend the address of output {name!r}, PGPASSWORD or ~/.pgpass, or what the server allows")
+        return hopeless(f"{text}; mend the address of {who}, PGPASSWORD or ~/.pgpass, or what the server allows")
     return UnreachableError(text)
 
 

@@ -165,6 +165,7 @@ class Postgres(Server):
 
     def command(self) -> list[str]:
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "fsync": "off"}
+        options["wal_level"] = "logical"
         return [self._program, "-D", str(self.folder / "data"), *(f"-c{key}={value}" for key, value in options.items())]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
