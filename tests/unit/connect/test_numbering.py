@@ -42,13 +42,15 @@ def test_a_full_disk_passes_and_gives_no_number_twice(tmp_path: Path) -> None:
     with closing(Numbering(tmp_path / "numbers")) as numbering:
         first = numbering.numbers([(b"a", True)], 1)
     with pytest.MonkeyPatch.context() as patch:
-        disk_where(patch, lambda sql: sqlite3.OperationalError("database or disk is full") if "INTO numbers" in sql else None)
-        with closing(Numbering(tmp_path / "numbers")) as numbering:
-            with pytest.raises(UnreachableError, match="database or disk is full"):
-                numbering.numbers([(b"a", True), (b"b", True)], 2)
-            assert numbering.numbers([(b"a", True)], 3) == first
+        disk_where(
+            patch, lambda sql: sqlite3.OperationalError("database or disk is full") if sql.startswith("DELETE") else None
+        )
+        full = pytest.raises(UnreachableError, match="database or disk is full")
+        with closing(Numbering(tmp_path / "numbers")) as numbering, full:
+            numbering.numbers([(b"a", True), (b"b", True)], 2)
     with closing(Numbering(tmp_path / "numbers")) as numbering:
         assert [each.number for each in numbering.numbers([(b"b", True), (b"a", True)], 4)] == [2, 1]
+        assert numbering.numbers([(b"a", True)], 5) == first
 
 
 def test_another_file_gives_other_numbers(tmp_path: Path) -> None:
