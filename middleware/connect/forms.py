@@ -74,8 +74,9 @@ def _decoder(event_type: EventType, paths: Mapping[str, tuple[str, ...]]) -> Cal
     keys |= {name: path[0] for name, path in wanted.items()}
     if len(set(keys.values())) < len(keys):
         return None
+    field: Any = msgspec.field  # its overloads do not know that both may be NODEFAULT
     slots: list[Any] = [
-        (each.name, each.type, msgspec.field(default=each.default, default_factory=each.default_factory)) for each in own
+        (each.name, each.type, field(default=each.default, default_factory=each.default_factory)) for each in own
     ]
     for name, kind, default in _STAMP:
         slots.append((name, kind) if name in wanted else (name, kind | UnsetType, default))

@@ -17,6 +17,8 @@ from middleware.runtime.storage.trust import private_database, private_folder
 KEPT = 1_000_000
 """How many messages back a repeat is known."""
 
+_AT_ONCE = 500
+
 
 class Numbered(NamedTuple):
     """The number of a message, and when it came first (Unix time, ns)."""
@@ -54,18 +56,19 @@ class Numbering:
         With each key: whether the message may be a repeat. If so, one of that key keeps its number and its time; if not, it
         is new, though its key be known. ``at``: the time of those that are new. Raises StateError, UnreachableError.
         """
-        found = []
+        found, fresh = [], []
         last = self._last
         try:
             with self._database as database:
                 database.execute("BEGIN IMMEDIATE")
+                known = self._known([key for key, may_repeat in keys if may_repeat])
                 for key, may_repeat in keys:
-                    known = database.execute("SELECT number, at FROM numbers WHERE key = ?", (key,)).fetchone()
-                    if known is None or not may_repeat:
+                    if not may_repeat or key not in known:
                         last += 1
-                        known = last, at
-                        database.execute("INSERT OR REPLACE INTO numbers VALUES (?, ?, ?)", (last, key, at))
-                    found.append(Numbered(*known))
+                        known[key] = Numbered(last, at)
+                        fresh.append((last, key, at))
+                    found.append(known[key])
+                database.executemany("INSERT OR REPLACE INTO numbers VALUES (?, ?, ?)", fresh)
                 database.execute("DELETE FROM numbers WHERE number <= ?", (last - self._kept,))
         except sqlite3.OperationalError as error:  # a full disk, or another program's lock
             raise UnreachableError(f"{self._file} cannot be written now: {error}") from None
@@ -73,6 +76,16 @@ class Numbering:
             raise StateError(f"{self._file} cannot be written: {error}") from None
         self._last = last
         return found
+
+    def _known(self, keys: Sequence[bytes]) -> dict[bytes, Numbered]:
+        """Those of these keys that have a number."""
+        known = {}
+        for start in range(0, len(keys), _AT_ONCE):
+            some = keys[start : start + _AT_ONCE]
+            which = ", ".join("?" * len(some))
+            for key, *numbered in self._database.execute(f"SELECT key, number, at FROM numbers WHERE key IN ({which})", some):
+                known[key] = Numbered(*numbered)
+        return known
 
     def close(self) -> None:
         """Close the file."""

@@ -10,23 +10,33 @@ from typing import Any, NamedTuple
 
 import msgspec
 import psycopg
+import structlog
 import xxhash
 from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
-from middleware.model.errors import SinkError, UnreachableError
+from middleware.model.errors import SinkError, SlacklineError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
 from middleware.runtime.records import as_record
 
-_OPTIONS: dict[str, Any] = {
+CONNECTING: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+"""How a connection is made, and known to be lost."""
+
+_HOPELESS = (
+    "password authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "not permitted",
+)
 _SIMPLE = {int: "bigint", float: "double precision", str: "text", bool: "boolean", bytes: "bytea"}
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS slackline_marks (sink text PRIMARY KEY, mark jsonb NOT NULL);
@@ -35,6 +45,7 @@ CREATE TABLE IF NOT EXISTS slackline_rejected (
     reason text NOT NULL, record text NOT NULL, PRIMARY KEY (sink, source, id)
 )
 """
+_log = structlog.get_logger()
 
 
 class _Column(NamedTuple):
@@ -80,13 +91,13 @@ class PostgresSink:
         self._name, self._schema, self._prefix = name, schema, prefix
         self._tables: dict[EventType, _Table] = {}
         try:
-            self._connection = psycopg.connect(address, autocommit=True, application_name=f"slackline {name}", **_OPTIONS)
+            self._connection = psycopg.connect(address, autocommit=True, application_name=f"slackline {name}", **CONNECTING)
         except psycopg.ProgrammingError as error:
             raise SinkError(
                 f"the address of output {name!r} is none of a database: {error}"
             ) from None  # it may hold a password
         except psycopg.Error as error:
-            raise UnreachableError(f"PostgreSQL: {error}") from None
+            raise refused(error, f"output {name!r}", SinkError) from None
         try:
             self.mark = self._begun()
         except BaseException as error:
@@ -138,6 +149,11 @@ class PostgresSink:
                         "INSERT INTO slackline_marks VALUES (%s, %s) ON CONFLICT (sink) DO UPDATE SET mark = excluded.mark",
                         (self._name, msgspec.json.encode(ORDER(events[-1])).decode()),
                     )
+        except (errors.UndefinedTable, errors.UndefinedColumn, errors.DatatypeMismatch) as error:
+            raise SinkError(
+                f"PostgreSQL: {str(error).splitlines()[0]}: a table was changed while output {self._name!r} wrote to it. "
+                "Nothing of this batch is stored; undo the change, or give the output another prefix"
+            ) from None
         except psycopg.Error as error:
             raise _judged(error) from None
 
@@ -155,6 +171,7 @@ class PostgresSink:
                 self._reject(events[0], str(error))
 
     def _reject(self, event: Event, reason: str) -> None:
+        _log.warning("an event that the database refuses is listed in slackline_rejected", output=self._name, why=reason)
         record = msgspec.json.encode(as_record(event)).decode(errors="replace")
         row = self._name, type_name(event.__class__), event.source.replace("\0", "\\0"), event.id, event.ts, reason, record
         self._connection.execute(
@@ -230,6 +247,14 @@ def _column_type(annotation: Any) -> str:
         each = {_column_type(one) for one in arguments if one is not type(None)}
         return each.pop() if len(each) == 1 else "jsonb"
     return _SIMPLE.get(annotation, "jsonb")
+
+
+def refused(error: psycopg.Error, who: str, hopeless: type[SlacklineError]) -> SlacklineError:
+    """Why ``who`` has no connection, by whether another attempt may help; libpq has no code then, only text."""
+    text = f"PostgreSQL: {str(error).strip()}"
+    if any(sign in text for sign in _HOPELESS):
+        return hopeless(f"{text}; mend the address of {who}, PGPASSWORD or ~/.pgpass, or what the server allows")
+    return UnreachableError(text)
 
 
 def _judged(error: psycopg.Error) -> SinkError | UnreachableError:

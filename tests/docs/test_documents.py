@@ -12,10 +12,12 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from slackline_benchmarks.servers import Postgres
 
 TOP = Path(__file__).parents[2]
 DOCUMENTS = [TOP / "README.md", *sorted((TOP / "docs" / "guide").glob("**/*.md"))]
@@ -104,8 +106,12 @@ def with_marks(document: Path) -> Any:
 
 
 @pytest.mark.parametrize("document", [with_marks(document) for document in DOCUMENTS])
-def test_python_blocks_run(document: Path, tmp_path: Path) -> None:
-    run_program(f"{document.stem}.py", document.read_text(), tmp_path)
+def test_python_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = document.read_text()
+    with ExitStack() as stack:
+        if 'os.environ["DATABASE"]' in program(text):
+            monkeypatch.setenv("DATABASE", stack.enter_context(Postgres()).address)
+        run_program(f"{document.stem}.py", text, tmp_path)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(TOP)))

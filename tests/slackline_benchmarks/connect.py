@@ -7,137 +7,37 @@ in the same way. What cannot be had on this machine is left out.
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from multiprocessing.connection import Connection
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
 import msgspec
 import structlog
+from slackline_benchmarks.connect_web import bench_http
+from slackline_benchmarks.connectors import EVENTS, Fields, Place, fed, messages, row, taken
 from slackline_benchmarks.servers import Kafka, Mosquitto, Postgres, until
 
-from middleware.connect.feeding import Feed
-from middleware.connect.reading import MessageReader
 from middleware.connect.source import Source, SourceSpec
-from middleware.model.event import ORDER, Event, EventTypes
-from middleware.runtime.clients import Publisher
-from middleware.runtime.node import Node
+from middleware.model.event import ORDER, Event
 from middleware.runtime.records import as_record
 from middleware.runtime.sinks.sink import open_sink
-from middleware.runtime.storage.late_ledger import Ledger
 
-_EVENTS = 60_000
 _MQTT_EVENTS = 20_000
-_BATCH = 2_000
-
-
-class Place(Event, frozen=True):
-    """A location, as trackers send it."""
-
-    tag: str
-    x: float
-    y: float
-
-
-TYPES = EventTypes([Place])
 
 
 def bench_connect(rounds: int) -> list[dict[str, Any]]:
     """All rows, each the median of ``rounds``, the library and Slackline in turn."""
     rows = []
-    for each in (_kafka, _mqtt, _postgres):
+    for each in (_kafka, _mqtt, _postgres, bench_http):
         try:
             with tempfile.TemporaryDirectory(prefix="slackline-bench-") as folder:
                 rows += each(rounds, Path(folder))
         except SkipTest as missing:
             structlog.get_logger().warning(str(missing))
     return rows
-
-
-def _row(name: str, rounds: int, count: int, ours: Callable[[int], float], alone: Callable[[int], float]) -> dict[str, Any]:
-    """Both in turn; each is given the number of the round, and returns seconds."""
-    both = [(count / alone(each), count / ours(each)) for each in range(rounds)]
-    value, base = statistics.median(own for _, own in both), statistics.median(other for other, _ in both)
-    return {
-        "name": name,
-        "value": value,
-        "unit": "events/s",
-        "baseline": base,
-        "ratio": statistics.median(own / other for other, own in both),
-    }
-
-
-def _place(number: int) -> Place:
-    return Place(f"t{number % 50}", number * 0.5, 1.0, ts=10**18 + number, id=number, source="bench", level=1)
-
-
-def _messages(count: int) -> list[bytes]:
-    each = map(_place, range(count))
-    return [msgspec.json.encode({"tag": one.tag, "x": one.x, "y": one.y, "ts": one.ts}) for one in each]
-
-
-class _Fields(msgspec.Struct):
-    """What a program without Slackline would decode."""
-
-    tag: str
-    x: float
-    y: float
-    ts: int
-
-
-@contextmanager
-def _node() -> Iterator[str]:
-    """The address of a node, a process of its own, as it would be."""
-    context = mp.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=[theirs], daemon=True)
-    process.start()
-    try:
-        yield ours.recv()
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve(pipe: Connection) -> None:
-    node = Node("bench", "tcp://127.0.0.1:*", {}, types=TYPES)
-    pipe.send(node.address)
-    node.run()
-
-
-def _fed(make: Callable[[], Source], topic: str, folder: Path, count: int) -> float:
-    """Seconds until so many messages are acknowledged, from the first on."""
-    reader = MessageReader({topic: "Place"}, TYPES)
-    with _node() as address, Publisher(address, types=[Place]) as publisher, closing(Ledger("bench", folder)) as ledger:
-        began: list[float] = []
-
-        class Counted:
-            def __init__(self, source: Source) -> None:
-                self.left, self.receive_, self.acknowledge_ = count, source.receive, source.acknowledge
-
-            def receive(self, timeout: float) -> Any:
-                messages = self.receive_(timeout)
-                if messages and not began:
-                    began.append(time.perf_counter())
-                return messages
-
-            def acknowledge(self, messages: Any) -> None:
-                self.acknowledge_(messages)
-                self.left -= len(messages)
-
-            def close(self) -> None:
-                pass
-
-        with closing(make()) as source:
-            counted = Counted(source)
-            Feed(publisher, reader, ledger, lambda: counted.left <= 0).run(counted)
-        return time.perf_counter() - began[0]
 
 
 def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
@@ -147,21 +47,21 @@ def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
 
     with Kafka(folder) as broker:
         config = {"bootstrap.servers": broker.servers}
-        filling = Producer(config | {"queue.buffering.max.messages": 2 * _EVENTS})
-        for message in _messages(_EVENTS):
+        filling = Producer(config | {"queue.buffering.max.messages": 2 * EVENTS})
+        for message in messages(EVENTS):
             filling.produce("places", message)
         filling.flush()
 
         def ours_in(number: int) -> float:
-            return _fed(
-                lambda: KafkaSource(SourceSpec(broker.address, f"ours{number}", ["places"], folder)), "places", folder, _EVENTS
+            return fed(
+                lambda: KafkaSource(SourceSpec(broker.address, f"ours{number}", ["places"], folder)), "places", folder, EVENTS
             )
 
         def alone_in(number: int) -> float:
             own = {"group.id": f"alone{number}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
-            consumer, decode = Consumer(config | own), msgspec.json.Decoder(_Fields).decode
+            consumer, decode = Consumer(config | own), msgspec.json.Decoder(Fields).decode
             consumer.subscribe(["places"])
-            left, began = _EVENTS, 0.0
+            left, began = EVENTS, 0.0
             while left > 0:
                 came = consumer.consume(10_000, 0.1)
                 began = began or (time.perf_counter() if came else 0.0)
@@ -176,7 +76,7 @@ def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
 
         def ours_out(number: int) -> float:
             with closing(open_sink(f"{broker.address}/ours{number}", f"ours{number}")) as sink:
-                return _taken(sink.take)
+                return taken(sink.take)
 
         def alone_out(number: int) -> float:
             producer = Producer(config | {"transactional.id": f"alone{number}", "linger.ms": 5})
@@ -188,21 +88,12 @@ def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
                     producer.produce(f"alone{number}", msgspec.json.encode(as_record(event)), f"{event.source}/{event.id}")
                 producer.commit_transaction()
 
-            return _taken(take)
+            return taken(take)
 
         return [
-            _row("connect.kafka.in", rounds, _EVENTS, ours_in, alone_in),
-            _row("connect.kafka.out", rounds, _EVENTS, ours_out, alone_out),
+            row("connect.kafka.in", rounds, EVENTS, ours_in, alone_in),
+            row("connect.kafka.out", rounds, EVENTS, ours_out, alone_out),
         ]
-
-
-def _taken(take: Callable[[list[Event]], None]) -> float:
-    """Seconds for all events, in batches."""
-    events: list[Event] = list(map(_place, range(_EVENTS)))
-    start = time.perf_counter()
-    for at in range(0, len(events), _BATCH):
-        take(events[at : at + _BATCH])
-    return time.perf_counter() - start
 
 
 def _mqtt(rounds: int, folder: Path) -> list[dict[str, Any]]:
@@ -217,7 +108,7 @@ def _mqtt(rounds: int, folder: Path) -> list[dict[str, Any]]:
         client.max_inflight_messages_set(1_000)
         client.connect("127.0.0.1", broker.port)
         client.loop_start()
-        sent = [client.publish("places", message, qos=1) for message in _messages(_MQTT_EVENTS)]
+        sent = [client.publish("places", message, qos=1) for message in messages(_MQTT_EVENTS)]
         for each in sent:
             each.wait_for_publish(60)
         client.disconnect()
@@ -231,10 +122,10 @@ def _mqtt(rounds: int, folder: Path) -> list[dict[str, Any]]:
 
             make().close()  # its session takes what comes
             filled(broker)
-            return _fed(make, "places", folder, _MQTT_EVENTS)
+            return fed(make, "places", folder, _MQTT_EVENTS)
 
         def alone(number: int) -> float:
-            decode, times = msgspec.json.Decoder(_Fields).decode, [0.0, 0.0]
+            decode, times = msgspec.json.Decoder(Fields).decode, [0.0, 0.0]
             left = _MQTT_EVENTS
             subscribed: list[bool] = []
 
@@ -272,17 +163,42 @@ def _mqtt(rounds: int, folder: Path) -> list[dict[str, Any]]:
                     client.loop_stop()
             return times[1] - times[0]
 
-        return [_row("connect.mqtt.in", rounds, _MQTT_EVENTS, ours, alone)]
+        def ours_out(number: int) -> float:
+            with closing(open_sink(f"{broker.address}/out", f"out{number}")) as sink:
+                return taken(sink.take, _MQTT_EVENTS)
+
+        def alone_out(number: int) -> float:
+            client = paho.Client(paho.CallbackAPIVersion.VERSION2, f"sender{number}", protocol=paho.MQTTv5)  # type: ignore[attr-defined]
+            client.max_inflight_messages_set(1_000)
+            client.connect("127.0.0.1", broker.port)
+            client.loop_start()
+
+            def take(events: list[Event]) -> None:
+                sent = [client.publish("out", msgspec.json.encode(as_record(event)), qos=1) for event in events]
+                for each in sent:
+                    each.wait_for_publish(60)
+
+            spent = taken(take, _MQTT_EVENTS)
+            client.disconnect()
+            client.loop_stop()
+            return spent
+
+        return [
+            row("connect.mqtt.in", rounds, _MQTT_EVENTS, ours, alone),
+            row("connect.mqtt.out", rounds, _MQTT_EVENTS, ours_out, alone_out),
+        ]
 
 
 def _postgres(rounds: int, folder: Path) -> list[dict[str, Any]]:
     import psycopg
 
+    from middleware.connect.postgres_source import PostgresSource
+
     with Postgres() as server:
 
         def ours(number: int) -> float:
             with closing(open_sink(server.address, f"ours{number}", prefix=f"ours{number}_")) as sink:
-                return _taken(sink.take)
+                return taken(sink.take)
 
         def alone(number: int) -> float:
             table = f"alone{number}"
@@ -301,6 +217,45 @@ def _postgres(rounds: int, folder: Path) -> list[dict[str, Any]]:
                             (table, mark),
                         )
 
-                return _taken(take)
+                return taken(take)
 
-        return [_row("connect.postgres.out", rounds, _EVENTS, ours, alone)]
+        slot = "SELECT pg_create_logical_replication_slot('{0}', 'pgoutput')"
+        insert = (
+            f"INSERT INTO places SELECT 't' || n % 50, n * 0.5, 1, {10**18} + n FROM generate_series(1, {EVENTS // 20}) AS n"
+        )
+        server.do("CREATE TABLE places (tag text, x double precision, y double precision, ts bigint)")
+
+        def ours_in(number: int) -> float:
+            def make() -> Source:
+                return PostgresSource(SourceSpec(server.address, f"in{number}", ["places"], folder / f"in{number}"))
+
+            make().close()  # its slot keeps what comes
+            server.do(*[insert] * 20)
+            return fed(make, "places", folder, EVENTS)
+
+        def alone_in(number: int) -> float:
+            server.do("CREATE PUBLICATION alone FOR TABLE places" if number == 0 else "SELECT 1", slot.format(f"alone{number}"))
+            server.do(*[insert] * 20)
+            peek = "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, 10000, 'proto_version', '1', "
+            left, start = EVENTS, time.perf_counter()
+            with psycopg.connect(server.address, autocommit=True) as connection:
+                while left > 0:
+                    found = connection.execute(peek + "'publication_names', 'alone')", (f"alone{number}",)).fetchall()
+                    left -= sum(len(_texts(data)) == 4 for _, data in found if data[:1] == b"I")
+                    connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (f"alone{number}", found[-1][0]))
+            return time.perf_counter() - start
+
+        return [
+            row("connect.postgres.in", rounds, EVENTS, ours_in, alone_in),
+            row("connect.postgres.out", rounds, EVENTS, ours, alone),
+        ]
+
+
+def _texts(data: bytes) -> list[str]:
+    """The values of a row that was inserted, as pgoutput has them: what a program without Slackline would read."""
+    place, texts = 8, []
+    while place < len(data):
+        size = int.from_bytes(data[place + 1 : place + 5])
+        texts.append(data[place + 5 : place + 5 + size].decode())
+        place += 5 + size
+    return texts

@@ -117,14 +117,17 @@ class Server:
 
 
 class Mosquitto(Server):
-    """An MQTT broker. ``keeps``: it writes every change to disk, so that a kill loses none of what it has."""
+    """An MQTT broker. ``keeps``: it writes every change to disk, so that a kill loses none of what it has. ``is_open``: it lets
+    in who gives no password; nobody has one.
+    """
 
-    def __init__(self, folder: Path, keeps: bool = True) -> None:
+    def __init__(self, folder: Path, keeps: bool = True, is_open: bool = True) -> None:
         super().__init__(folder)
         self._program = program("mosquitto")
         account = pwd.getpwuid(os.geteuid()).pw_name
         (folder / "conf").write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nuser {account}\npersistence {str(keeps).lower()}\n"
+            f"listener {self.port} 127.0.0.1\nallow_anonymous {str(is_open).lower()}\n"
+            f"user {account}\npersistence {str(keeps).lower()}\n"
             f"persistence_location {folder}/\nautosave_interval 1\nautosave_on_changes true\n"
             "max_queued_messages 0\nmax_inflight_messages 0\n"
         )
@@ -162,6 +165,7 @@ class Postgres(Server):
 
     def command(self) -> list[str]:
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "fsync": "off"}
+        options["wal_level"] = "logical"
         return [self._program, "-D", str(self.folder / "data"), *(f"-c{key}={value}" for key, value in options.items())]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -176,6 +180,14 @@ class Postgres(Server):
         except psycopg.OperationalError:
             return False
         return True
+
+    def do(self, *statements: str) -> None:
+        """Execute statements, each by itself."""
+        import psycopg
+
+        with psycopg.connect(self.address, connect_timeout=5, autocommit=True) as connection:
+            for each in statements:
+                connection.execute(each.encode())
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What a query gives; nothing if there is no such table yet."""

@@ -7,12 +7,13 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from slackline_benchmarks.servers import free_port
+from slackline_benchmarks.servers import free_port, serving, until
 from test_network import TYPES, Hit, collect, hits, node_thread
 from test_sub_to import endpoint
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -138,3 +139,81 @@ def test_who_is_connected_gets_finals_and_changes() -> None:
             with pytest.raises(ConnectionClosed):  # noqa: PT012
                 for _ in range(203):
                     slow.recv(10)
+
+
+PLANT = """
+from middleware import Detector, Event
+
+class Stroke(Event, frozen=True):
+    peak: float
+
+class Total(Event, frozen=True):
+    count: int
+    sum: float
+
+class Totals(Detector):
+    subscribes, publishes = (Stroke,), (Total,)
+
+    def __init__(self):
+        self.count, self.sum = 0, 0.0
+
+    def on_event(self, event):
+        self.count += 1
+        self.sum += event.peak
+        return Total(self.count, self.sum, ts=event.ts)
+"""
+
+SCENARIO = """
+name = "plant"
+detectors = ["plant:Totals"]
+[policies]
+lateness = "1h"
+[[nodes]]
+name = "floor"
+address = "tcp://127.0.0.1:{port}"
+detectors = ["*"]
+[[inputs]]
+name = "press"
+from = "{http}"
+types = {{ "press.hit" = "Stroke" }}
+[[outputs]]
+name = "totals"
+to = "totals.jsonl"
+types = ["Total"]
+"""
+
+
+def test_each_final_once_though_the_receiver_is_killed_under_those_who_send(tmp_path: Path) -> None:
+    """A sender repeats what was not answered with 204; four send at once while the receiver is killed three times."""
+    ledger = tmp_path / ".slackline" / "plant" / "connect" / "press"
+    http, count = f"http://127.0.0.1:{free_port()}/in", 240
+
+    def send(first: int) -> None:
+        for number in range(first, count, 4):
+            when = f"2026-03-01T12:{number // 60:02}:{number % 60:02}Z"
+            body = [cloud_event(number, float(number), time=when), cloud_event(10_000 + number, "high", time=when)]
+            until(lambda body=body: answered(body), f"{number} is stored")  # type: ignore[misc]
+
+    def answered(body: Any) -> bool:
+        try:
+            return post(http, body) == 204
+        except OSError:  # nobody is there
+            return False
+
+    with serving(tmp_path, PLANT, SCENARIO.format(port=free_port(), http=http), ends=2) as running:
+        with ThreadPoolExecutor(4) as senders:
+            sent = [senders.submit(send, first) for first in range(4)]
+            for stored in (40, 100, 160):
+                until(lambda stored=stored: len(read_ledger(ledger)) >= stored, f"{stored} are stored")  # type: ignore[misc]
+                running.again("connect", times=2)
+            for each in sent:
+                each.result()
+        assert post(http, [cloud_event(99_999, 0.0, time="2026-03-01T15:00:00Z")]) == 204
+        out = tmp_path / "totals.jsonl"
+        until(lambda: out.read_bytes().count(b"\n") >= count, "all finals are there")
+        assert running.finish("connect") == 143, running.said("connect")
+    found = [(each["count"], each["sum"]) for each in map(json.loads, out.read_text().splitlines())]
+    assert found == [(n + 1, n * (n + 1) / 2) for n in range(count)]
+    listed = [(entry.id, entry.type, entry.told) for entry in read_ledger(ledger)]
+    assert len({number for number, _, _ in listed}) == count
+    assert all(kind == "Stroke" and "Expected `float`" in why for _, kind, why in listed)

@@ -93,6 +93,15 @@ def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
         MqttSink("mqtt://127.0.0.1:1")
 
 
+def test_who_is_refused_is_told_at_once(tmp_path: Path) -> None:
+    with Mosquitto(tmp_path, is_open=False) as closed:
+        with pytest.raises(SourceError, match="refuses the connection: Not authorized"):
+            MqttSource(SourceSpec(closed.address.replace("//", "//app:wrong@"), "own", ["x"], tmp_path))
+        with pytest.raises(SinkError, match="refuses the connection: Not authorized") as refused:
+            MqttSink(f"{closed.address.replace('//', '//app:wrong@')}/alarms")
+        assert "wrong" not in str(refused.value)
+
+
 def test_finals_are_published_by_type_at_least_once(broker: Mosquitto, tmp_path: Path) -> None:
     source = MqttSource(SourceSpec(broker.address, "reader", ["alarms/#"], tmp_path, True))
     sink = MqttSink(f"{broker.address}/alarms/{{type}}", "alarms", window=2)

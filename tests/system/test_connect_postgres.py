@@ -15,7 +15,7 @@ from test_network import DEADLINE, TYPES, Hit, hits, node_thread
 
 from middleware.connect.postgres import PostgresSink
 from middleware.model.change import Insert, Retract, Revise
-from middleware.model.errors import SinkError, UnreachableError
+from middleware.model.errors import SinkError, SlacklineError, UnreachableError
 from middleware.model.event import ORDER, Event
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.sinks.sink import deliver, open_sink
@@ -95,6 +95,74 @@ def test_a_table_that_does_not_fit_is_refused_by_name(server: Postgres) -> None:
     with closing(PostgresSink(server.address, "fitting", prefix="four_")) as sink, misfit:
         sink.take([reading(2)])
     assert server.rows("SELECT id FROM four_reading") == [(1,)]
+
+
+def test_a_table_that_changes_under_a_running_sink_is_named(server: Postgres) -> None:
+    with closing(PostgresSink(server.address, "changing", prefix="five_")) as sink:
+        sink.take([reading(1)])
+        server.do("ALTER TABLE five_reading RENAME COLUMN tags TO labels")
+        with pytest.raises(SinkError, match=r'"tags".*was changed while output \'changing\' wrote to it'):
+            sink.take([reading(2)])
+        server.do(
+            "ALTER TABLE five_reading RENAME COLUMN labels TO tags",
+            "ALTER TABLE five_reading ADD who text NOT NULL DEFAULT ''",
+            "ALTER TABLE five_reading ALTER who DROP DEFAULT",
+        )
+        sink.take([reading(2)])
+        assert sink.mark == ORDER(reading(2))
+    assert server.rows("SELECT id FROM five_reading") == [(1,)]
+    ((number, reason),) = server.rows("SELECT id, reason FROM slackline_rejected WHERE sink = 'changing'")
+    assert number == 2 and 'column "who"' in reason
+
+
+def test_a_full_disk_passes_and_nothing_is_lost(server: Postgres) -> None:
+    with closing(PostgresSink(server.address, "full", prefix="six_")) as sink:
+        sink.take([reading(1)])
+        server.do(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$",
+            "CREATE TRIGGER full_disk BEFORE INSERT ON six_reading FOR EACH ROW EXECUTE FUNCTION full_disk()",
+        )
+        with pytest.raises(UnreachableError, match="could not extend file"):
+            sink.take([reading(2), reading(3)])
+    server.do("DROP TRIGGER full_disk ON six_reading")
+    with closing(PostgresSink(server.address, "full", prefix="six_")) as sink:
+        assert sink.mark == ORDER(reading(1))
+        sink.take([reading(2), reading(3)])
+    assert server.rows("SELECT id FROM six_reading ORDER BY id") == [(1,), (2,), (3,)]
+
+
+def test_who_is_refused_is_told_at_once() -> None:
+    """Trying again would not help; a server that starts, or is full, is tried again."""
+    with Postgres() as server:
+        server.do("CREATE ROLE app LOGIN PASSWORD 'right'")
+        rules = server.folder / "data" / "pg_hba.conf"
+        rules.write_text("host all tests 127.0.0.1/32 trust\nhost all app 127.0.0.1/32 scram-sha-256\n")
+        server.do("SELECT pg_reload_conf()")
+        place = f"127.0.0.1:{server.port}"
+        right = f"postgresql://app:right@{place}/postgres"
+        until(lambda: isinstance(_refusal(f"postgresql://nobody@{place}/postgres"), SinkError), "the rules are read")
+        for address, why in (
+            (right.replace("right", "wrong"), "password authentication failed"),
+            (right.replace(":right", ""), "no password supplied"),
+            (f"postgresql://nobody@{place}/postgres", "no pg_hba.conf entry"),
+            (f"postgresql://tests@{place}/none", 'database "none" does not exist'),
+            (right, "permission denied for schema public"),
+        ):
+            refusal = _refusal(address)
+            assert isinstance(refusal, SinkError), refusal
+            assert why in str(refusal)
+            assert "right" not in str(refusal)
+        server.do("ALTER DATABASE postgres CONNECTION LIMIT 0", "GRANT ALL ON SCHEMA public TO app")
+        assert isinstance(_refusal(right), UnreachableError)
+
+
+def _refusal(address: str) -> SlacklineError | None:
+    try:
+        PostgresSink(address, "refused").close()
+    except SlacklineError as error:
+        return error
+    return None
 
 
 def test_a_second_sink_of_the_same_name_waits_its_turn(server: Postgres) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from middleware.connect.numbering import Numbering
-from middleware.model.errors import StateError
+from middleware.model.errors import StateError, UnreachableError
+from tests.unit.runtime.disks import disk_where
 
 
 def test_numbers_outlast_the_process_and_repeats_keep_theirs(tmp_path: Path) -> None:
@@ -35,6 +36,21 @@ def test_only_so_many_are_kept(tmp_path: Path) -> None:
         assert [each.number for each in numbering.numbers([(b"99", True), (b"90", True), (b"89", True)], 2)] == [100, 91, 101]
     with closing(sqlite3.connect(tmp_path / "numbers")) as database:
         assert database.execute("SELECT count(*) FROM numbers").fetchone()[0] <= 11
+
+
+def test_a_full_disk_passes_and_gives_no_number_twice(tmp_path: Path) -> None:
+    with closing(Numbering(tmp_path / "numbers")) as numbering:
+        first = numbering.numbers([(b"a", True)], 1)
+    with pytest.MonkeyPatch.context() as patch:
+        disk_where(
+            patch, lambda sql: sqlite3.OperationalError("database or disk is full") if sql.startswith("DELETE") else None
+        )
+        full = pytest.raises(UnreachableError, match="database or disk is full")
+        with closing(Numbering(tmp_path / "numbers")) as numbering, full:
+            numbering.numbers([(b"a", True), (b"b", True)], 2)
+    with closing(Numbering(tmp_path / "numbers")) as numbering:
+        assert [each.number for each in numbering.numbers([(b"b", True), (b"a", True)], 4)] == [2, 1]
+        assert numbering.numbers([(b"a", True)], 5) == first
 
 
 def test_another_file_gives_other_numbers(tmp_path: Path) -> None:

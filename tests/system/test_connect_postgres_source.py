@@ -1,0 +1,136 @@
+"""PostgreSQL as a source, against a real server: each row once, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from slackline_benchmarks.servers import Postgres, free_port, received, serving, until
+
+from middleware.connect.postgres_source import PostgresSource
+from middleware.connect.source import SourceSpec
+from middleware.model.errors import SourceError, UnreachableError
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server
+
+
+def test_rows_come_as_they_were_committed_and_again_until_acknowledged(server: Postgres, tmp_path: Path) -> None:
+    server.do(
+        "CREATE TABLE place (id bigint PRIMARY KEY, tag text, x double precision, n numeric, ok boolean, more jsonb)",
+        "CREATE TABLE other (a int)",
+        "INSERT INTO place VALUES (0, 'before')",
+    )
+    spec = SourceSpec(server.address, "Rows-1", ["place"], tmp_path)
+    with closing(PostgresSource(spec)) as source:
+        server.do("INSERT INTO other VALUES (1)", "INSERT INTO place VALUES (1, 'é\t''', 1.5, 2.25, true, '{\"a\": [1]}')")
+        with psycopg.connect(server.address) as connection:
+            with connection.cursor() as cursor, cursor.copy("COPY place (id, tag) FROM STDIN") as copy:
+                for number in (2, 3, 4):  # these share their place in the log
+                    copy.write_row((number, None))
+            with psycopg.connect(server.address) as sooner:  # what is committed first comes first
+                sooner.execute("INSERT INTO place (id) VALUES (9)")
+            connection.execute("UPDATE place SET tag = 'new' WHERE id = 2")
+            connection.execute("DELETE FROM place WHERE id = 3")
+        came = received(source, 6)
+    assert [json.loads(each.body) for each in came] == [
+        {"id": 1, "tag": "é\t'", "x": 1.5, "n": 2.25, "ok": True, "more": {"a": [1]}},
+        *({"id": number, "tag": tag, "x": None, "n": None, "ok": None, "more": None} for number, tag in
+          ((9, None), (2, None), (3, None), (4, None), (2, "new"))),
+    ]  # fmt: skip
+    assert [each.id for each in came] == [1, 2, 3, 4, 5, 6]
+    assert {each.topic for each in came} == {"place"}
+    assert sorted(each.at for each in came) == [each.at for each in came]
+    with closing(PostgresSource(spec)) as source:
+        assert received(source, 6) == came
+        source.acknowledge(came)
+        server.do("INSERT INTO place (id) VALUES (10)")
+        assert [each.id for each in received(source, 1)] == [7]
+        with pytest.raises(UnreachableError, match="another connection reads"):
+            PostgresSource(spec)
+    with closing(PostgresSource(spec)) as source:
+        assert [(each.id, json.loads(each.body)["id"]) for each in received(source, 1)] == [(7, 10)]
+
+
+def test_what_would_not_help_to_try_again_is_told(server: Postgres, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match='relation "nowhere" does not exist'):
+        PostgresSource(SourceSpec(server.address, "a", ["nowhere"], tmp_path))
+    with pytest.raises(SourceError, match='database "none" does not exist; mend the address of input'):
+        PostgresSource(SourceSpec(server.address.replace("/postgres", "/none"), "a", ["x"], tmp_path))
+    with pytest.raises(UnreachableError):
+        PostgresSource(SourceSpec("postgresql://127.0.0.1:1/none", "a", ["x"], tmp_path))
+
+
+PLANT = """
+from middleware import Detector, Event
+
+class Payment(Event, frozen=True):
+    account: str
+    amount: int
+
+class Balance(Event, frozen=True):
+    account: str
+    sum: int
+
+class Balances(Detector):
+    subscribes, publishes, key = (Payment,), (Balance,), "account"
+
+    def __init__(self):
+        self.sum = 0
+
+    def on_event(self, event):
+        self.sum += event.amount
+        return Balance(event.account, self.sum, ts=event.ts)
+"""
+
+SCENARIO = """
+name = "plant"
+detectors = ["plant:Balances"]
+[[nodes]]
+name = "floor"
+address = "tcp://127.0.0.1:{port}"
+detectors = ["*"]
+[[inputs]]
+name = "payments"
+from = "{database}"
+types = {{ "public.payment" = "Payment" }}
+unit = "s"
+[[outputs]]
+name = "balances"
+to = "{database}"
+types = ["Balance"]
+"""
+
+
+def test_from_a_table_into_a_table_each_once_whatever_is_killed(server: Postgres, tmp_path: Path) -> None:
+    server.do("CREATE TABLE payment (account text, amount int, ts bigint)")
+    total = "SELECT count(*), count(DISTINCT (source, id)) FROM balance"
+    with serving(tmp_path, PLANT, SCENARIO.format(port=free_port(), database=server.address), ends=2) as running:
+        for index, victim in enumerate(["connect", "database", "node", "nobody"]):
+            first = index * 100
+            server.do(
+                "INSERT INTO payment SELECT 'a' || n % 3, n, 1700000000 + n "
+                f"FROM generate_series({first}, {first + 99}) AS n ORDER BY n"
+            )
+            until(lambda first=first: (server.rows(total) or [(0, 0)])[0][0] >= first + 60, f"rows come before {victim}")  # type: ignore[misc]
+            if victim == "database":
+                server.kill()
+                server.start()
+            elif victim != "nobody":
+                running.again(victim, times=2 if victim == "connect" else 1)
+        server.do("INSERT INTO payment VALUES ('end', 0, 1700009999)", "INSERT INTO payment VALUES ('end', NULL, 1700009999)")
+        until(lambda: server.rows(total) == [(400, 400)], "all finals are there")
+        assert running.finish("connect") == 143, running.said("connect")
+    sums = [sum(n for n in range(400) if n % 3 == part) for part in range(3)]
+    assert server.rows("SELECT account, max(sum), count(*) FROM balance GROUP BY account ORDER BY account") == [
+        (f"a{part}", sums[part], len(range(part, 400, 3))) for part in range(3)
+    ]
