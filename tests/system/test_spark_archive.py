@@ -79,7 +79,7 @@ def test_an_archive_equals_engine_and_oracle(spark: SparkSession, tmp_path: Path
 def tiny_batches(spark: SparkSession) -> Iterator[None]:
     """Tasks get 40 rows at a time."""
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
+    before = str(spark.conf.get(name))
     spark.conf.set(name, "40")
     yield
     spark.conf.set(name, before)
