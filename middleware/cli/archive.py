@@ -125,7 +125,7 @@ class Outcome(NamedTuple):
     oracle_equal: bool | None
 
 
-def _show(screen: Console, told: Outcome, events: int, differences: str | None, json: Path | None) -> bool:
+def _show(screen: Console, told: Outcome, events: int, differences: str | None, json: str | None) -> bool:
     """Tell what there is; returns whether something is wrong with it. ``events``: 0 if that is not known."""
     for name, count in told.results.items():
         screen.print(f"{count:>12,} {name}", highlight=False)

@@ -11,6 +11,7 @@ import sys
 import time
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -77,6 +78,7 @@ class Streaks(Detector):
 DRIVER = """
 import sys
 from pathlib import Path
+from typing import Any
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import spark_session
 from middleware.spark.stream import stream
@@ -137,9 +139,9 @@ def without_last_commit(folder: Path) -> None:
     found[-1].with_name(f".{found[-1].name}.crc").unlink(missing_ok=True)
 
 
-def committed(folder: Path) -> list[dict[str, object]]:
+def committed(folder: Path) -> list[dict[str, Any]]:
     """The rows of all files that the sink has committed."""
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for epoch in sorted((folder / "out" / "_spark_metadata").glob("[0-9]*"), key=lambda file: int(file.name)):
         for line in epoch.read_text().splitlines()[1:]:
             rows += pq.read_table(json.loads(line)["path"].removeprefix("file://"), partitioning=None).to_pylist()
