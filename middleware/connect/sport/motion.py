@@ -50,18 +50,18 @@ def ball_motions(ts: npt.NDArray[np.int64], places: Floats, longest: float) -> F
     breaks = np.flatnonzero(np.diff(ts) > longest) + 1
     for run in np.split(np.arange(len(ts)), breaks):
         if len(run) > 1:
-            found[run, 3:] = _run(ts[run] * 1e-9, places[run])
+            found[run, 3:] = _run(ts[run], places[run])
     return found
 
 
-def _run(at: Floats, places: Floats) -> Floats:
+def _run(ts: npt.NDArray[np.int64], places: Floats) -> Floats:
     """Velocity and acceleration in one run of frames without a gap."""
     import numpy as np
 
-    n, number = len(at), np.arange(len(at))
+    n, number = len(ts), np.arange(len(ts))
 
     def velocity(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Floats:
-        return (places[high] - places[low]) / np.maximum(at[high] - at[low], 1e-9)[:, None]  # type: ignore[no-any-return]
+        return (places[high] - places[low]) * (1e9 / np.maximum(ts[high] - ts[low], 1))[:, None]
 
     low, high = np.maximum(number - _REACH, 0), np.minimum(number + _REACH, n - 1)
     change = np.where(((low < number) & (number < high))[:, None], velocity(number, high) - velocity(low, number), 0.0)
