@@ -68,7 +68,7 @@ def evaluate(
     from middleware.runtime.scenario import load_scenario
 
     plan = load_scenario(scenario)
-    length = seconds if seconds is not None else QUICK_SECONDS if quick else SECONDS
+    length: float | None = seconds if seconds is not None else QUICK_SECONDS if quick else SECONDS
     if plan.plan.recording.generate is None or retraction:
         length = seconds  # a recording has the length that it has
     if retraction:

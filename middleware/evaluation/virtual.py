@@ -21,7 +21,6 @@ from middleware.evaluation.wire import Records, Wire, keys_of
 from middleware.model.change import Batch
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 from middleware.ordering.alpha import INTERVAL
-from middleware.ordering.records import UnitStatistics
 from middleware.runtime.engine import Stepper
 from middleware.runtime.scenario import Scenario
 from middleware.testing.oracle import Excused
@@ -32,8 +31,8 @@ LOAD = 0.6
 AT_ONCE = 5_000_000
 """What arrives within so many ns is taken at once, as a paced feed gives it."""
 
-_PARTS_EVERY = 40
-"""Intervals between two looks at what memory holds: each copies all of it."""
+_PARTS_FIRST, _PARTS_EVERY = 4, 40
+"""Memory is looked at in each of the first intervals, then in every 40th: each look copies all of it."""
 
 Arrivals = Iterable[tuple[list[int], list[Event]]]
 """Times of arrival (ns) and events, in order of arrival (``read_arrivals``)."""
@@ -120,9 +119,8 @@ class _Run:
             self._spent += self._clock() - began
             self._note(told, now)
         self._cpu += self._spent
-        units = self._stepper.hierarchy.statistics()
         self._note(self._stepper.end(), now)
-        return self._virtual((now - first) / 1e9, units, oracle)
+        return self._virtual((now - first) / 1e9, oracle)
 
     def _adapt(self, at: float) -> None:
         """An interval has passed."""
@@ -131,7 +129,7 @@ class _Run:
         hierarchy = self._stepper.hierarchy
         hierarchy.adapt(min(busy, 1.0), hierarchy.publications, max(0.0, 1.0 - 1.0 / busy) if busy else 0.0)
         self._course.append(Course(at, fmean(unit.alpha for unit in hierarchy.units), busy))
-        if len(self._course) % _PARTS_EVERY == 0:
+        if len(self._course) <= _PARTS_FIRST or len(self._course) % _PARTS_EVERY == 0:
             self._memory.append(parts(hierarchy, self._stepper.seen))
 
     def _note(self, told: list[Batch], now: int) -> None:
@@ -145,7 +143,7 @@ class _Run:
                 for event in (*delta.inserts, *(new for _, new in delta.revises)):
                     self._came[IDENTITY(event)] = name, (now - event.ts) / 1e6
 
-    def _virtual(self, seconds: float, units: list[UnitStatistics], oracle: Excused) -> Virtual:
+    def _virtual(self, seconds: float, oracle: Excused) -> Virtual:
         result = self._stepper.run()
         finals = sorted((event for events in result.finals.values() for event in events), key=ORDER)
         waits: dict[str, list[float]] = {}
@@ -155,14 +153,14 @@ class _Run:
             mode=self._mode,
             seconds=seconds,
             events=result.events,
-            corrections=corrected(units, self._plan),
+            corrections=corrected(result.statistics, self._plan),
             records=self._wire.records,
             latency={name: fmean(waits[name]) for name in self._plan.plan.results if name in waits},
             alpha=fmean(each.alpha for each in self._course) if self._course else self._stepper.hierarchy.units[0].alpha,
             busy=fmean(each.busy for each in self._course) if self._course else 0.0,
             memory=Parts.mean(self._memory or [parts(self._stepper.hierarchy, self._stepper.seen)]),
             cpu=self._cpu,
-            executed=sum(unit.executed for unit in units),
+            executed=sum(unit.executed for unit in result.statistics),
             late=sum(map(len, result.late.values())),
             finals=len(finals),
             oracle_equal=finals == oracle.finals([result.late_identities()]),

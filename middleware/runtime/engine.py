@@ -197,8 +197,9 @@ def _tell(
     watch: Callable[[Batch], None] | None,
     step: Callable[[list[Event], list[Batch]], None],
 ) -> None:
-    for batch in told if watch is not None else ():
-        watch(batch)
+    if watch is not None:
+        for batch in told:
+            watch(batch)
     step(fresh, told)
 
 

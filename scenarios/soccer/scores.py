@@ -14,8 +14,10 @@ GENERATED = 200 * MILLISECOND
 """Tolerance against the generated truth, which is exact."""
 
 
-def generated(finals: Mapping[str, Sequence[Event]], told: Iterable[Happening]) -> dict[str, Accuracy]:
-    """Passes, shots and goals of a generated match, by kind: the same players within 0.2 s.
+def generated(
+    finals: Mapping[str, Sequence[Event]], told: Iterable[Happening], tolerance: int = GENERATED
+) -> dict[str, Accuracy]:
+    """Passes, shots and goals of a generated match, by kind: the same players within ``tolerance`` ns.
 
     ``finals`` are the results by detector name, of ``engine.run`` or of the oracle; ``told`` is the match's ``truth``.
     """
@@ -28,4 +30,4 @@ def generated(finals: Mapping[str, Sequence[Event]], told: Iterable[Happening]) 
         "shot": [((event.player, 0), event.ts) for event in finals["Shots"]],  # type: ignore[attr-defined]
         "goal": [((event.player, 0), event.ts) for event in finals["Goals"]],  # type: ignore[attr-defined]
     }
-    return {kind: score(found[kind], true[kind], GENERATED) for kind in true}
+    return {kind: score(found[kind], true[kind], tolerance) for kind in true}

@@ -1,23 +1,27 @@
 """Optical tracking (TRACAB, as databallpy stores it): 25 frames a second turned into Positions.
 
 Optical tracking sees one point a player and no accelerations, so velocity and acceleration are backward differences of
-one frame (40 ms), zero where there is nothing to take a difference to. Frames without a place give no Position. The ball
-is reported only while the tracking calls it alive: a dead ball falls silent.
+one frame (40 ms), zero where there is nothing to take a difference to; those of the ball, whose contacts matter, are told
+from three frames to either side (``ball_motions``). Frames without a place give no Position. The ball
+is reported while the tracking calls it alive, and half a second before that: else a dead ball is silent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
-from middleware.connect.sport.motion import motions
+from middleware.connect.sport.motion import ball_motions, motions
 from middleware.model.errors import TraceError
 
 FRAME = 40_000_000
 """Nanoseconds from one frame to the next."""
+
+AGAIN = 12
+"""Frames before play goes on from which the ball is told: who restarts play must be near it when he kicks."""
 
 Place = tuple[float, float, float]
 
@@ -32,8 +36,11 @@ def positions(folder: str | Path) -> Iterator[Position]:
     wanted = {"frame", "ball_x", "ball_y", "ball_z", "ball_status"}
     if missing := sorted(wanted - set(frame)):
         raise TraceError(f"{folder}/tracking.parquet has no column {', '.join(missing)}: is it TRACAB tracking?")
-    tracks = [(sensor, f"optical-{sensor:03}", _motions(places)) for sensor, places in _tracks(frame)]
-    alive = [status == "alive" for status in frame["ball_status"]]
+    tracks = [
+        (sensor, f"optical-{sensor:03}", _motions(places, ball_motions if sensor == TRACAB_BALL else motions))
+        for sensor, places in _tracks(frame)
+    ]
+    alive = _followed([status == "alive" for status in frame["ball_status"]])
     for number, playing in enumerate(alive):
         for sensor, source, moved in tracks:
             motion = moved.get(number)
@@ -43,6 +50,11 @@ def positions(folder: str | Path) -> Iterator[Position]:
 
 Frame = dict[str, list[Any]]
 """The columns of the file by name."""
+
+
+def _followed(alive: list[bool]) -> list[bool]:
+    """The frames in which the ball is told: those in which it is alive, and the last half second before that."""
+    return [any(alive[number : number + AGAIN + 1]) for number in range(len(alive))]
 
 
 def table_of(path: Path) -> Frame:
@@ -71,12 +83,12 @@ def _sensor(column: str) -> int:
     return int(rest.removesuffix("_x")) + (TRACAB_AWAY if side == "away" else 0)
 
 
-def _motions(places: Iterable[Place]) -> dict[int, tuple[float, ...]]:
+def _motions(places: Iterable[Place], how: Callable[..., Any]) -> dict[int, tuple[float, ...]]:
     """Position, velocity and acceleration by the number of the frame, of those that have a place."""
     import numpy as np
 
     known = {number: place for number, place in enumerate(places) if None not in place}
     if not known:
         return {}
-    found = motions(np.fromiter(known, np.int64) * FRAME, np.array(list(known.values())), 1.5 * FRAME)
+    found = how(np.fromiter(known, np.int64) * FRAME, np.array(list(known.values())), 1.5 * FRAME)
     return dict(zip(known, map(tuple, found.tolist()), strict=True))

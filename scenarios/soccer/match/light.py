@@ -60,8 +60,8 @@ class Light:
                 at = 6 * (PEOPLE * k + player - 1)
                 x, y, vx, vy, ax, ay = match.body_track[at : at + 6]
                 ts = first + k * tick + player * step // 23  # no two of them at the same moment
-                ids = {"ts": ts, "id": ts // tick, "source": f"player-{player:02}"}
-                found.append(Position(player, x, y, _HEIGHT, vx, vy, 0.0, ax, ay, 0.0, **ids))
+                motion = x, y, _HEIGHT, vx, vy, 0.0, ax, ay, 0.0
+                found.append(Position(player, *motion, ts=ts, id=ts // tick, source=f"player-{player:02}"))
         del match.ball_track[:], match.body_track[:]
         return sorted(found, key=lambda event: (event.ts, event.source))
 

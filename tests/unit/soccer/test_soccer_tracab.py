@@ -145,7 +145,7 @@ def test_a_real_match():
     """Not the figures of the day: what must not get lost. The labels set no threshold of any detector."""
     assert REAL is not None
     found = labelled(oracle(positions(REAL), needed(soccer("tracab"))), REAL, 180 * 10**9)
-    least = {"pass": 0.8, "pass_player": 0.75, "pass_receiver": 0.75, "restart": 0.6}
+    least = {"pass": 0.75, "pass_player": 0.7, "pass_receiver": 0.75, "restart": 0.6}
     for kind, f1 in least.items():
         accuracy = found[kind]
         assert accuracy is not None and accuracy.f1 >= f1, f"{kind}: {accuracy}"
