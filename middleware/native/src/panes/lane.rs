@@ -5,6 +5,7 @@ use pyo3::types::PyTuple;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::aggregate::{Value, of_floats, of_integers};
+use super::made::whole;
 use super::plan::Plan;
 use crate::msgpack::encode;
 
@@ -21,6 +22,8 @@ pub struct Lane {
     pub key: Py<PyAny>,
     /// The key's fields, as results show them.
     pub shown: Py<PyTuple>,
+    /// The first of them, if it is a 64-bit integer.
+    pub whole: Option<i64>,
     /// The encoded identity of a window of this key, up to its start.
     pub prefix: Vec<u8>,
     /// The end of the next window that is due.
@@ -36,8 +39,9 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(key: Py<PyAny>, shown: Py<PyTuple>, prefix: Vec<u8>, width: usize) -> Self {
-        Self { key, shown, prefix, next: NEVER, rows: Vec::new(), head: 0, width, pending: None, is_free: false }
+    pub fn new(key: Py<PyAny>, shown: &Bound<'_, PyTuple>, prefix: Vec<u8>, width: usize) -> Self {
+        let (whole, shown) = (whole(shown), shown.clone().unbind());
+        Self { key, shown, whole, prefix, next: NEVER, rows: Vec::new(), head: 0, width, pending: None, is_free: false }
     }
 
     pub fn len(&self) -> usize {

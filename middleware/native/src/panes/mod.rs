@@ -3,5 +3,7 @@
 mod aggregate;
 mod key;
 mod lane;
+mod made;
 mod plan;
+mod taken;
 pub mod windows;
