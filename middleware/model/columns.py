@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import compress
@@ -17,6 +18,10 @@ from middleware.model.schema import arrow_schema, fields_of
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+Test = Callable[[Any], bool]
+"""Whether a type of Arrow is of some kind."""
 
 
 class EventColumns(Sequence[Event]):
@@ -102,6 +107,16 @@ class EventColumns(Sequence[Event]):
             self._ids = self.batch.column("id").to_numpy()
         return self._ids
 
+    @property
+    def levels(self) -> np.ndarray[Any, Any] | None:
+        """Levels, int64; None if all are 0."""
+        is_given = self.batch.num_columns == len(self.event_type.__struct_fields__)
+        return self.batch.column("level").to_numpy() if is_given else None
+
+    def sources(self) -> list[str]:
+        """The sources of these events, each once. O(events)."""
+        return cast("list[str]", self.batch.column("source").unique().to_pylist())
+
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
         if self._events is None:
@@ -123,7 +138,7 @@ class EventColumns(Sequence[Event]):
 
     def slice(self, start: int, stop: int) -> EventColumns:
         """The events from place ``start`` to before ``stop``; shares the columns. O(columns)."""
-        start, stop, _ = slice(start, stop).indices(len(self))
+        start, stop, _ = builtins.slice(start, stop).indices(len(self))
         events = None if self._events is None else self._events[start:stop]
         return EventColumns(self.event_type, self.batch.slice(start, max(0, stop - start)), events)
 
@@ -163,9 +178,12 @@ class EventColumns(Sequence[Event]):
     @overload
     def __getitem__(self, index: int) -> Event: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Event]: ...
-    def __getitem__(self, index: int | slice) -> Event | list[Event]:
-        return self.events()[index]
+    def __getitem__(self, index: builtins.slice) -> list[Event]: ...
+    def __getitem__(self, index: int | builtins.slice) -> Event | list[Event]:
+        if not isinstance(index, builtins.slice):
+            return self.slice(index, index + 1 or len(self)).events()[0]
+        is_run = self._events is None and index.step is None
+        return self.slice(*index.indices(len(self))[:2]).events() if is_run else self.events()[index]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EventColumns) and (self is other or self.events() == other.events())
@@ -244,18 +262,17 @@ def _same_kind(given: pa.DataType, field: pa.Field) -> bool:
     is_a, wanted = pa.types, field.type
     if is_a.is_null(given):
         return bool(field.nullable)
-    if is_a.is_int64(wanted):
-        return is_a.is_integer(given) or (field.name == "ts" and is_a.is_timestamp(given))
-    if is_a.is_float64(wanted):
-        return is_a.is_floating(given) or is_a.is_integer(given)
-    if is_a.is_string(wanted):
-        return is_a.is_large_string(given) or is_a.is_string_view(given) or is_a.is_string(given)
-    if is_a.is_binary(wanted):
-        return is_a.is_large_binary(given) or is_a.is_binary_view(given)
-    if is_a.is_list(wanted):
-        is_listed = is_a.is_list(given) or is_a.is_large_list(given)
-        return is_listed and (given.value_type == wanted.value_type or _same_kind(given.value_type, wanted.value_field))
-    return False
+    if is_a.is_int64(wanted) and field.name == "ts" and is_a.is_timestamp(given):
+        return True
+    if is_a.is_list(wanted) and (is_a.is_list(given) or is_a.is_large_list(given)):
+        return given.value_type == wanted.value_type or _same_kind(given.value_type, wanted.value_field)
+    narrower: list[tuple[Test, tuple[Test, ...]]] = [
+        (is_a.is_int64, (is_a.is_integer,)),
+        (is_a.is_float64, (is_a.is_floating, is_a.is_integer)),
+        (is_a.is_string, (is_a.is_string, is_a.is_large_string, is_a.is_string_view)),
+        (is_a.is_binary, (is_a.is_large_binary, is_a.is_binary_view)),
+    ]
+    return any(is_kind(wanted) and any(test(given) for test in tests) for is_kind, tests in narrower)
 
 
 def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

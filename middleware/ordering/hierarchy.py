@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from middleware.model.change import Batch, Delta, combined
+from middleware.model.change import Batch, Delta, by_time, combined
 from middleware.model.detector import Detector, code_of
 from middleware.model.errors import DetectorError, SlacklineError, last_line
-from middleware.model.event import END, NEVER, TS, type_name
+from middleware.model.event import END, NEVER, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
 from middleware.ordering.alpha import Alpha
@@ -171,7 +171,8 @@ class Hierarchy:
                 final = None if finals is None else finals.get(unit.name, before)
                 withdrawn = (resumed or []) + self._halt(placed, halted)
                 for index, delta in enumerate(withdrawn + self._step(placed, arrived, final)):
-                    parts = _by_time(delta).by_type()
+                    # a keyed unit gives its results key by key: without sorting, simultaneous ones look late to the unit above
+                    parts = by_time(delta).by_type()
                     came |= parts.keys()
                     for rounds in (arrived, published):
                         rounds += [{} for _ in range(index + 1 - len(rounds))]
@@ -398,19 +399,6 @@ class Hierarchy:
         return [placed.unit.statistics() for placed in self._placed]
 
 
-def _by_time(delta: Delta) -> Delta:
-    """The output of a unit in one step, sorted by time: a keyed unit gives it key by key, and without sorting, simultaneous
-    results would look late to the unit above. O(n) for runs that are in order, as those of one key are.
-    """
-    inserts, early = delta.inserts, delta.k_plus
-    if len(inserts) < 2:
-        return delta
-    if early is None:
-        return Delta(sorted(inserts, key=TS), delta.revises, delta.retracts)
-    order = sorted(range(len(inserts)), key=[event.ts for event in inserts].__getitem__)
-    return Delta([inserts[place] for place in order], delta.revises, delta.retracts, [early[place] for place in order])
-
-
 def _in_order(parts: list[Delta]) -> Delta:
     """Events of several types that came in one step, as one delta, in their order of arrival. O(n log n).
 
@@ -420,12 +408,12 @@ def _in_order(parts: list[Delta]) -> Delta:
     if len(parts) == 1:
         return parts[0]
     whole = combined(parts)
-    if sum(bool(part.inserts) for part in parts) > 1:
+    if sum(part.inserted > 0 for part in parts) > 1:
         runs: list[Sequence[int]] = []
         placed: list[int] = []
         count = 0
         for part in parts:
-            own = range(count, count := count + len(part.inserts))
+            own = range(count, count := count + part.inserted)
             if part.places is None:
                 runs.append(own)
             else:

@@ -8,7 +8,8 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from middleware.model.change import Delta
+from middleware.model.change import Delta, by_time
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.later import Later
 from middleware.model.operator import Operator
@@ -19,11 +20,29 @@ from middleware.ordering.retraction import Published
 class Ready(NamedTuple):
     """Events to emit.
 
-    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order.
+    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``columns``
+    are more of them, in any order, for an operator.
     """
 
     ahead: list[Event]
     behind: list[Event]
+    columns: EventColumns | None = None
+
+    @property
+    def size(self) -> int:
+        """How many events these are."""
+        return len(self.ahead) + len(self.behind) + (len(self.columns) if self.columns is not None else 0)
+
+    def events(self) -> list[Event]:
+        """All of them, those in columns made."""
+        made = self.columns.events() if self.columns is not None else []
+        return self.behind + self.ahead + made if self.behind or made else self.ahead
+
+    def delta(self, removed: list[Event]) -> Delta:
+        """Them, and ``removed`` events, as an operator takes them: as columns if all are."""
+        if self.columns is not None and not self.ahead and not self.behind:
+            return Delta(None, [], removed, columns=self.columns)
+        return Delta(self.events(), [], removed)
 
 
 _MANY = 64
@@ -40,8 +59,10 @@ class Standing:
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out. Amortised O(1) each."""
-        events = [*out.inserts, *out.retracts, *chain.from_iterable(out.revises)]
-        self._changes.append((max(map(TS, events)), Delta(out.inserts.copy(), out.revises.copy(), out.retracts.copy())))
+        come = [int(out.columns.times.max(initial=NEVER))] if out.columns is not None else map(TS, out.inserts)
+        newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
+        inserts = out.inserts.copy() if out.columns is None else None
+        self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
         if len(self._changes) > self._due:
             self._changes = [each for each in self._changes if each[0] > final]
             self._due = 2 * len(self._changes) + _MANY
@@ -63,6 +84,21 @@ def _standing(noted: list[tuple[int, Delta]], final: int) -> list[Event]:
         results.update((new.id, new) for _, new in changes.revises)
         results.update((event.id, event) for event in changes.inserts)
     return [event for event in results.values() if event.ts > final]
+
+
+def _k_plus(out: Delta, ahead: int) -> list[int] | None:
+    """K+ of each result: its time and ``ahead``, if that is more than 0; None if it is for none."""
+    if out.columns is None:
+        early = [max(0, event.ts + ahead) for event in out.inserts]
+        return early if any(early) else None
+    times = out.columns.times
+    newest = int(times.max(initial=NEVER)) + ahead
+    if newest <= 0:
+        return None
+    if newest >= 2**63 or ahead < -(2**62):  # times this far apart do not fit
+        return [max(0, ts + ahead) for ts in times.tolist()]
+    found: list[int] = (times + ahead).clip(0).tolist()
+    return found
 
 
 class OperatorLane:
@@ -120,13 +156,12 @@ class OperatorLane:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
-        inserts = ready.behind + ready.ahead if ready.behind else ready.ahead
-        self.counts.executed += len(inserts)
-        delta, (emitted, promised), given = Delta(inserts, [], removed), self._told, list[Delta]()
+        self.counts.executed += ready.size
+        delta, (emitted, promised), given = ready.delta(removed), self._told, list[Delta]()
         try:
             if self._now[1] == END != promised and self._resumes:
                 if delta:
-                    given = self._applied(delta, (max([emitted, *map(TS, inserts)]), promised), clk, k)
+                    given = self._applied(delta, (max([emitted, *map(TS, ready.events())]), promised), clk, k)
                 self._before, delta = (self._operation.snapshot(), self._results.above(promised)), Delta()
             return given + self._applied(delta, self._now, clk, k)
         except Exception:
@@ -139,10 +174,8 @@ class OperatorLane:
         out = self._operation.apply(delta, *now)
         if not out:
             return []
-        out.inserts.sort(key=TS)  # in order of time: the unit above measures their delays
-        early = [max(0, event.ts + k - clk) for event in out.inserts]
-        if any(early):
-            out.k_plus = early
+        out = by_time(out)  # the unit above measures their delays
+        out.k_plus = _k_plus(out, k - clk)
         self._results.note(out, promised)
         return [out]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.time import SECOND
 from middleware.ordering.kslack import MOST, Lateness, SlackPolicy
@@ -108,7 +109,8 @@ class RobustSlack(SlackPolicy):
     def _hear(self, events: Sequence[Event]) -> None:
         """Note the sources of all events while some are late, to know the share of late sources."""
         if len(self._sources) < _MOST_SOURCES:
-            self._sources.update(dict.fromkeys(map(_SOURCE, events)))
+            sources = events.sources() if isinstance(events, EventColumns) else map(_SOURCE, events)
+            self._sources.update(dict.fromkeys(sources))
 
     def _acquit(self) -> None:
         """Start to count votes afresh."""

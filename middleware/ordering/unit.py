@@ -12,21 +12,23 @@ from itertools import compress
 from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
+from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, constants
 from middleware.model.errors import LateEventError
-from middleware.model.event import END, IDENTITY, NEVER, TS, Event, Identity, type_name
+from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
-from middleware.ordering.measuring import measure, measure_singly
+from middleware.ordering.measuring import foretold, measure, measure_columns, measure_columns_singly, measure_singly, rising
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
+from middleware.ordering.waiting import WaitingColumns
 
 _PURGE_EVERY = 1024
 """The number of events that a unit emits between two purges."""
@@ -96,6 +98,7 @@ class Unit:
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
         self._waiting: list[Event] = []
+        self._columns = WaitingColumns()  # the same, for operators: what came as columns
         self._reached, self._lateness = (
             0,
             self.policies.lateness.of(0),
@@ -141,21 +144,24 @@ class Unit:
             whether more of the same arrival is to come: the clock stands still until then.
         """
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
-        if not self._waiting and not delta and not more:
+        if not self._waiting and not self._columns and not delta and not more:
             self.pass_time(mark, promised, is_open)
             deltas = self._emit(_NOTHING, [], self.final) if self._is_due() else []
             if self._operator is not None and self.final == END != settled:
                 self._end(settled)
             return deltas
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
-        arrived = self._admit(delta, mark, more) if delta.inserts else _NOTHING
+        if delta.columns is not None and self._operator is not None and self.halted is None:
+            arrived = self._admit_columns(delta, delta.columns, mark, more)
+        else:
+            arrived = self._admit(delta, mark, more) if delta.inserts else _NOTHING
         if not more:
             self.clock.release()
         if mark is not None and self._ticking is None:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
-        due = self._is_due() or ready.ahead or ready.behind or removed
+        due = self._is_due() or ready.size or removed
         deltas = self._emit(ready, removed, settled) if due else []
         if self.final == END != settled:
             self._end(settled)
@@ -234,14 +240,38 @@ class Unit:
                 self.clock.miss(late, inserts)
                 measured = some_inserts(delta, [event.ts > self.final for event in inserts])
                 early, behind_clock = ahead, behind
-        foretold = mark is not None and early and early[-1].ts > mark and early[-1].level > 0
-        if measured.k_plus is None and self._ticking is None and not foretold:
+        is_foretold = mark is not None and early and early[-1].ts > mark and early[-1].level > 0
+        if measured.k_plus is None and self._ticking is None and not is_foretold:
             measure(self.clock, measured.inserts, early, behind_clock, more)
         else:
             measure_singly(self.clock, self._ticking, measured, mark, more)
         if late:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
+
+    def _admit_columns(self, delta: Delta, columns: EventColumns, mark: int | None, more: bool) -> Ready:
+        """``_admit`` for columns: they stay what they are."""
+        self._received += len(columns)
+        if not len(columns):
+            return _NOTHING
+        ahead = rising(columns, self._top)
+        self._top = max(self._top, int(columns.times.max()))
+        in_time, late, measured, k_plus = columns.times > self.final, list[Event](), columns, delta.k_plus
+        if not in_time.all():
+            late = columns.filter(~in_time).events()
+            columns = columns.filter(in_time)
+            if not self.clock.policy.counts_late:
+                self.clock.miss(late, measured)
+                measured, ahead = columns, ahead[in_time]
+                k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
+        if k_plus is None and self._ticking is None and not foretold(measured, ahead, mark):
+            measure_columns(self.clock, measured, ahead, more)
+        else:
+            ticks = self._ticking is None or measured.event_type in self._ticking
+            measure_columns_singly(self.clock, ticks, measured, k_plus, mark, more)
+        if late:
+            self._list_late(late, "insert")
+        return Ready([], [], columns)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
@@ -267,15 +297,19 @@ class Unit:
         """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
         before = self.emitted
         self._reach()
-        ahead, behind = arrived
+        ahead, behind, columns = arrived
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
         if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
+        if self._columns or (columns is not None and self._top > self.emitted):
+            if columns is not None:
+                self._columns.add(columns)
+            columns = self._columns.until(self.emitted)
         waiting = self._waiting
-        if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and self._top <= self.emitted:
-            return Ready(ahead, behind) if again else arrived
+        if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
+            return Ready(ahead, behind, columns)
         waiting += ahead
         if behind:
             early = [event for event in behind if event.ts > before]
@@ -286,11 +320,17 @@ class Unit:
         end = count_until(waiting, self.emitted)
         ready = waiting[:end]
         del waiting[:end]
-        return Ready(ready, behind)
+        return Ready(ready, behind, columns)
+
+    def _unpack(self) -> None:
+        """Let what waits as columns wait as events."""
+        if self._columns:
+            ordered, repeats = arranged(self._columns.take_events())
+            self._duplicates += repeats + merge(self._waiting, ordered)[1]
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = len(ready.ahead) + len(ready.behind)
+        emitted = ready.size
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:
@@ -338,13 +378,14 @@ class Unit:
     def _halt(self, why: str, ready: Ready) -> None:
         """From now on, events wait until they are final, and are then listed; those withdrawn before that are not."""
         self.halted, self.emitted = why, self.final
-        events = ready.behind + ready.ahead
+        self._unpack()
+        events = ready.events()
         merge(self._waiting, arranged([event for event in events if event.ts > self.final])[0])
         self._leave_out(Ready([event for event in events if event.ts <= self.final], []))
 
     def _leave_out(self, ready: Ready) -> None:
         """List events that lead to no result."""
-        left_out = [Published(event, [], self.halted) for event in ready.behind + ready.ahead]
+        left_out = [Published(event, [], self.halted) for event in ready.events()]
         self.quarantine += left_out
         self._unused += len(left_out)
 
@@ -352,7 +393,7 @@ class Unit:
         """Count the changes that go out; returns how many of them correct earlier ones."""
         before = self._revised + self._retracted
         for out in deltas:
-            self._inserted += len(out.inserts)
+            self._inserted += out.inserted
             self._revised += len(out.revises)
             self._retracted += len(out.retracts)
         return self._revised + self._retracted - before
@@ -371,6 +412,7 @@ class Unit:
 
         Returns the new content of revised events, and the old events that the detector has been given already.
         """
+        self._unpack()
         final, gone, revises = self.final, delta.retracts, delta.revises
         if any(event.ts <= final for event in gone):
             self._list_late([event for event in gone if event.ts <= final], "retract")
@@ -416,7 +458,8 @@ class Unit:
     @property
     def first_waiting(self) -> Event | None:
         """The first event in the buffer that waits to be given to the detector."""
-        return self._waiting[0] if self._waiting else None
+        first = self._columns.first()
+        return min([*self._waiting[:1], *([first] if first is not None else [])], key=ORDER, default=None)
 
     def take_listed(self) -> Listed | None:
         """The events listed since the last call, late and failed ones, if any; ``statistics`` still counts them."""
@@ -461,7 +504,7 @@ class Unit:
             final=self.final,
             received=self._received,
             emitted=self._emitted,
-            waiting=len(self._waiting),
+            waiting=len(self._waiting) + len(self._columns),
             held=self._lanes.held,
             late=self._late,
             keys=len(self._lanes),
@@ -490,6 +533,7 @@ class Unit:
         It shares nothing with the unit that ever changes.
         """
         self._look()
+        self._unpack()
         self.quarantine += self._lanes.purge(self.final)
         own = {stored: copy(getattr(self, name)) for stored, name in _STATE.items()}
         return own | {"clock": self.clock.state(), "lanes": self._lanes.state(self.final)}
@@ -517,5 +561,6 @@ class Unit:
         """Assert every invariant of the unit and its lanes."""
         assert arranged(self._waiting) == (self._waiting, 0), "waiting events out of order"
         assert not self._waiting or self._waiting[0].ts > self.emitted, "an event waits that should have been emitted"
+        assert not self._columns or self._columns.earliest > self.emitted, "columns wait that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"
         self._lanes.check()

@@ -1,0 +1,59 @@
+"""Columns that wait in a unit: kept as they came, and parted as time passes them."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import chain, count
+
+from middleware.model.columns import EventColumns
+from middleware.model.event import END, ORDER, Event
+
+
+class WaitingColumns:
+    """Events that are not yet to be emitted, as columns, by the earliest in each piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[int, int, EventColumns]] = []
+        self._numbers = count()
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def earliest(self) -> int:
+        """The time of the first event; END if there is none."""
+        return self._pieces[0][0] if self._pieces else END
+
+    def add(self, columns: EventColumns) -> None:
+        """Keep columns. O(log pieces)."""
+        if len(columns):
+            heappush(self._pieces, (int(columns.times.min()), next(self._numbers), columns))
+            self._length += len(columns)
+
+    def until(self, ts: int) -> EventColumns | None:
+        """Take out the events with times up to ``ts``; None if there are none. O(events in the pieces it touches)."""
+        ready = []
+        while self.earliest <= ts and self._pieces:
+            _, _, piece = heappop(self._pieces)
+            self._length -= len(piece)
+            due = piece.times <= ts
+            if due.all():
+                ready.append(piece)
+            else:
+                ready.append(piece.filter(due))
+                self.add(piece.filter(~due))
+        return ready[0].joined(ready[1:]) if ready else None
+
+    def first(self) -> Event | None:
+        """The first event in total order. O(events of one piece)."""
+        earliest = self.earliest
+        found = [piece.filter(piece.times == earliest).events() for start, _, piece in self._pieces if start == earliest]
+        return min(chain.from_iterable(found), key=ORDER, default=None)
+
+    def take_events(self) -> list[Event]:
+        """Take out all, as events, in no order."""
+        events = [event for _, _, piece in self._pieces for event in piece.events()]
+        self._pieces.clear()
+        self._length = 0
+        return events

@@ -1,0 +1,234 @@
+"""Rows and columns mean the same: every operator and detector gives the same changes for both, however they are mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import partial
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors import simulated
+from detectors.window import COUNT, SUM, Tumbling, Windows
+from middleware.model.change import Batch, Delta, grouped
+from middleware.model.columns import EventColumns
+from middleware.model.detector import Detector
+from middleware.model.event import END, IDENTITY, Event, type_name
+from middleware.model.identity import named
+from middleware.model.operator import Operation, Operator
+from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
+from middleware.ordering.policies import Policies
+from middleware.testing.simulation import applications as plain
+from middleware.testing.simulation.applications import Probe, Reading
+
+
+class Doubled(Event):
+    sensor: int
+    value: int
+
+
+class Doubling(Operator):
+    """Answers columns with columns, and rows with rows."""
+
+    name = "Doubling"
+    subscribes, publishes = (Reading,), (Doubled,)
+
+    def start(self, name: str, level: int) -> Operation:
+        return DoublingOperation(name, level)
+
+
+class DoublingOperation(Operation):
+    def __init__(self, name: str, level: int) -> None:
+        super().__init__()
+        self.name, self.level = name, level
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        retracts = list(map(self.doubled, delta.retracts))
+        if delta.columns is None:
+            inserts = list(map(self.doubled, delta.inserts))
+            again = {event.id: event for event in retracts}
+            revises = [(again.pop(event.id), event) for event in inserts if event.id in again]
+            new = {event.id for _, event in revises}
+            return Delta([event for event in inserts if event.id not in new], revises, list(again.values()))
+        given = delta.columns.batch
+        count = len(given)
+        columns = {
+            "sensor": given["sensor"],
+            "value": pc.multiply(given["value"], 2),
+            "ts": given["ts"],
+            "id": pa.array(delta.columns.ids * 2 + [source == "a" for source in given["source"].to_pylist()]),
+            "source": pa.array([self.name] * count),
+            "level": pa.array([self.level] * count),
+        }
+        return Delta(None, [], retracts, columns=EventColumns(Doubled, pa.record_batch(columns)))
+
+    def doubled(self, event: Reading) -> Doubled:
+        number = event.id * 2 + (event.source == "a")
+        return Doubled(event.sensor, event.value * 2, ts=event.ts, id=number, source=self.name, level=self.level)
+
+    def snapshot(self) -> None:
+        return None
+
+    def restore(self, state: None) -> None:
+        """There is no state."""
+
+
+class Recent(Event):
+    values: str
+
+
+class Recently(Detector):
+    subscribes, publishes = (Doubled,), (Recent,)
+
+    def __init__(self) -> None:
+        self.values = ""
+
+    def on_event(self, event: Doubled) -> Recent:
+        self.values = f"{self.values[-8:]},{event.value}"
+        return Recent(self.values, ts=event.ts)
+
+
+def of_columns(rng: Random) -> dict[str, Detector]:
+    """An operator that answers in columns, and what reads its results."""
+    values = {"count": COUNT, "total": (SUM.of(int), "value")}
+    windows = Windows(Doubled, Tumbling(5), values, key="sensor", emit=rng.choice(["close", "change"]))
+    return named([Doubling(), Recently(), windows])
+
+
+APPLICATIONS: dict[str, Callable[[Random], dict[str, Detector]]] = {
+    "detectors": plain.an_application,
+    "windows": simulated.of_windows,
+    "sequences": simulated.of_sequences,
+    "cql": simulated.of_cql,
+    "flows": simulated.of_flows,
+    "towers": simulated.a_tower,
+    "columns": of_columns,
+}
+
+Form = Callable[[Delta], Delta]
+
+
+def as_rows(delta: Delta) -> Delta:
+    return delta
+
+
+def as_columns(delta: Delta) -> Delta:
+    """The same insertions as columns that have never been events."""
+    if not delta.inserts:
+        return delta
+    event_type = type(delta.inserts[0])
+    columns = EventColumns(event_type, EventColumns.from_events(event_type, delta.inserts).batch)
+    return Delta(None, delta.revises, delta.retracts, delta.k_plus, delta.places, columns)
+
+
+def either(rng: Random) -> Form:
+    """One or the other, drawn for each delta."""
+
+    def form(delta: Delta) -> Delta:
+        return rng.choice([as_rows, as_columns])(delta)
+
+    return form
+
+
+def arrivals(rng: Random, count: int) -> list[Event]:
+    """Readings and probes of two sources, in disorder, with ties."""
+    moments = sorted((rng.randint(0, count // 2), rng.random()) for _ in range(count))
+    kinds = rng.choice([(Reading,), (Reading, Reading, Probe)])
+    events = [
+        rng.choice(kinds)(rng.randint(0, 2), rng.randint(0, 9), ts=ts, id=number, source=rng.choice("ab"))
+        for number, (ts, _) in enumerate(moments)
+    ]
+    return sorted(events, key=lambda event: event.ts + rng.choice([0, 0, 0, rng.randint(0, 12)]))
+
+
+def batches(rng: Random, events: list[Event]) -> Iterator[Batch]:
+    """The events in batches; in between, some that came are revised or withdrawn, and at the end everything ends."""
+    came: list[Event] = []
+    while events:
+        size = rng.choice([1, 2, 5, 20])
+        now, events = events[:size], events[size:]
+        deltas = grouped(now)
+        for event in rng.sample(came, min(len(came), rng.choice([0, 0, 1, 2]))):
+            delta = deltas.setdefault(type_name(type(event)), Delta())
+            came.remove(event)
+            if rng.random() < 0.5:
+                delta.retracts.append(event)
+            else:
+                changed = type(event)(event.sensor, rng.randint(0, 9), ts=event.ts, id=event.id, source=event.source)  # type: ignore[attr-defined]
+                delta.revises.append((event, changed))
+                came.append(changed)
+        came += now
+        yield Batch(deltas, {}, max((event.ts for event in came), default=None))
+    yield Batch({}, dict.fromkeys(map(type_name, (Reading, Probe)), END))
+
+
+def told(batch: Batch) -> Any:
+    """What a batch says, whatever its order."""
+    changes = {}
+    for name, delta in batch.deltas.items():
+        early = delta.k_plus or [0] * len(delta)
+        inserts = {IDENTITY(event): (event, ahead) for event, ahead in zip(delta.inserts, early, strict=False)}
+        revises = {IDENTITY(new): (old, new) for old, new in delta.revises}
+        changes[name] = (inserts, revises, {IDENTITY(event): event for event in delta.retracts})
+    return repr(
+        ([(name, *map(ordered, changes[name])) for name in sorted(changes)], batch.watermarks, batch.clock, batch.stopped)
+    )
+
+
+def ordered(changes: dict[Any, Any]) -> list[Any]:
+    return sorted(changes.items(), key=lambda item: item[0])
+
+
+def history(make: Callable[[], Hierarchy], steps: list[Batch], form: Form, crash: int | None = None) -> list[Any]:
+    """What a hierarchy says to each batch, and all that it knows at the end; with a crash and a recovery at one of them."""
+    hierarchy, said = make(), list[Any]()
+    for number, batch in enumerate(steps):
+        shaped = Batch({name: form(delta) for name, delta in batch.deltas.items()}, batch.watermarks, batch.clock)
+        said.append([told(each) for each in hierarchy.process(shaped)])
+        for unit in hierarchy.units:
+            unit.check()
+        first = {unit.name: unit.first_waiting for unit in hierarchy.units}
+        said.append((first, [(each.k, each.clk, each.final, each.waiting) for each in hierarchy.statistics()]))
+        if number == crash:
+            state = deepcopy(hierarchy.state())
+            parts = []
+            while part := hierarchy.parts(1_000):
+                parts.append(deepcopy(part))
+            hierarchy = make()
+            hierarchy.restore(state, parts)
+    counts = [(each.received, each.emitted, each.late, each.duplicates, each.unknown) for each in hierarchy.statistics()]
+    listed = [(unit.name, sorted(map(repr, (late.event for late in unit.late)))) for unit in hierarchy.units]
+    failed = [(unit.name, sorted(repr(each.cause) for each in unit.quarantine)) for unit in hierarchy.units]
+    return [*said, counts, listed, failed, sorted(hierarchy.halted)]
+
+
+policies = st.builds(
+    Policies,
+    alpha=st.sampled_from([0.0, 0.0, 0.4, 1.0]),
+    lateness=st.builds(Lateness, st.just(1.0), st.sampled_from([0, 4, 1_000])),
+    slack=st.sampled_from([None, MaxSlack, QuantileSlack, partial(FixedSlack, 6)]),
+)
+
+
+@pytest.mark.parametrize("kind", APPLICATIONS)
+@given(st.integers(0, 2**32), policies, st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_rows_columns_and_both_mixed_give_the_same_changes(kind: str, seed: int, policy: Policies, crashes: bool) -> None:
+    rng = Random(seed)
+    detectors = APPLICATIONS[kind](rng)
+    steps = list(batches(rng, arrivals(rng, rng.choice([10, 40, 80]))))
+    crash = rng.randrange(len(steps)) if crashes else None
+
+    def make() -> Hierarchy:
+        return Hierarchy(detectors, policies=policy)
+
+    rows = history(make, steps, as_rows, crash)
+    assert history(make, steps, as_columns, crash) == rows
+    assert history(make, steps, either(Random(seed)), crash) == rows

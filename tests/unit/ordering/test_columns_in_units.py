@@ -1,0 +1,102 @@
+"""A unit hands columns on to an operator as they are, also those that had to wait."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
+from middleware.model.event import END, Event
+from middleware.model.operator import Operation, Operator
+from middleware.ordering.kslack import FixedSlack, Lateness
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
+
+
+class Tick(Event):
+    value: int
+
+    made: ClassVar[list[int]] = []
+
+    def __post_init__(self) -> None:
+        self.made.append(self.id)
+
+
+class Sink(Operator):
+    """Notes what it is given."""
+
+    name = "Sink"
+    subscribes = (Tick,)
+
+    def __init__(self) -> None:
+        self.given: list[Delta] = []
+
+    def start(self, name: str, level: int) -> Operation:
+        return Noting(self.given)
+
+
+class Noting(Operation):
+    def __init__(self, given: list[Delta]) -> None:
+        super().__init__()
+        self.given = given
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        self.given += [delta] if delta else []
+        return Delta()
+
+
+def columns(*times: int) -> EventColumns:
+    made = EventColumns.from_events(Tick, [Tick(ts, ts=ts, id=ts, source="t") for ts in times])
+    Tick.made.clear()
+    return EventColumns(Tick, made.batch)
+
+
+def unit_of(alpha: float, lateness: int = 1_000) -> tuple[Unit, list[Delta]]:
+    sink = Sink()
+    policies = Policies(alpha=alpha, slack=lambda: FixedSlack(10), lateness=Lateness(1.0, lateness))
+    return Unit("Sink", sink, policies=policies), sink.given
+
+
+def times(given: list[Delta]) -> list[list[int]]:
+    return [sorted(delta.columns.times.tolist()) for delta in given if delta.columns is not None]
+
+
+def test_no_event_is_made_at_full_speculation() -> None:
+    unit, given = unit_of(0.0)
+    for batch in (columns(1, 5, 3), columns(9, 4, 20)):
+        unit.push(Delta(columns=batch), mark=20)
+    assert (Tick.made, times(given)) == ([], [[1, 3, 5], [4, 9, 20]])
+
+
+def test_no_event_is_made_of_those_that_wait() -> None:
+    unit, given = unit_of(1.0)
+    for batch in (columns(1, 15, 3), columns(12, 25, 2), columns(30)):
+        unit.push(Delta(columns=batch), mark=int(batch.times.max()))
+    assert (times(given), unit.statistics().waiting) == ([[1, 3], [2, 12, 15]], 2)
+    assert Tick.made == []
+    first = unit.first_waiting
+    assert first is not None and first.ts == 25
+    unit.push(Delta(), promised=END, is_open=False)
+    assert times(given)[2:] == [[25, 30]] and Tick.made == [25]
+
+
+def test_late_events_are_listed_and_the_rest_stays_columns() -> None:
+    unit, given = unit_of(0.0, lateness=10)
+    unit.push(Delta(columns=columns(100)), mark=100)
+    unit.push(Delta(columns=columns(90, 95, 101, 40)), mark=101)
+    assert (times(given), Tick.made) == ([[100], [95, 101]], [90, 40])
+    assert [late.event.ts for late in unit.late] == [90, 40]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_what_waits_as_columns_can_be_withdrawn(alpha: float) -> None:
+    unit, given = unit_of(alpha)
+    unit.push(Delta(columns=columns(1, 15, 14)), mark=15)
+    unit.push(Delta(retracts=[Tick(14, ts=14, id=14, source="t")]), mark=15)
+    unit.push(Delta(), promised=END, is_open=False)
+    standing = [event.ts for delta in given for event in delta.inserts]
+    gone = [event.ts for delta in given for event in delta.retracts]
+    assert sorted(standing) == ([1, 14, 15] if alpha == 0 else [1, 15])
+    assert gone == ([14] if alpha == 0 else [])
