@@ -76,10 +76,12 @@ class ResultColumns:
         self._stamps: tuple[Any, Any] = self._constant(_MOST)
 
     def _constant(self, count: int) -> tuple[Any, Any]:
+        """Columns of the source and of the level, of so many rows."""
+        import numpy as np
+
         pa = self._pa
-        zeros = pa.array([0], pa.int32()).take(pa.array([0] * count, pa.int32()))
-        levels = pa.array([self._level], pa.int64()).take(zeros)
-        return pa.DictionaryArray.from_arrays(zeros, self._source), levels
+        sources = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), self._source)
+        return sources, pa.array(np.full(count, self._level, np.int64))
 
     def made(self, columns: Sequence[Given | pa.Array], times: Any, ids: Any) -> EventColumns:
         """Results from their fields' columns, in order, times and ids. O(values)."""
@@ -88,7 +90,7 @@ class ResultColumns:
         arrays = [each if isinstance(each, pa.Array) else _array(field.type, each, count) for field, each in given]
         stamps = [_array(pa.int64(), (each, None), count) for each in (times, ids)]
         if count > len(self._stamps[0]):
-            self._stamps = self._constant(count)
+            self._stamps = self._constant(2 * count)
         source, level = (stamp.slice(0, count) for stamp in self._stamps)
         batch = pa.RecordBatch.from_arrays([*arrays, *stamps, source, level], schema=self._schema)
         return self._columns(self._event_type, batch)

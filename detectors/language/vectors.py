@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detectors.columnar import numbers, plain_kinds
@@ -57,10 +58,8 @@ class Vector:
         self.field = code.removeprefix("e.") if code.startswith("e.") and code.removeprefix("e.").isidentifier() else None
         """The field that it reads, if that is all."""
         self._run: Run | None = None
-        try:
+        with suppress(Unsuited, SyntaxError, RecursionError):
             self._run = self._compiled(ast.parse(code.strip(), mode="eval").body)
-        except (Unsuited, SyntaxError, RecursionError):
-            pass
 
     def holds(self, columns: Columns) -> Any:
         """Which events it is true for, as an array of booleans; None if arrays cannot tell."""

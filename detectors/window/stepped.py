@@ -75,10 +75,10 @@ class SteppedWindows(SteppedOperation):
         out = Delta(joined(columns, events(inserted)), revised, gone)
         return withheld(self, out, self._plan.beyond) if is_beyond else out
 
-    def _suits(self, event_type: EventType) -> bool:
+    def _takes(self, event_type: EventType) -> bool:
         """Besides, results must take the keys of these columns, whichever they are."""
         own, shown = fields_of(event_type), fields_of(self._plan.result)
-        return super()._suits(event_type) and all(shown[field] in (own[field], Any) for field in self._steps.key)
+        return super()._takes(event_type) and all(shown[field] in (own[field], Any) for field in self._steps.key)
 
     def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[Row]:
         """Take columns of new entries, all after the last call's ``final``; returns rows of the windows that end."""

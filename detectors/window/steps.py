@@ -81,25 +81,20 @@ class Steps:
             at_once=self.at_once,
         )
 
-
     def suits(self, event_type: EventType) -> bool:
-        """Whether columns of this type can be taken as they are: keys of plain types that are exact, numbers of the right kind."""
+        """Whether columns of this type can be taken as they are: keys of exact plain types, numbers of the right kind."""
         kinds = plain_kinds(event_type)
-        numbers = {field: (int, float) if is_float else (int,) for field, is_float in self.columns}
-        return all(kinds[field] in (int, str, bool) for field in self.key) and all(
-            kinds[field] in kind for field, kind in numbers.items()
-        )
+        are_numbers = all(kinds[field] is int or (is_float and kinds[field] is float) for field, is_float in self.columns)
+        return are_numbers and all(kinds[field] in (int, str, bool) for field in self.key)
 
     def gives(self, result: EventType) -> bool:
         """Whether results can be columns: rows are results as they are, and each field is of the kind that its column has."""
         kinds = list(plain_kinds(result).values())
-        values = [float if name == "mean" or (column is not None and column[1]) else int for name, column in self.aggregates]
+        values = [int if name == "count" or column is None or not column[1] else float for name, column in self.aggregates]
         parts: list[type | None] = [*([None] * len(self.key)), int, int, *values]
         fitting = {int: (int, float), float: (float,), None: (int, str, bool)}
         own = self.layout[:-4]
-        return len(own) == len(kinds) and all(
-            kind in fitting[parts[place]] for kind, place in zip(kinds, own, strict=True)
-        )
+        return len(own) == len(kinds) and all(kind in fitting[parts[place]] for kind, place in zip(kinds, own, strict=True))
 
 
 def is_in_step(over: Hopping) -> bool:
@@ -141,10 +136,13 @@ class SteppedOperation(Operation):
         return self._windows.feed(columns.times, key, fields, upto, final, retracts, self._as_columns)
 
     def _suits(self, event_type: EventType) -> bool:
-        """Whether columns of this type can be taken as they are."""
         if (found := self._suited.get(event_type)) is None:
-            found = self._suited[event_type] = self._steps.suits(event_type)
+            found = self._suited[event_type] = self._takes(event_type)
         return found
+
+    def _takes(self, event_type: EventType) -> bool:
+        """Whether columns of this type can be taken as they are."""
+        return self._steps.suits(event_type)
 
     def _columns_of(self, given: WindowColumns | None) -> EventColumns | None:
         """New results as columns, from what the native core gives."""
