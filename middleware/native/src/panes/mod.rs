@@ -5,5 +5,6 @@ mod key;
 mod lane;
 mod made;
 mod plan;
+mod running;
 mod taken;
 pub mod windows;

@@ -54,7 +54,8 @@ impl KeyedWindows {
         let times = numbers::<i64>(times)?;
         let lanes = self.lanes_of(keys, times.len())?;
         let given = self.plan.columns.iter().zip(columns);
-        let cells = given.map(|(column, given)| Cells::new(given, column.is_float, times.len())).collect::<PyResult<Vec<_>>>()?;
+        let cells =
+            given.map(|(column, given)| Cells::new(given, column.is_float, times.len())).collect::<PyResult<Vec<_>>>()?;
         if let Some(retracts) = retracts {
             self.take_back(retracts, late)?;
         }

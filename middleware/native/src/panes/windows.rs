@@ -459,7 +459,7 @@ impl KeyedWindows {
                     continue; // listed elsewhere since
                 }
                 for window in &windows {
-                    if self.lanes[number].calculate(&self.plan, window.start, end, &mut values) {
+                    if self.lanes[number].next_results(&self.plan, window.start, end, &mut values) {
                         out.insert(self, number, window, &values)?;
                     }
                 }
