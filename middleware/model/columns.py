@@ -155,6 +155,7 @@ class EventColumns(Sequence[Event]):
         """These events, then those of others of the same type. O(values)."""
         import pyarrow as pa
 
+        assert all(each.event_type is self.event_type for each in others), "columns of several types"
         batches = [each.batch for each in (self, *others) if len(each)]
         if len(batches) < 2:
             return next((each for each in (self, *others) if len(each)), self)
@@ -186,7 +187,9 @@ class EventColumns(Sequence[Event]):
         return self.slice(*index.indices(len(self))[:2]).events() if is_run else self.events()[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EventColumns) and (self is other or self.events() == other.events())
+        if isinstance(other, EventColumns):
+            return self is other or self.events() == other.events()
+        return self.events() == other if isinstance(other, list) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 5
+_VERSION = 8
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -32,6 +32,7 @@ try:
         SequenceMatcher,
         merge,
         split,
+        survey,
         take_new,
     )
 except ImportError as error:
@@ -55,5 +56,6 @@ else:
         "SequenceMatcher",
         "merge",
         "split",
+        "survey",
         "take_new",
     ]

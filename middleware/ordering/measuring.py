@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from itertools import repeat, takewhile
 from operator import is_not, sub
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, Event
@@ -16,8 +17,7 @@ from middleware.ordering.kslack import LocalClock
 if TYPE_CHECKING:
     import numpy as np
 
-    Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
-    """One yes or no for each event."""
+    Times = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def measure(clock: LocalClock, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
@@ -63,20 +63,59 @@ def measure_singly(
         clock.pend(delayed)
 
 
-def measure_columns(clock: LocalClock, columns: EventColumns, ahead: Mask, hold: bool) -> None:
-    """``measure`` for columns; ``ahead``: which events are later than all before them."""
-    times = columns.times
-    rising, delayed = times[ahead], times[~ahead].tolist()
-    if len(rising) and rising[0] < clock.clk:
-        delayed += rising[rising < clock.clk].tolist()
-    clock.arrive(delayed, columns)
-    if not len(rising) or rising[-1] <= clock.clk:
-        clock.pend(delayed)
+class Survey(NamedTuple):
+    """What a unit must know of the times of a batch of columns.
+
+    ``newest``, ``earliest``
+        the latest time of all so far, and the earliest of these.
+    ``first``
+        the earliest time beyond the clock of those that were later than all before them, if there is one.
+    ``delayed``
+        the times that were not later than all before them, and those that the clock had passed.
+    ``after``
+        those behind the last that was later than all before it.
+    """
+
+    newest: int
+    earliest: int
+    first: int | None
+    delayed: list[int]
+    after: list[int]
+
+
+def plain_survey(times: Times, top: int, clk: int) -> Survey:
+    """Look at times, of which ``top`` was the latest before and ``clk`` is the clock. O(n)."""
+    newest, first = top, None
+    behind: list[int] = []
+    passed: list[int] = []
+    after: list[int] = []
+    for ts in times.tolist():
+        if ts > newest:
+            newest, after = ts, []
+            if ts < clk:
+                passed.append(ts)
+            elif ts > clk and first is None:
+                first = ts
+        else:
+            behind.append(ts)
+            after.append(ts)
+    return Survey(newest, min(times.tolist(), default=END), first, behind + passed, after)
+
+
+def survey(times: Times, top: int, clk: int) -> Survey:
+    """``plain_survey``, or its native twin, which does the same sooner."""
+    return Survey(*native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times, top, clk)
+
+
+def measure_columns(clock: LocalClock, columns: EventColumns, seen: Survey, hold: bool) -> None:
+    """``measure`` for columns, of which ``seen`` tells."""
+    clock.arrive(seen.delayed, columns)
+    if seen.first is None:
+        clock.pend(seen.delayed)
         return
-    clock.tick(int(rising[rising.searchsorted(clock.clk, "right")]), int(rising[-1]), hold)
-    last = int(ahead.nonzero()[0][-1])
-    if last + 1 < len(times):
-        clock.arrive(times[last + 1 :].tolist(), ())
+    clock.tick(seen.first, seen.newest, hold)
+    if seen.after:
+        clock.arrive(seen.after, ())
 
 
 def measure_columns_singly(
@@ -98,20 +137,10 @@ def measure_columns_singly(
         clock.pend(delayed)
 
 
-def rising(columns: EventColumns, top: int) -> Mask:
-    """Which events are later than ``top`` and all before them."""
-    import numpy as np
-
-    times = columns.times
-    before = np.maximum.accumulate(np.concatenate(([top], times[:-1])))
-    ahead: Mask = times > before
-    return ahead
-
-
-def foretold(columns: EventColumns, ahead: Mask, mark: int | None) -> bool:
-    """Whether the latest event is a result whose time the clock ``mark`` has not reached."""
+def foretold(columns: EventColumns, top: int, mark: int | None) -> bool:
+    """Whether the latest event, if it is later than ``top``, is a result whose time the clock ``mark`` has not reached."""
     levels = columns.levels
-    if mark is None or levels is None or not ahead.any():
+    if mark is None or levels is None or not len(levels):
         return False
-    last = int(ahead.nonzero()[0][-1])
-    return bool(columns.times[last] > mark and levels[last] > 0)
+    at = int(columns.times.argmax())
+    return bool(columns.times[at] > max(mark, top) and levels[at] > 0)

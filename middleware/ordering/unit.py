@@ -22,7 +22,7 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, Settings
 from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
-from middleware.ordering.measuring import foretold, measure, measure_columns, measure_columns_singly, measure_singly, rising
+from middleware.ordering.measuring import foretold, measure, measure_columns, measure_columns_singly, measure_singly, survey
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
@@ -254,18 +254,18 @@ class Unit:
         self._received += len(columns)
         if not len(columns):
             return _NOTHING
-        ahead = rising(columns, self._top)
-        self._top = max(self._top, int(columns.times.max()))
-        in_time, late, measured, k_plus = columns.times > self.final, list[Event](), columns, delta.k_plus
-        if not in_time.all():
-            late = columns.filter(~in_time).events()
-            columns = columns.filter(in_time)
+        top, late, measured, k_plus = self._top, list[Event](), columns, delta.k_plus
+        seen = survey(columns.times, top, self.clock.clk)
+        self._top = seen.newest
+        if seen.earliest <= self.final:
+            in_time = columns.times > self.final
+            late, columns = columns.filter(~in_time).events(), columns.filter(in_time)
             if not self.clock.policy.counts_late:
                 self.clock.miss(late, measured)
-                measured, ahead = columns, ahead[in_time]
+                measured, seen = columns, survey(columns.times, top, self.clock.clk)
                 k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
-        if k_plus is None and self._ticking is None and not foretold(measured, ahead, mark):
-            measure_columns(self.clock, measured, ahead, more)
+        if k_plus is None and self._ticking is None and not foretold(measured, top, mark):
+            measure_columns(self.clock, measured, seen, more)
         else:
             ticks = self._ticking is None or measured.event_type in self._ticking
             measure_columns_singly(self.clock, ticks, measured, k_plus, mark, more)
@@ -306,7 +306,10 @@ class Unit:
         if self._columns or (columns is not None and self._top > self.emitted):
             if columns is not None:
                 self._columns.add(columns)
-            columns = self._columns.until(self.emitted)
+            pieces = self._columns.until(self.emitted)
+            columns = pieces[0] if len(pieces) == 1 else None
+            if len(pieces) > 1:  # several types at once are events
+                behind = behind + [event for piece in pieces for event in piece]
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
             return Ready(ahead, behind, columns)

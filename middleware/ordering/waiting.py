@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from itertools import chain, count
 
 from middleware.model.columns import EventColumns
-from middleware.model.event import END, ORDER, Event
+from middleware.model.event import END, ORDER, Event, EventType
 
 
 class WaitingColumns:
@@ -31,19 +31,18 @@ class WaitingColumns:
             heappush(self._pieces, (int(columns.times.min()), next(self._numbers), columns))
             self._length += len(columns)
 
-    def until(self, ts: int) -> EventColumns | None:
-        """Take out the events with times up to ``ts``; None if there are none. O(events in the pieces it touches)."""
-        ready = []
+    def until(self, ts: int) -> list[EventColumns]:
+        """Take out the events with times up to ``ts``, one piece for each type. O(events in the pieces it touches)."""
+        ready: dict[EventType, list[EventColumns]] = {}
         while self.earliest <= ts and self._pieces:
             _, _, piece = heappop(self._pieces)
             self._length -= len(piece)
             due = piece.times <= ts
-            if due.all():
-                ready.append(piece)
-            else:
-                ready.append(piece.filter(due))
+            if not due.all():
                 self.add(piece.filter(~due))
-        return ready[0].joined(ready[1:]) if ready else None
+                piece = piece.filter(due)
+            ready.setdefault(piece.event_type, []).append(piece)
+        return [pieces[0].joined(pieces[1:]) for pieces in ready.values()]
 
     def first(self) -> Event | None:
         """The first event in total order. O(events of one piece)."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from middleware.broker.ingress.seen import SeenIds
-from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
@@ -22,6 +21,8 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
+from middleware.runtime.arrived import ArrivedColumns
+from middleware.runtime.collecting import FinalResults
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
 from middleware.runtime.intake import taken
 from middleware.runtime.showing import drawing, page, table
@@ -42,7 +43,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     """The result of a run.
 
     ``finals``
-        final results by detector name, in total order.
+        final results by detector name, in total order: lists of events, or ``EventColumns``, where operators over tables give
+        columns, which make their events when they are looked at.
     ``late``
         by detector name, the ledger of events that came beyond the allowed lateness and were left out.
     ``duplicates``
@@ -55,7 +57,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         by detector that stopped, the reason: its finals are right, but none is later than the time at which it stopped.
     """
 
-    finals: dict[str, list[Event]]
+    finals: dict[str, Sequence[Event]]
     late: dict[str, list[Late]]
     statistics: list[UnitStatistics]
     events: int = 0
@@ -118,7 +120,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
 
 
 def run(
-    events: Iterable[Event],
+    events: Iterable[Event] | ArrivedColumns,
     detectors: Iterable[Detector] | Mapping[str, Detector],
     *,
     policies: Policies | Mapping[str, Policies] | None = None,
@@ -128,10 +130,15 @@ def run(
     failing: Literal["raise", "skip"] = "raise",
 ) -> Run:
     """``middleware.run`` for events: see there. Raises EventError, DetectorError, DetectorFailedError."""
-    events = taken(events)
     by_name = named(detectors)
-    result = _run(events, by_name, policies, batch, watch, timer, failing, lambda arrived, told: None)
-    result.__dict__["_again"] = lambda wanted: recorded(wanted, events, by_name, policies=policies, batch=batch, timer=timer)[0]
+    arrived = events if isinstance(events, ArrivedColumns) else taken(events)
+    result = _run(arrived, by_name, policies, batch, watch, timer, failing, lambda arrived, told: None)
+
+    def again(wanted: type[Event]) -> Past:
+        rows = arrived.events() if isinstance(arrived, ArrivedColumns) else arrived
+        return recorded(wanted, rows, by_name, policies=policies, batch=batch, timer=timer)[0]
+
+    result.__dict__["_again"] = again
     return result
 
 
@@ -155,7 +162,7 @@ def recorded(
 
 
 def _run(
-    events: list[Event],
+    events: list[Event] | ArrivedColumns,
     detectors: Mapping[str, Detector],
     policies: Policies | Mapping[str, Policies] | None,
     batch: int,
@@ -164,7 +171,7 @@ def _run(
     failing: Literal["raise", "skip"],
     step: Callable[[list[Event], list[Batch]], None],
 ) -> Run:
-    """See ``run``; ``step`` is called with what arrived in each step, and what was published then."""
+    """See ``run``; ``step`` is called with what arrived in each step (none of columns), and what was published then."""
     if batch < 1:
         raise ValueError(f"batch={batch}: at least 1 event arrives at once")
     if failing not in ("raise", "skip"):
@@ -173,16 +180,12 @@ def _run(
     hierarchy = Hierarchy(detectors, policies=policies if policies is not None else Policies(alpha=0.0), timer=timer)
     if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *(unit.name for unit in hierarchy.units)})):
         raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
-    barrier = Barrier(sorted(hierarchy.publications))
-    seen = SeenIds()
-    result = Run({unit.name: [] for unit in hierarchy.units}, {}, [])
-    for number, arrived in enumerate((events[at : at + batch] for at in range(0, len(events), batch)), 1):
-        fresh = seen.take_new(list(arrived))
-        result.events += len(fresh)
-        result.duplicates += len(arrived) - len(fresh)
-        mark = max(fresh, key=TS).ts if fresh else None
-        told = hierarchy.process(Batch(grouped(fresh), {}, mark))
-        _deliver(told, barrier, result, watch)
+    names = [unit.name for unit in hierarchy.units]
+    finals = FinalResults(hierarchy.publications, names)
+    result = Run({}, {}, [])
+    for number, (fresh, deltas, mark) in enumerate(_arrivals(events, batch, result), 1):
+        told = hierarchy.process(Batch(deltas, {}, mark))
+        _deliver(told, finals, result, watch)
         step(fresh, told)
         if failing == "raise":
             _raise_failure(hierarchy)
@@ -190,28 +193,48 @@ def _run(
             hierarchy.price()
     ended = dict.fromkeys(hierarchy.subscriptions, END)
     told = hierarchy.process(Batch({}, ended))
-    _deliver(told, barrier, result, watch)
+    _deliver(told, finals, result, watch)
     step([], told)
     if failing == "raise":
         _raise_failure(hierarchy)
-    if barrier.violations:
-        raise AssertionError(f"final results were changed, which must never happen: {dict(barrier.violations)}")
+    if finals.violations:
+        raise AssertionError(f"final results were changed, which must never happen: {finals.violations} of them")
     for unit in hierarchy.units:
         if unit.quarantine:
             result.failures[unit.name] = _failures(unit)
+    result.finals = {name: finals.of(name) for name in names}
     result.late = {unit.name: unit.late for unit in hierarchy.units}
     result.statistics = hierarchy.statistics()
     result.halted = hierarchy.halted
     return result
 
 
-def _deliver(batches: list[Batch], barrier: Barrier, result: Run, watch: Callable[[Batch], None] | None) -> None:
+Arrival = tuple[list[Event], dict[str, Delta], int | None]
+"""What arrives at once: the events, if they come as such; them as changes by type; the latest time among them."""
+
+
+def _arrivals(events: list[Event] | ArrivedColumns, size: int, result: Run) -> Iterator[Arrival]:
+    """The events, so many at a time, without repeats; both are counted in ``result``."""
+    if isinstance(events, ArrivedColumns):
+        for deltas, mark in events.batches(size):
+            result.events += sum(map(len, deltas.values()))
+            yield [], deltas, mark
+        return
+    seen = SeenIds()
+    for at in range(0, len(events), size):
+        arrived = events[at : at + size]
+        fresh = seen.take_new(list(arrived))
+        result.events += len(fresh)
+        result.duplicates += len(arrived) - len(fresh)
+        yield fresh, grouped(fresh), max(fresh, key=TS).ts if fresh else None
+
+
+def _deliver(batches: list[Batch], finals: FinalResults, result: Run, watch: Callable[[Batch], None] | None) -> None:
     for batch in batches:
         for delta in batch.deltas.values():
-            result.published += len(delta.inserts)
+            result.published += delta.inserted
             result.corrected += len(delta.revises) + len(delta.retracts)
-        for event in barrier.take(batch):
-            result.finals[event.source].append(event)
+        finals.take(batch)
         if watch is not None:
             watch(batch)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from middleware.installation import install
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError, SlacklineError
 from middleware.model.event import TS, Event, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
@@ -58,6 +59,8 @@ def table(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> pyarr
     """
     pyarrow = _needed("pyarrow", "tables")
     events = _of(finals, of)
+    if isinstance(events, EventColumns):
+        return pyarrow.Table.from_batches([events.batch]).select([*events.event_type.__struct_fields__[:-4], *_STAMP[:3]])
     kind = type(events[0]) if events else of if isinstance(of, type) else Event
     fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]
     whole = {"ts": pyarrow.int64(), "id": pyarrow.int64(), "source": pyarrow.string()}
@@ -81,22 +84,27 @@ def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
     return drawn
 
 
-def _of(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> list[Event]:
-    """The results of the one type that is meant."""
+def _of(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> Sequence[Event]:
+    """The results of the one type that is meant; as columns, if they are, and come from one detector."""
     name = type_name(of) if isinstance(of, type) else of
-    everything = [event for events in finals.values() for event in events]
-    kinds = {type_name(kind): kind for kind in {type(event) for event in everything}}
+    kinds = {type_name(kind): kind for events in finals.values() for kind in _types(events)}
     if name not in kinds and name in finals:
-        found, of_detector = list(finals[name]), {type(event) for event in finals[name]}
-        if len(of_detector) > 1:
+        if len(of_detector := _types(finals[name])) > 1:
             raise EventError(f"{name} gives several types: name one of {', '.join(sorted(map(type_name, of_detector)))}")
-        return found
+        return finals[name]
     meant = [each for each in kinds if name in (each, each.rpartition(".")[2])]
     if len(meant) != 1 and not isinstance(of, type):
         known = ", ".join(sorted(meant or kinds)) or "none at all"
         raise EventError(f"{name!r} names {'several types' if meant else 'no type of the results'}; there are {known}")
     wanted = kinds[meant[0]] if meant else of
-    return sorted((event for event in everything if type(event) is wanted), key=TS)
+    having = [events for events in finals.values() if wanted in _types(events)]
+    if len(having) == 1 and isinstance(having[0], EventColumns):
+        return having[0]
+    return sorted((event for events in having for event in events if type(event) is wanted), key=TS)
+
+
+def _types(events: Sequence[Event]) -> set[type[Event]]:
+    return {events.event_type} if isinstance(events, EventColumns) and len(events) else set(map(type, events))
 
 
 def _column(pyarrow: Any, values: list[Any], kind: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
 
@@ -254,7 +254,7 @@ def arrival_order(trial: Trial, events: list[Event]) -> str:
     return ""
 
 
-def _parting(results: list[Event], expected: list[Event]) -> str:
+def _parting(results: Sequence[Event], expected: Sequence[Event]) -> str:
     """Where two streams of results differ, in words; empty if they do not."""
     singles = ([Outcome((event,)) for event in stream] for stream in (results, expected))
     for mine, yours in zip_longest(*singles, fillvalue=Outcome()):

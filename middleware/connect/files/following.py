@@ -14,7 +14,7 @@ from middleware.connect.files.mapped import parser_of
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.tally import BadLine
 from middleware.connect.files.text import BLOCK_BYTES, header_line, salvage
-from middleware.connect.tables.columns import events_of
+from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType
 
@@ -71,7 +71,7 @@ class Follower:
     def _numbered(self, table: pa.Table) -> list[Event]:
         if self._mapping.id is None:
             table = table.append_column("id", [[self._next(source) for source in table["source"].to_pylist()]])
-        return events_of(table, self._type)
+        return columns_of(table, self._type).events()
 
     def _next(self, source: str) -> int:
         self._numbers[source] += 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from middleware.connect.files.recording import Recording
 from middleware.connect.files.tally import ChunkTally, Staged, staged
-from middleware.connect.tables.columns import events_of
+from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
+from middleware.runtime.arrived import ArrivedColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,26 +59,26 @@ def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
 
 
 def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], Staged]:
+    """``read_columns``, as events."""
+    found, read = read_columns(recording, types)
+    return found.events(), read
+
+
+def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumns, Staged]:
     """All events of a recording in order of arrival, as a trace of it has them; and what was read. O(n log n).
 
-    Raises TraceError if its rows do not fit the types.
+    Of those that arrived together, types come in their order in the recording. Raises TraceError if its rows do not fit the
+    types.
     """
-    found, tables = read(recording)
-    ordered, _ = arrived(recording, tables)
-    return list(_merged(recording, ordered, types)), found
-
-
-def _merged(recording: Recording, tables: dict[str, pa.Table], types: EventTypes) -> Iterator[Event]:
-    """The events of all types by arrival; of those that arrived together, types come in their order in the recording."""
     import numpy as np
 
-    ordered = {name: sorted_by_arrival(table, recording.measured) for name, table in tables.items()}
-    events = [event for name, table in ordered.items() for event in events_of(table, types[name])]
-    if len(ordered) == 1:
-        yield from events
-        return
+    found, tables = read(recording)
+    ordered = {name: sorted_by_arrival(table, recording.measured) for name, table in arrived(recording, tables)[0].items()}
+    columns = [columns_of(table, types[name]) for name, table in ordered.items()]
+    if len(columns) < 2:
+        return ArrivedColumns(columns), found
     arrivals = np.concatenate([table["arrival"].to_numpy() for table in ordered.values()])
-    yield from map(events.__getitem__, np.argsort(arrivals, kind="stable").tolist())
+    return ArrivedColumns(columns, np.argsort(arrivals, kind="stable")), found
 
 
 def _offset(table: pa.Table) -> int:

@@ -14,10 +14,12 @@ from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.identity import named
+from middleware.model.operator import Operator
 from middleware.model.words import listed
 from middleware.ordering.costs import Timer
 from middleware.ordering.policies import Policies
 from middleware.runtime import engine
+from middleware.runtime.arrived import ArrivedColumns
 from middleware.runtime.engine import Run
 
 if TYPE_CHECKING:
@@ -80,11 +82,18 @@ def run(
     """
     by_name = named(detectors)
     found = events_in(events, by_name, mapping)
+    if isinstance(found, ArrivedColumns):
+        found.make(
+            {kind for detector in by_name.values() if not isinstance(detector, Operator) for kind in detector.subscribes}
+        )
     return engine.run(found, by_name, policies=policies, batch=batch, watch=watch, timer=timer, failing=failing)
 
 
-def events_in(source: Any, detectors: AnyMapping[str, Detector], mapping: Mapped | None = None) -> Iterable[Event]:
-    """The events of a table, of files, or of a dict of them by type, in order of arrival; events as they are.
+def events_in(
+    source: Any, detectors: AnyMapping[str, Detector], mapping: Mapped | None = None
+) -> Iterable[Event] | ArrivedColumns:
+    """The events of a table, of files, or of a dict of them by type, in order of arrival, as columns if they have ids of their
+    own; events as they are.
 
     Raises TraceError if they cannot be read, or are not what the detectors read.
     """
@@ -103,12 +112,12 @@ def events_in(source: Any, detectors: AnyMapping[str, Detector], mapping: Mapped
     types = _read_types(detectors)
     if by_type:
         types = EventTypes(dict.fromkeys([*(each for _, each in types.items()), *source]))
-    from middleware.connect.files.reading import read_events
+    from middleware.connect.files.reading import read_columns
 
-    found, read = read_events(_recording(source, paths, types, mapping), types)
+    found, read = read_columns(_recording(source, paths, types, mapping), types)
     if read.bad.count:
         raise _broken(read.bad, sum(read.rows.values()))
-    return found
+    return found if found.is_numbered() else found.events()
 
 
 def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping: Mapped | None) -> Recording:

@@ -4,6 +4,7 @@
 //! there is one account of what those mean.
 
 mod buffer;
+mod columns;
 mod counts;
 mod detector;
 mod disturbance;
@@ -36,6 +37,8 @@ mod _core {
     #[pymodule_export]
     use crate::buffer::{merge, split};
     #[pymodule_export]
+    use crate::columns::survey;
+    #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]
     use crate::fiba::baselines::python::Baseline;
@@ -53,5 +56,5 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 8;
 }

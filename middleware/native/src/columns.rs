@@ -1,0 +1,32 @@
+//! What a unit must know of the times in a batch of columns. The twin of `survey` in `middleware.ordering.measuring`.
+
+use pyo3::prelude::*;
+
+use crate::fiba::columns::numbers;
+
+/// Newest time ahead, earliest time, first time ahead of the clock, times that the clock had passed, times behind the newest.
+type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
+
+/// One pass over int64 times; see the twin for what each of them is. O(n).
+#[pyfunction]
+pub fn survey(times: &Bound<'_, PyAny>, top: i64, clk: i64) -> PyResult<Survey> {
+    let (mut newest, mut earliest, mut first) = (top, i64::MAX, None);
+    let (mut delayed, mut passed, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    for ts in numbers::<i64>(times)? {
+        earliest = earliest.min(ts);
+        if ts > newest {
+            newest = ts;
+            after.clear();
+            if ts < clk {
+                passed.push(ts);
+            } else if ts > clk && first.is_none() {
+                first = Some(ts);
+            }
+        } else {
+            delayed.push(ts);
+            after.push(ts);
+        }
+    }
+    delayed.append(&mut passed);
+    Ok((newest, earliest, first, delayed, after))
+}

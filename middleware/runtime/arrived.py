@@ -1,0 +1,73 @@
+"""Events that came as columns, in their order of arrival over all types: what a run over tables takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
+from middleware.model.event import Event, type_name
+
+
+class ArrivedColumns:
+    """Events of one or several types, each in its order of arrival.
+
+    ``order``
+        the places of all events, in their order of arrival, in the columns one after another; None for one type.
+    """
+
+    def __init__(self, columns: list[EventColumns], order: Any = None) -> None:
+        self._columns, self._order = columns, order
+
+    def __len__(self) -> int:
+        return sum(map(len, self._columns))
+
+    def events(self) -> list[Event]:
+        """All of them as events, in their order of arrival. O(values), once."""
+        every = [event for columns in self._columns for event in columns.events()]
+        return every if self._order is None else list(map(every.__getitem__, self._order.tolist()))
+
+    def is_numbered(self) -> bool:
+        """Whether (source, id) names each event. O(n log n)."""
+        import numpy as np
+
+        seen: dict[str, list[Any]] = {}
+        for columns in self._columns:
+            coded = columns.batch.column("source")
+            coded = coded if hasattr(coded, "indices") else coded.dictionary_encode()
+            codes = coded.indices.to_numpy()
+            for code, source in enumerate(coded.dictionary.to_pylist()):
+                seen.setdefault(source, []).append(columns.ids[codes == code])
+        return all(len(np.unique(ids)) == len(ids) for ids in map(np.concatenate, seen.values()))
+
+    def make(self, types: set[type[Event]]) -> None:
+        """Make the events of these types now, all at once, which is faster than batch by batch."""
+        for columns in self._columns:
+            if columns.event_type in types:
+                columns.events()
+
+    def batches(self, size: int) -> Iterator[tuple[dict[str, Delta], int]]:
+        """So many events at a time, as changes by type; and the latest time among them."""
+        for deltas in self._slices(size):
+            yield deltas, max(int(delta.columns.times.max()) for delta in deltas.values() if delta.columns is not None)
+
+    def _slices(self, size: int) -> Iterator[dict[str, Delta]]:
+        if self._order is None:
+            for columns in self._columns:
+                for start in range(0, len(columns), size):
+                    yield {type_name(columns.event_type): Delta(columns=columns.slice(start, start + size))}
+            return
+        import numpy as np
+
+        kinds = np.searchsorted(np.cumsum([len(columns) for columns in self._columns]), self._order, "right")
+        starts = [0] * len(self._columns)
+        for at in range(0, len(self), size):
+            deltas = {}
+            for kind, columns in enumerate(self._columns):
+                if places := np.flatnonzero(kinds[at : at + size] == kind).tolist():
+                    start, starts[kind] = starts[kind], starts[kind] + len(places)
+                    deltas[type_name(columns.event_type)] = Delta(columns=columns.slice(start, starts[kind]), places=places)
+            if len(deltas) == 1:
+                next(iter(deltas.values())).places = None
+            yield deltas
