@@ -26,7 +26,8 @@ from middleware.model.event import Event, Key
 
 _NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})
 _KEYS = frozenset({Type.STRING, Type.CHAR, Type.BOOLEAN, Type.DATETIME, Type.BYTE, Type.SHORT, Type.INT, Type.LONG})
-_NAMES = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "range": "range"}
+_NAMES = {"sum": "total", "avg": "mean", "min": "min", "max": "max", "range": "range", "median": "median", "count": "count"}
+"""The native core's names of aggregates that are NULL of no values, but for counts."""
 
 Made = Callable[[list[Row]], list[Event]]
 """Makes results from rows."""
@@ -61,13 +62,13 @@ def _column(aggregate: Aggregate, arguments: tuple[Code, ...]) -> tuple[str, Col
     if aggregate.name == "count" and all(not code.nullable for code in arguments):
         return "count", None
     name = _NAMES.get(aggregate.name)
-    if name is None or len(arguments) != 1 or arguments[0].nullable:
+    if name is None or len(arguments) != 1:
         return None
     field = _field(arguments[0])
     kind = arguments[0].type
     if field is None or kind not in _NARROW | {Type.DOUBLE, Type.FLOAT}:
         return None
-    return name, (field, kind not in _NARROW or name == "mean")
+    return name, (field, kind not in _NARROW or name in ("mean", "median"))
 
 
 def _shown(key: Key, known: Key) -> Row:

@@ -94,6 +94,8 @@ class Vector:
                 return _kept(name, self._compiled(value))
             case ast.BinOp(left, sign, right) if type(sign) in _ARITHMETIC:
                 return _arithmetic(_ARITHMETIC[type(sign)], self._compiled(left), self._compiled(right))
+            case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
+                return lambda columns: Values(-value)
             case ast.UnaryOp(ast.USub(), operand):
                 return _arithmetic(lambda _, value: -value, lambda columns: Values(0), self._compiled(operand))
             case ast.UnaryOp(ast.Not(), operand):

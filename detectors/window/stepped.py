@@ -9,13 +9,15 @@ from detectors.columnar import joined
 from detectors.outcomes import does_not_fit, withheld
 from detectors.window.aggregates import Aggregate
 from detectors.window.kinds import Hopping
+from detectors.window.monoids import MEDIAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from detectors.window.plan import WindowsPlan
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware.model.change import Delta
 from middleware.model.event import END, EventType, Key
 from middleware.model.schema import fields_of, is_optional
 
-_KNOWN = ("count", "sum", "mean", "min", "max", "range")
+_SPREADS = (VARIANCE, STDDEV, SAMPLE_VARIANCE, SAMPLE_STDDEV)
+_KNOWN = ("count", "sum", "mean", "min", "max", "range", "median", *(each.name for each in _SPREADS))
 
 
 def can_run(plan: WindowsPlan) -> bool:
@@ -23,7 +25,7 @@ def can_run(plan: WindowsPlan) -> bool:
     if not isinstance(plan.over, Hopping) or not is_in_step(plan.over):
         return False
     return all(
-        aggregate.monoid.native is not None
+        (aggregate.monoid.native is not None or aggregate.monoid is MEDIAN)
         and aggregate.monoid.name in _KNOWN
         and (aggregate.field is None if aggregate.monoid.name == "count" else isinstance(aggregate.field, str))
         for aggregate in plan.aggregates.values()
@@ -31,9 +33,9 @@ def can_run(plan: WindowsPlan) -> bool:
 
 
 def _column(aggregate: Aggregate) -> Column | None:
-    if not isinstance(aggregate.field, str) or aggregate.monoid.native is None:
+    if not isinstance(aggregate.field, str):
         return None
-    return aggregate.field, aggregate.monoid.native[1] == "float"
+    return aggregate.field, aggregate.monoid.native is None or aggregate.monoid.native[1] == "float"
 
 
 def _are_there(plan: WindowsPlan, steps: Steps) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from detectors.cql.script import compile_cql
 from detectors.sequence.operator import SequenceQuery
 from detectors.window import COUNT, MAX, MEAN, MIN, RANGE, STDDEV, SUM, Hopping, Tumbling, Windows
+from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Identity
@@ -213,3 +214,33 @@ def test_rows_columns_and_both_mixed_mean_the_same(name: str, steps: list[Step],
         assert rows.standing == columns.standing == both.standing
         assert rows.operation.held == columns.operation.held == both.operation.held
     assert rows.operation.failures.keys() == columns.operation.failures.keys() == both.operation.failures.keys()
+
+
+IN_COLUMNS = {
+    "windows by integers",
+    "windows by texts, of what may be missing",
+    "windows at every change",
+    "windows once final",
+    "a filter",
+    "a filter of what may be missing",
+    "a filter of large numbers",
+    "a merge",
+    "aggregates",
+    "aggregates of what passes",
+    "a sequence",
+    "a sequence without",
+    "a sequence with conditions",
+}
+"""What answers in columns."""
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_results_of_columns_are_columns_where_they_can_be(name: str) -> None:
+    reader = Reader(OPERATORS[name]())
+    for ts in range(1, 12):
+        trade = Trade("a", 1, 2.0, 1.0, ts % 2 == 0, ts=2 * ts, id=ts, source="x")
+        quote = Quote("a", 1, 3.0, ts=2 * ts + 1, id=ts, source="y")
+        reader.take(([trade, quote], [], 2 * ts + 1, 2 * ts - 8), True)
+    assert reader.used_columns == (name in IN_COLUMNS)
+    assert reader.standing
