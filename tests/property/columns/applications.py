@@ -104,6 +104,15 @@ APPLICATIONS: dict[str, Callable[[Random], dict[str, Detector]]] = {
 }
 
 
+def as_columns(delta: Delta) -> Delta:
+    """The same insertions as columns that have never been events."""
+    if not delta.inserts:
+        return delta
+    event_type = type(delta.inserts[0])
+    columns = EventColumns(event_type, EventColumns.from_events(event_type, delta.inserts).batch)
+    return Delta(None, delta.revises, delta.retracts, delta.k_plus, delta.places, columns)
+
+
 def arrivals(rng: Random, count: int) -> list[Event]:
     """Readings and probes of two sources, in disorder, with ties."""
     moments = sorted((rng.randint(0, count // 2), rng.random()) for _ in range(count))

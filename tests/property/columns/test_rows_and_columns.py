@@ -13,29 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.model.change import Batch, Delta, grouped
-from middleware.model.columns import EventColumns
 from middleware.model.event import END, IDENTITY, Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.policies import Policies
 from middleware.testing.simulation.applications import Probe, Reading
 
-from .applications import APPLICATIONS, arrivals
+from .applications import APPLICATIONS, arrivals, as_columns
 
 Form = Callable[[Delta], Delta]
 
 
 def as_rows(delta: Delta) -> Delta:
     return delta
-
-
-def as_columns(delta: Delta) -> Delta:
-    """The same insertions as columns that have never been events."""
-    if not delta.inserts:
-        return delta
-    event_type = type(delta.inserts[0])
-    columns = EventColumns(event_type, EventColumns.from_events(event_type, delta.inserts).batch)
-    return Delta(None, delta.revises, delta.retracts, delta.k_plus, delta.places, columns)
 
 
 def either(rng: Random) -> Form:
