@@ -80,7 +80,7 @@ class Vector:
         except (Unsuited, OverflowError):
             return None
 
-    def _compiled(self, node: ast.expr) -> Run:
+    def _compiled(self, node: ast.expr) -> Run:  # noqa: PLR0912
         match node:
             case ast.Attribute(ast.Name("e"), field):
                 return lambda columns: columns.field(field)
@@ -123,11 +123,11 @@ class Vector:
     def _comparison(self, left: ast.expr, signs: list[ast.cmpop], others: list[ast.expr]) -> Run:
         match signs, others:
             case [ast.Is()], [ast.Constant(None)]:
-                run = self._compiled(left)
-                return lambda columns: Values(_not(run(columns).there))
+                is_null = self._compiled(left)
+                return lambda columns: Values(_not(is_null(columns).there))
             case [ast.IsNot()], [ast.Constant(None)]:
-                run = self._compiled(left)
-                return lambda columns: Values(run(columns).there)
+                is_there = self._compiled(left)
+                return lambda columns: Values(is_there(columns).there)
         if not all(type(sign) in _COMPARISONS for sign in signs):
             raise Unsuited
         runs, tests = list(map(self._compiled, [left, *others])), [_COMPARISONS[type(sign)] for sign in signs]
@@ -227,8 +227,8 @@ _KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", str: "-", frozenset:
 
 def _is(values: Any, kinds: str) -> bool:
     """Whether values are numbers (or truth values) of some kinds, as numpy calls them."""
-    kind = _KINDS.get(values.__class__)
-    return (kind or getattr(getattr(values, "dtype", None), "kind", "-")) in kinds
+    kind: str = _KINDS.get(values.__class__) or getattr(getattr(values, "dtype", None), "kind", "-")
+    return kind in kinds
 
 
 def _most(values: Any) -> int:

@@ -9,8 +9,9 @@ from detectors.columnar import joined
 from detectors.outcomes import does_not_fit, withheld
 from detectors.window.aggregates import Aggregate
 from detectors.window.kinds import Hopping
-from detectors.window.monoids import MEDIAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
+from detectors.window.monoids import SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from detectors.window.plan import WindowsPlan
+from detectors.window.ranks import MEDIAN
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware.model.change import Delta
 from middleware.model.event import END, EventType, Key

@@ -92,7 +92,7 @@ class Steps:
         kinds = list(plain_kinds(result).values())
         values = [int if name == "count" or column is None or not column[1] else float for name, column in self.aggregates]
         parts: list[type | None] = [*([None] * len(self.key)), int, int, *values]
-        fitting = {int: (int, float), float: (float,), None: (int, str, bool)}
+        fitting: dict[type | None, tuple[type, ...]] = {int: (int, float), float: (float,), None: (int, str, bool)}
         own = self.layout[:-4]
         return len(own) == len(kinds) and all(kind in fitting[parts[place]] for kind, place in zip(kinds, own, strict=True))
 

@@ -97,9 +97,21 @@ impl Lane {
         low
     }
 
+    /// The same, if no row before `low` is later. O(rows between).
+    #[inline]
+    fn after_from(&self, mut low: usize, ts: i64) -> usize {
+        while low < self.total() && self.ts(low) <= ts {
+            low += 1;
+        }
+        low
+    }
+
     /// The time of the first row later than `ts`.
     pub fn first_after(&self, ts: i64) -> Option<i64> {
-        let row = self.after(ts);
+        let row = match &self.running {
+            Some(running) if running.start <= ts => self.after_from(running.from, ts),
+            _ => self.after(ts),
+        };
         (row < self.total()).then(|| self.ts(row))
     }
 
@@ -140,8 +152,12 @@ impl Lane {
         self.head = head;
         if self.head * 2 > self.total() {
             self.rows.drain(..self.head * self.width);
+            self.running.take_if(|running| running.from < self.head);
+            if let Some(running) = &mut self.running {
+                running.from -= self.head;
+                running.to -= self.head;
+            }
             self.head = 0;
-            self.running = None;
         }
         dropped
     }
@@ -159,28 +175,31 @@ impl Lane {
     pub fn results(&self, plan: &Plan, start: i64, end: i64) -> Option<Vec<Value>> {
         let (from, to) = (self.after(start), self.after(end));
         let mut values = Vec::new();
-        (from < to).then(|| self.over(plan, from, to).values(&mut values)).map(|()| values)
+        (from < to).then(|| self.over(plan, (start, end), (from, to)).values(&mut values)).map(|()| values)
     }
 
     /// The same, for one window after another; false if it is empty. O(rows that enter and leave), mostly.
     #[inline]
     pub fn next_results(&mut self, plan: &Plan, start: i64, end: i64, values: &mut Vec<Value>) -> bool {
-        let (from, to) = (self.after(start), self.after(end));
+        let mut running = self.running.take_if(|running| running.start <= start && running.end <= end);
+        let (from, to) = match &running {
+            Some(running) => (self.after_from(running.from, start), self.after_from(running.to, end)),
+            None => (self.after(start), self.after(end)),
+        };
         if from == to {
             return false;
         }
-        let mut running = self.running.take();
-        let running = match running.take_if(|running| running.go_on(plan, &self.rows, from, to)) {
+        let running = match running.take_if(|running| running.go_on(plan, &self.rows, (start, end), (from, to))) {
             Some(running) => running,
-            None => self.over(plan, from, to),
+            None => self.over(plan, (start, end), (from, to)),
         };
         running.values(values);
         self.running = Some(running);
         true
     }
 
-    fn over(&self, plan: &Plan, from: usize, to: usize) -> Running {
-        let mut running = Running::new(plan, from);
+    fn over(&self, plan: &Plan, window: (i64, i64), (from, to): (usize, usize)) -> Running {
+        let mut running = Running::new(plan, window, from);
         running.fill(plan, &self.rows, to);
         running
     }

@@ -4,23 +4,26 @@ use super::aggregate::{State, Value};
 use super::plan::Plan;
 
 pub struct Running {
-    /// The rows that the window holds, as places in the lane.
+    /// The window is (start, end].
+    pub start: i64,
+    pub end: i64,
+    /// The rows that it holds, as places in the lane.
     pub from: usize,
     pub to: usize,
     states: Vec<State>,
 }
 
 impl Running {
-    /// Of no rows.
-    pub fn new(plan: &Plan, at: usize) -> Self {
+    /// Of no rows yet.
+    pub fn new(plan: &Plan, (start, end): (i64, i64), at: usize) -> Self {
         let state =
             |&(what, column): &(_, Option<usize>)| State::new(what, column.is_some_and(|column| plan.columns[column].is_float));
-        Self { from: at, to: at, states: plan.aggregates.iter().map(state).collect() }
+        Self { start, end, from: at, to: at, states: plan.aggregates.iter().map(state).collect() }
     }
 
     /// Move on to the window that holds other rows, none of them before `self.from`; false if it must be calculated anew.
     #[inline]
-    pub fn go_on(&mut self, plan: &Plan, rows: &[u64], from: usize, to: usize) -> bool {
+    pub fn go_on(&mut self, plan: &Plan, rows: &[u64], window: (i64, i64), (from, to): (usize, usize)) -> bool {
         if from >= self.to || from < self.from || to < self.to {
             return false;
         }
@@ -32,6 +35,7 @@ impl Running {
             }
         }
         self.from = from;
+        (self.start, self.end) = window;
         true
     }
 

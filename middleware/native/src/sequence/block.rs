@@ -94,8 +94,14 @@ impl Block {
     }
 }
 
+/// The one object for a text: names are then compared by address.
+pub fn interned(name: &Bound<'_, PyString>) -> Py<PyString> {
+    name.to_str().map_or_else(|_| name.clone().unbind(), |text| PyString::intern(name.py(), text).unbind())
+}
+
 impl Column {
     fn new(name: Py<PyString>, values: &Bound<'_, PyAny>, there: Option<&Bound<'_, PyAny>>, length: usize) -> PyResult<Self> {
+        let name = interned(name.bind(values.py()));
         let cells = if let Ok(list) = values.cast::<PyList>() {
             Cells::Objects(list.iter().map(Bound::unbind).collect())
         } else if values.getattr(intern!(values.py(), "dtype"))?.getattr(intern!(values.py(), "kind"))?.eq("f")? {

@@ -85,7 +85,7 @@ impl SequenceMatcher {
         self.take_back(py, &plan, retracts)?;
         for (ts, event) in in_time(inserts)? {
             let slots = plan.roles_of(&event.get_type());
-            self.insert_as(py, &plan, slots, ts, &Held::Event(event.unbind()))?;
+            self.insert_as(py, &plan, slots, ts, Held::Event(event.unbind()))?;
         }
         self.pass(py, &plan, emitted, r#final)
     }
@@ -105,7 +105,7 @@ impl SequenceMatcher {
         self.take_back(py, &plan, retracts)?;
         let slots = plan.roles_of(event_type);
         for row in block.in_time() {
-            self.insert_as(py, &plan, slots, block.times[row], &Held::Row(Arc::clone(&block), row))?;
+            self.insert_as(py, &plan, slots, block.times[row], Held::Row(Arc::clone(&block), row))?;
         }
         self.pass(py, &plan, emitted, r#final)
     }
@@ -161,15 +161,15 @@ impl SequenceMatcher {
 
     /// Insert an event in each of its roles.
     #[inline]
-    fn insert_as(&mut self, py: Python<'_>, plan: &Plan, slots: &[usize], ts: i64, event: &Held) -> PyResult<()> {
+    fn insert_as(&mut self, py: Python<'_>, plan: &Plan, slots: &[usize], ts: i64, event: Held) -> PyResult<()> {
         if let [slot] = slots {
-            if let Some(role) = self.role_or_fail(py, plan, &plan.components[*slot], event)?.flatten() {
+            if let Some(role) = self.role_or_fail(py, plan, &plan.components[*slot], &event)?.flatten() {
                 self.insert(py, plan, ts, event, role)?;
             }
             return Ok(());
         }
-        for role in self.roles(py, plan, slots, event)? {
-            self.insert(py, plan, ts, event, role)?;
+        for role in self.roles(py, plan, slots, &event)? {
+            self.insert(py, plan, ts, event.clone_ref(py), role)?;
         }
         Ok(())
     }
@@ -251,9 +251,9 @@ impl SequenceMatcher {
     }
 
     #[inline]
-    fn insert<'py>(&mut self, py: Python<'py>, plan: &Plan, ts: i64, event: &Held, role: Role<'py>) -> PyResult<()> {
+    fn insert<'py>(&mut self, py: Python<'py>, plan: &Plan, ts: i64, event: Held, role: Role<'py>) -> PyResult<()> {
         let component = &plan.components[role.slot];
-        let instance = Instance { ts, rip: 0, event: event.clone_ref(py), values: role.values };
+        let instance = Instance { ts, rip: 0, event, values: role.values };
         self.held += 1;
         let Some(key) = role.key else {
             for reached in self.partitions.numbers() {
