@@ -9,6 +9,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
+from detectors.cql.mapped import MappedColumns
 from detectors.cql.operator import QueryOperator
 from detectors.cql.plan import Mapping
 from detectors.outcomes import difference
@@ -32,6 +33,7 @@ class MappingOperation(Operation):
         super().__init__()
         self._hashes = SourceHashes(Origin(name, level))
         self._known: dict[str, int] = {}  # the same content as a plain dict, which compiled code reads faster
+        self._columns = MappedColumns(plan, self._hashes, name, level)
         self._of: dict[EventType, Callable[[list[Event]], list[Event]]] = {}
         for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
             one = Mapping(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
@@ -44,6 +46,8 @@ class MappingOperation(Operation):
             )
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        if delta.columns is not None and not delta.retracts and (results := self._columns.of(delta.columns)) is not None:
+            return Delta(columns=results)
         inserts = self._mapped(delta.inserts)
         return Delta(inserts) if not delta.retracts else difference(self._mapped(delta.retracts), inserts)
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import msgspec
 
+from detectors.columnar import joined
 from detectors.cql.plan import Windowed
 from detectors.cql.statements import Model
 from detectors.cql.windows import Measure, Shape, WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code
 from detectors.language.types import Type
+from detectors.language.vectors import Columns, Vector
 from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
@@ -24,7 +26,8 @@ from middleware.model.event import Event, Key
 
 _NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})
 _KEYS = frozenset({Type.STRING, Type.CHAR, Type.BOOLEAN, Type.DATETIME, Type.BYTE, Type.SHORT, Type.INT, Type.LONG})
-_NAMES = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "range": "range"}
+_NAMES = {"sum": "total", "avg": "mean", "min": "min", "max": "max", "range": "range", "median": "median", "count": "count"}
+"""The native core's names of aggregates that are NULL of no values, but for counts."""
 
 Made = Callable[[list[Row]], list[Event]]
 """Makes results from rows."""
@@ -59,13 +62,13 @@ def _column(aggregate: Aggregate, arguments: tuple[Code, ...]) -> tuple[str, Col
     if aggregate.name == "count" and all(not code.nullable for code in arguments):
         return "count", None
     name = _NAMES.get(aggregate.name)
-    if name is None or len(arguments) != 1 or arguments[0].nullable:
+    if name is None or len(arguments) != 1:
         return None
     field = _field(arguments[0])
     kind = arguments[0].type
     if field is None or kind not in _NARROW | {Type.DOUBLE, Type.FLOAT}:
         return None
-    return name, (field, kind not in _NARROW or name == "mean")
+    return name, (field, kind not in _NARROW or name in ("mean", "median"))
 
 
 def _shown(key: Key, known: Key) -> Row:
@@ -105,19 +108,32 @@ class SteppedQuery(SteppedOperation):
         if plan.before is not None:
             code = f"def made(events):\n    return [e for e in events if {plan.before.holds}]\n"
             self._enter = plan.frame.define(code, parameters)
+            self._test = Vector(plan.before.holds, plan.frame.globals)
         values = [f"a[{place}]" for place in range(len(plan.aggregates))]
         names = [*(code.value for code in plan.partition), "w[0]", "w[1]", *values]  # the parts of rows, in this order
-        layout, self._made = _plain(plan, names) or _computed(plan, names, parameters)
+        plain = _plain(plan, names)
+        layout, self._made = plain or _computed(plan, names, parameters)
         keys = [code.value.removeprefix("e.") for code in plan.partition]
         aggregates = [found for each in plan.aggregates if (found := _column(*each)) is not None]
         steps = Steps(_hopping(plan.window), keys, aggregates, layout, _shown)
-        super().__init__(steps, name, level, plan.source.event_type)
+        super().__init__(steps, name, level, plan.source.event_type, plan.target.event_type if plain is not None else None)
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
-        inserts, retracts, made = delta.inserts, delta.retracts, self._made
         if self._enter is not None:
-            inserts, retracts = self._enter(inserts), self._enter(retracts)
-        inserted, old, new, withdrawn, _ = self._step(inserts, retracts, emitted, final)
+            delta = self._entering(delta)
+        rows, old, new, withdrawn, _, given = self._step(delta, emitted, final)
+        columns, made = self._columns_of(given), self._made
+        if columns is not None and not rows:  # then rows are results as they are
+            return Delta(None, list(zip(made(old), made(new), strict=True)), made(withdrawn), columns=columns)
+        inserted = joined(columns, made(rows))
         if not old and not withdrawn:
-            return Delta(made(inserted))
-        return difference([*made(old), *made(withdrawn)], [*made(inserted), *made(new)])
+            return Delta(inserted)
+        return difference([*made(old), *made(withdrawn)], [*inserted, *made(new)])
+
+    def _entering(self, delta: Delta) -> Delta:
+        """The part of a change that passes the test on single tuples."""
+        assert self._enter is not None
+        retracts, columns = self._enter(delta.retracts), delta.columns
+        if columns is None or (holds := self._test.holds(Columns(columns))) is None:
+            return Delta(self._enter(delta.inserts), retracts=retracts)
+        return Delta(retracts=retracts, columns=columns.filter(holds))

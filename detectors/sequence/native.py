@@ -34,7 +34,7 @@ _WRITTEN = {Index.EACH: "field", Index.PREVIOUS: "before", Index.FIRST: "first"}
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
 
-def specification(plan: Plan, source: str, level: int) -> dict[str, object]:
+def specification(plan: Plan, source: str, level: int) -> dict[str, Any]:
     """A plan as ``native.SequenceMatcher`` takes it; its results are stamped with ``source`` and ``level``."""
     return _Specification(plan).of(source, level)
 
@@ -47,7 +47,7 @@ class _Specification:
         self._fields: list[list[str]] = [[] for _ in self._all]
         self._conditions: list[Condition] = []
 
-    def of(self, source: str, level: int) -> dict[str, object]:
+    def of(self, source: str, level: int) -> dict[str, Any]:
         plan = self._plan
         components = [self._component(step) for step in self._all]
         schedules = [tuple([list(map(self._numbers, part)) for part in parts]) for parts in scheduled(plan)]

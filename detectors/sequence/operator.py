@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec.structs import astuple
@@ -11,6 +11,7 @@ from msgspec.structs import astuple
 from detectors.outcomes import difference, unchecked, withheld
 from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.analysis import Types, plan
+from detectors.sequence.columns import SequenceColumns
 from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Match, first_of, last_of
 from detectors.sequence.native import specification
@@ -23,6 +24,9 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, type_name
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
+
+if TYPE_CHECKING:
+    from middleware.model.columns import EventColumns
 
 
 class SequenceQuery(Operator):
@@ -109,14 +113,18 @@ class SequenceOperation(Operation):
         self._use_native = use_native and algorithm is None and plan.strategy is Strategy.ANY
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
+        self._columns: SequenceColumns | None = None
         self._start()
 
     def _start(self) -> None:
         """Make an empty core and ``_apply``, which gives it changes and returns rows of new and of withdrawn matches."""
         if self._use_native:
-            core = native.SequenceMatcher(specification(self._plan, self._origin.source, self._origin.level), self.fail)
+            spec = specification(self._plan, self._origin.source, self._origin.level)
+            core = native.SequenceMatcher(spec, self.fail)
+            read = [component["fields"] for component in spec["components"]]
+            self._columns = SequenceColumns(self._plan, read, self._origin.source, self._origin.level)
             self._core: Core = core
-            self._apply = core.apply
+            self._apply, self._feed = core.apply, core.feed
             return
         plain: Matcher | Runs
         if self._plan.strategy is Strategy.ANY:
@@ -149,7 +157,7 @@ class SequenceOperation(Operation):
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         try:
-            made, withdrawn = self._apply(delta.inserts, retracts, emitted, final)
+            made, withdrawn = self._changes(delta, retracts, emitted, final)
         except RecursionError:
             raise DetectorError(
                 f"{self._origin.source}: a Kleene group has become too large for {self._plan.strategy}; "
@@ -158,12 +166,25 @@ class SequenceOperation(Operation):
         self._emitted, self._final = emitted, final
         if not made and not withdrawn:
             return Delta()
+        if delta.columns is not None and not withdrawn and (matches := self._matches(made)) is not None:
+            return Delta(columns=matches)
         try:
             before, after = msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results)
         except msgspec.ValidationError:  # some results do not fit, and are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
             return withheld(self, difference(before, after), self._misfit)
         return difference(before, after)
+
+    def _changes(self, delta: Delta, retracts: list[Event], emitted: int, final: int) -> tuple[list[Row], list[Row]]:
+        """Rows of new and of withdrawn matches."""
+        columns = delta.columns
+        if columns is None or self._columns is None or (block := self._columns.block(columns)) is None:
+            return self._apply(delta.inserts, retracts, emitted, final)
+        return self._feed(columns.event_type, block, retracts, emitted, final)
+
+    def _matches(self, rows: list[Row]) -> EventColumns | None:
+        """Matches as columns, if they can be."""
+        return self._columns.matches(rows) if self._columns is not None else None
 
     def _result(self, row: Row) -> Event:
         """A result, even if its type does not take it."""

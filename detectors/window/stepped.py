@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from detectors.columnar import joined
 from detectors.outcomes import does_not_fit, withheld
 from detectors.window.aggregates import Aggregate
 from detectors.window.kinds import Hopping
+from detectors.window.monoids import SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from detectors.window.plan import WindowsPlan
+from detectors.window.ranks import MEDIAN
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware.model.change import Delta
-from middleware.model.event import END, Key
+from middleware.model.event import END, EventType, Key
+from middleware.model.schema import fields_of, is_optional
 
-_KNOWN = ("count", "sum", "mean", "min", "max", "range")
+_SPREADS = (VARIANCE, STDDEV, SAMPLE_VARIANCE, SAMPLE_STDDEV)
+_KNOWN = ("count", "sum", "mean", "min", "max", "range", "median", *(each.name for each in _SPREADS))
 
 
 def can_run(plan: WindowsPlan) -> bool:
@@ -21,7 +26,7 @@ def can_run(plan: WindowsPlan) -> bool:
     if not isinstance(plan.over, Hopping) or not is_in_step(plan.over):
         return False
     return all(
-        aggregate.monoid.native is not None
+        (aggregate.monoid.native is not None or aggregate.monoid is MEDIAN)
         and aggregate.monoid.name in _KNOWN
         and (aggregate.field is None if aggregate.monoid.name == "count" else isinstance(aggregate.field, str))
         for aggregate in plan.aggregates.values()
@@ -29,9 +34,17 @@ def can_run(plan: WindowsPlan) -> bool:
 
 
 def _column(aggregate: Aggregate) -> Column | None:
-    if not isinstance(aggregate.field, str) or aggregate.monoid.native is None:
+    if not isinstance(aggregate.field, str):
         return None
-    return aggregate.field, aggregate.monoid.native[1] == "float"
+    return aggregate.field, aggregate.monoid.native is None or aggregate.monoid.native[1] == "float"
+
+
+def _are_there(plan: WindowsPlan, steps: Steps) -> bool:
+    """Whether no value of a result is missing that must be there."""
+    shown = fields_of(plan.result)
+    if all(is_optional(shown[field]) for field in plan.aggregates):
+        return True
+    return not any(is_optional(fields_of(each)[field]) for each in plan.subscribes for field, _ in steps.columns)
 
 
 class SteppedWindows(SteppedOperation):
@@ -48,22 +61,31 @@ class SteppedWindows(SteppedOperation):
         aggregates = [(aggregate.monoid.name, _column(aggregate)) for aggregate in plan.aggregates.values()]
         keys, at_once = list(plan.key_fields), plan.emit == "change"
         steps = Steps(plan.over, keys, aggregates, plan.layout(), show or plan.shown, at_once)
-        super().__init__(steps, name, level, plan.result)
+        super().__init__(steps, name, level, plan.result, plan.result if _are_there(plan, steps) else None)
         self._plan = plan
         self.columns = steps.columns
         self.overflows = 0
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         upto = {"close": emitted, "final": final, "change": END}[self._plan.emit]
-        inserted, old, new, withdrawn, is_beyond = self._step(delta.inserts, delta.retracts, upto, final)
+        inserted, old, new, withdrawn, is_beyond, made = self._step(delta, upto, final)
         events = self._plan.events
         revised = list(zip(events(old), events(new), strict=True)) if old else []
-        out = Delta(events(inserted), revised, events(withdrawn) if withdrawn else [])
+        gone = events(withdrawn) if withdrawn else []
+        columns = self._columns_of(made)
+        if columns is not None and not inserted and not is_beyond:
+            return Delta(None, revised, gone, columns=columns)
+        out = Delta(joined(columns, events(inserted)), revised, gone)
         return withheld(self, out, self._plan.beyond) if is_beyond else out
+
+    def _takes(self, event_type: EventType) -> bool:
+        """Besides, results must take the keys of these columns, whichever they are."""
+        own, shown = fields_of(event_type), fields_of(self._plan.result)
+        return super()._takes(event_type) and all(shown[field] in (own[field], Any) for field in self._steps.key)
 
     def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[Row]:
         """Take columns of new entries, all after the last call's ``final``; returns rows of the windows that end."""
-        rows, _, _, _, is_beyond = self._windows.feed(times, keys, columns, upto, final)
+        rows, _, _, _, is_beyond, _ = self._windows.feed(times, keys, [(column, None) for column in columns], upto, final)
         if not is_beyond:
             return rows
         fit = [row for row in rows if not any(map(does_not_fit, row))]

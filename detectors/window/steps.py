@@ -5,14 +5,21 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from detectors.columnar import ResultColumns, keys, numbers, plain_kinds
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
+from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
 from middleware.model.operator import Operation, Snapshot
+
+if TYPE_CHECKING:
+    from middleware.model.columns import EventColumns
+    from middleware.native._core import WindowChanges, WindowColumns
 
 MOST_STEPS = 1_024
 """In how many windows an event may be. Each result is computed from all panes of its window; up to some thousands of panes that
@@ -74,6 +81,21 @@ class Steps:
             at_once=self.at_once,
         )
 
+    def suits(self, event_type: EventType) -> bool:
+        """Whether columns of this type can be taken as they are: keys of exact plain types, numbers of the right kind."""
+        kinds = plain_kinds(event_type)
+        are_numbers = all(kinds[field] is int or (is_float and kinds[field] is float) for field, is_float in self.columns)
+        return are_numbers and all(kinds[field] in (int, str, bool) for field in self.key)
+
+    def gives(self, result: EventType) -> bool:
+        """Whether results can be columns: rows are results as they are, and each field is of the kind that its column has."""
+        kinds = list(plain_kinds(result).values())
+        values = [int if name == "count" or column is None or not column[1] else float for name, column in self.aggregates]
+        parts: list[type | None] = [*([None] * len(self.key)), int, int, *values]
+        fitting: dict[type | None, tuple[type, ...]] = {int: (int, float), float: (float,), None: (int, str, bool)}
+        own = self.layout[:-4]
+        return len(own) == len(kinds) and all(kind in fitting[parts[place]] for kind, place in zip(kinds, own, strict=True))
+
 
 def is_in_step(over: Hopping) -> bool:
     """Whether the native core is there and suits these windows."""
@@ -87,20 +109,51 @@ class SteppedOperation(Operation):
 
     ``made``
         the result type, which may have been made at run time; so failures with it are saved as plain values.
+    ``result``
+        the result type, if rows have its fields as they are, with no value missing: then results of columns can be columns.
     """
 
-    def __init__(self, steps: Steps, name: str, level: int, made: EventType) -> None:
+    def __init__(self, steps: Steps, name: str, level: int, made: EventType, result: EventType | None) -> None:
         super().__init__()
-        self._steps, self._name, self._level, self._made_type = steps, name, level, made
+        self._steps, self._name, self._level, self._made_type, self._result = steps, name, level, made, result
         self._windows = steps.start(name, level)
+        self._as_columns = result is not None and steps.gives(result)
+        self._suited: dict[EventType, bool] = {}
+        self._results: ResultColumns | None = None
 
-    def _step(
-        self, inserts: list[Event], retracts: list[Event], upto: int, final: int
-    ) -> tuple[list[Row], list[Row], list[Row], list[Row], bool]:
-        """Rows inserted, revised (old and new) and withdrawn; and whether they have a whole number beyond 64 bits."""
+    def _step(self, delta: Delta, upto: int, final: int) -> WindowChanges:
+        """Rows inserted, revised (old and new) and withdrawn; whether they have a whole number beyond 64 bits; and new results
+        as columns, where what came were columns and results can be.
+        """
+        retracts = delta.retracts
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
-        return self._windows.apply(inserts, retracts, upto, final, self._failed)
+        columns = delta.columns
+        if columns is None or not self._suits(columns.event_type):
+            return *self._windows.apply(delta.inserts, retracts, upto, final, self._failed), None
+        fields = [numbers(columns, field) for field, _ in self._steps.columns]
+        key = keys(columns, self._steps.key)
+        return self._windows.feed(columns.times, key, fields, upto, final, retracts, self._as_columns)
+
+    def _suits(self, event_type: EventType) -> bool:
+        if (found := self._suited.get(event_type)) is None:
+            found = self._suited[event_type] = self._takes(event_type)
+        return found
+
+    def _takes(self, event_type: EventType) -> bool:
+        """Whether columns of this type can be taken as they are."""
+        return self._steps.suits(event_type)
+
+    def _columns_of(self, given: WindowColumns | None) -> EventColumns | None:
+        """New results as columns, from what the native core gives."""
+        if given is None:
+            return None
+        if self._results is None:
+            assert self._result is not None
+            self._results = ResultColumns(self._result, self._name, self._level)
+        key, starts, ends, values, ids = given
+        parts = [*((field, None) for field in key), (starts, None), (ends, None), *values]
+        return self._results.made([parts[place] for place in self._steps.layout[:-4]], ends, ids)
 
     def _failed(self, event: Event, error: BaseException) -> None:
         self.fail(event, "".join(traceback.format_exception(error)))

@@ -39,7 +39,7 @@ class TableWindows:
         self._types = {"start": pa.int64(), "end": pa.int64(), "ts": pa.int64()}
         for field, aggregate in plan.aggregates.items():
             monoid = aggregate.monoid
-            is_float = monoid.name == "mean" or (monoid.native is not None and monoid.native[1] == "float")
+            is_float = monoid.name == "mean" or monoid.native is None or monoid.native[1] == "float"
             self._types[field] = pa.float64() if is_float else pa.int64()
         self._clock = self._final = MIN_TS
 

@@ -95,6 +95,12 @@ Rows = list[tuple[Any, ...]]
 WindowRows = tuple[Rows, Rows, Rows, Rows, bool]
 """Inserted, revised (old and new), withdrawn; and whether a whole number among them is beyond 64 bits."""
 
+WindowColumns = tuple[list[Any], Any, Any, list[tuple[Any, bytes | None]], Any]
+"""New results: columns of the keys' fields, starts, ends, values and which are there, ids."""
+
+WindowChanges = tuple[Rows, Rows, Rows, Rows, bool, WindowColumns | None]
+"""The same as ``WindowRows``, and new results as columns."""
+
 class KeyedWindows:
     def __new__(
         cls,
@@ -126,8 +132,15 @@ class KeyedWindows:
         fail: Callable[[Event, BaseException], None],
     ) -> WindowRows: ...
     def feed(
-        self, times: Iterable[int], keys: Iterable[Any], columns: list[Iterable[Any]], upto: int, final: int
-    ) -> WindowRows: ...
+        self,
+        times: Iterable[int],
+        keys: Iterable[Any],
+        columns: list[tuple[Iterable[Any], Any]],
+        upto: int,
+        final: int,
+        retracts: list[Event] | None = None,
+        as_columns: bool = False,
+    ) -> WindowChanges: ...
     def snapshot(self) -> tuple[int, int, list[tuple[Any, tuple[Any, ...], bytes]]]: ...
     def restore(self, upto: int, swept: int, contents: list[tuple[Any, tuple[Any, ...], bytes]]) -> None: ...
 
@@ -137,9 +150,10 @@ class SequenceMatcher:
     def held(self) -> int: ...
     @property
     def keys(self) -> int: ...
-    def apply(
-        self, inserts: list[Event], retracts: list[Event], emitted: int, final: int
-    ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]: ...
+    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[Rows, Rows]: ...
+    def feed(
+        self, event_type: type[Event], block: tuple[Any, ...], retracts: list[Event], emitted: int, final: int
+    ) -> tuple[Rows, Rows]: ...
     def events(self) -> list[Event]: ...
     def check(self) -> None: ...
 

@@ -73,11 +73,15 @@ class Standing:
 
 def _standing(noted: list[tuple[int, Delta]], final: int) -> list[Event]:
     results: dict[int, Event] = {}
-    for _, changes in noted:
+    for newest, changes in noted:
+        if newest <= final:
+            continue
         for event in changes.retracts:
             results.pop(event.id, None)
         results.update((new.id, new) for _, new in changes.revises)
-        results.update((event.id, event) for event in changes.inserts)
+        columns = changes.columns  # of which only the few that are not final are made
+        inserts = changes.inserts if columns is None else columns.filter(columns.times > final).events()
+        results.update((event.id, event) for event in inserts)
     return [event for event in results.values() if event.ts > final]
 
 

@@ -18,11 +18,11 @@ from slackline_benchmarks.workload import (
     Reading,
     Tick,
     bids,
-    cases,
     delayed,
     measured,
     readings,
     ticks,
+    ways,
 )
 
 from detectors.cql.script import compile_cql
@@ -49,9 +49,9 @@ def cql_cases(events: int = EVENTS) -> list[Case]:
     few = events // 4
     pairs = sorted(ticks(few, SPAN // few) + bids(few, SPAN // few), key=lambda event: event.ts)
     return [
-        *cases("cql.window", lambda: query(WINDOW), delayed(readings(events)), by_hand.windows),
-        *cases("cql.join", lambda: query(JOIN), delayed(pairs), by_hand.joined),
-        *cases("cql.filter", lambda: query(FILTER), delayed(ticks(events, SPAN // events)), by_hand.filtered),
+        *ways("cql.window", lambda: query(WINDOW), delayed(readings(events)), by_hand.windows),
+        *ways("cql.join", lambda: query(JOIN), delayed(pairs), by_hand.joined),
+        *ways("cql.filter", lambda: query(FILTER), delayed(ticks(events, SPAN // events)), by_hand.filtered),
     ]
 
 

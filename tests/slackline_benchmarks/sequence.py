@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from slackline_benchmarks import by_hand
-from slackline_benchmarks.workload import DELAY, A, B, C, D, E, F, Found, batches, cases, delayed, measured, tagged, timed
+from slackline_benchmarks.workload import DELAY, A, B, C, D, E, F, Found, batches, delayed, measured, tagged, timed, ways
 
 from detectors.sequence.native import specification
 from detectors.sequence.operator import SequenceQuery
@@ -47,8 +47,8 @@ def bench_sequence(rounds: int) -> list[dict[str, Any]]:
 def sequence_cases(arrivals: list[Event]) -> list[Any]:
     """Both queries over what arrives, each beside its loop."""
     return [
-        *cases("sequence.negation", lambda: SequenceQuery(NEGATION, TYPES, "Bench"), arrivals, by_hand.negation),
-        *cases("sequence.plain", lambda: SequenceQuery(PLAIN, TYPES, "Bench"), arrivals, by_hand.plain),
+        *ways("sequence.negation", lambda: SequenceQuery(NEGATION, TYPES, "Bench"), arrivals, by_hand.negation),
+        *ways("sequence.plain", lambda: SequenceQuery(PLAIN, TYPES, "Bench"), arrivals, by_hand.plain),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slackline_benchmarks import by_hand
-from slackline_benchmarks.workload import EVENTS, EVERY, SIZE, Average, Case, Reading, cases, delayed, measured, readings
+from slackline_benchmarks.workload import EVENTS, EVERY, SIZE, Average, Case, Reading, delayed, measured, readings, ways
 
 from detectors.window.kinds import Hopping
 from detectors.window.monoids import MAX, MEAN
@@ -19,7 +19,7 @@ def keyed_entries(rounds: int, events: int = EVENTS) -> list[dict[str, Any]]:
 
 def keyed_cases(events: int = EVENTS) -> list[Case]:
     """Each beside the loop by hand, which has finals only."""
-    return cases("window.keyed", averages, delayed(readings(events)), by_hand.windows)
+    return ways("window.keyed", averages, delayed(readings(events)), by_hand.windows)
 
 
 def averages() -> Windows:

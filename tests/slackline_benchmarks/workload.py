@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
+from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, type_name
 from middleware.model.time import MILLISECOND, SECOND
@@ -25,6 +26,9 @@ LATE, DELAY = 0.1, 500 * MILLISECOND
 
 SIZES = (256, 64)
 """Events in a batch."""
+
+COLUMN_SIZES = (256, 4_096, 65_536)
+"""The same, for columns: what little Python is left costs by the batch."""
 
 
 class A(Event, frozen=True):
@@ -200,6 +204,55 @@ def _routed(batch: list[Any], wanted: frozenset[Any]) -> list[Any]:
     return list(compress(batch, map(wanted.__contains__, map(type, batch)))) if len(wanted) > 1 else batch
 
 
+Block = list[EventColumns]
+"""What arrives at once, as columns: those of each type."""
+
+
+def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> list[Block]:
+    """Batches as columns, of the types that are subscribed to; no events are made yet. They are as they come off a wire."""
+    return [
+        [_columns(kind, some) for kind in wanted if (some := [event for event in batch if event.__class__ is kind])]
+        for batch in batches(arrived, size)
+    ]
+
+
+def _columns(kind: type[Event], events: list[Event]) -> EventColumns:
+    batch = EventColumns.from_events(kind, events).batch
+    place = batch.schema.names.index("source")
+    return EventColumns(kind, batch.set_column(place, "source", batch.column("source").dictionary_encode()))
+
+
+def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
+    """``early`` with columns in, for a subscriber that takes results in the form in which they come, with all corrections."""
+    unit, results = Unit("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
+    for block in given:
+        for columns in block[:-1]:
+            results += unit.push(Delta(columns=columns), more=True)
+        if block:
+            results += unit.push(Delta(columns=block[-1]))
+    return results + unit.push(Delta(), promised=END, is_open=False)
+
+
+def column_cases(
+    name: str,
+    made: Callable[[], Detector],
+    arrived: list[Event],
+    loop: Callable[[list[list[Any]]], Any],
+    sizes: Sequence[int] = COLUMN_SIZES,
+) -> list[Case]:
+    """The same in columns, in each size of batch, beside the same loop over batches of as many events."""
+    return [
+        (
+            f"{name}.columns{'' if size == sizes[0] else f'.batch{size}'}",
+            len(arrived),
+            lambda given=given: by_columns(made(), given),  # type: ignore[misc]
+            lambda size=size: loop(batches(arrived, size)),  # type: ignore[misc]
+        )
+        for size in sizes
+        for given in [blocks(arrived, size, made().subscribes)]
+    ]
+
+
 Case = tuple[str, int, Callable[[], Any], Callable[[], Any]]
 """Name, events, what is measured, and its baseline."""
 
@@ -217,6 +270,11 @@ def cases(name: str, made: Callable[[], Detector], arrived: list[Event], loop: C
         for given in [batches(arrived, size)]
         for suffix, way in WAYS.items()
     ]
+
+
+def ways(name: str, made: Callable[[], Detector], arrived: list[Event], loop: Callable[[list[list[Any]]], Any]) -> list[Case]:
+    """By rows and by columns."""
+    return [*cases(name, made, arrived, loop), *column_cases(name, made, arrived, loop)]
 
 
 def measured(given: list[Case], rounds: int) -> list[dict[str, Any]]:

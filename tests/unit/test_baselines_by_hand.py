@@ -7,13 +7,17 @@ from msgspec.structs import astuple
 from slackline_benchmarks import by_hand, cql, pipeline, sequence, window_by_key, workload
 from slackline_benchmarks.workload import A, B, C, D, Reading
 
+from middleware.model.change import Delta, composed
 from middleware.model.time import MILLISECOND
 
 FEW = 6_000
 
 
 def contents(events):
-    """What events say, whatever their identity; sums by hand are rounded as they come."""
+    """What events say, whatever their identity; sums by hand are rounded as they come. Of changes, what is left."""
+    events = list(events)
+    if isinstance(events[0], Delta):
+        events = composed(events).inserts
     return sorted(
         tuple(round(value, 6) if isinstance(value, float) else value for value in astuple(each)[:-3]) for each in events
     )

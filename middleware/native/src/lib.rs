@@ -59,5 +59,5 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 20;
+    const VERSION: u32 = 21;
 }

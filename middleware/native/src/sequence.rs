@@ -1,10 +1,12 @@
 //! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.matcher`.
 
+mod block;
 mod expression;
 mod identity;
 mod matcher;
 mod partitions;
 mod plan;
+mod rows;
 mod search;
 mod stack;
 mod value;

@@ -14,8 +14,11 @@ from detectors.window import (
     LAST,
     MAX,
     MEAN,
+    MEDIAN,
     MIN,
     RANGE,
+    SAMPLE_VARIANCE,
+    STDDEV,
     SUM,
     Counted,
     Hopping,
@@ -141,6 +144,9 @@ class Figures(Event):
     most: int
     range: float | None
     sum: int
+    spread: float | None
+    sample: float | None
+    middle: float | None
 
 
 FIGURES = {
@@ -151,6 +157,9 @@ FIGURES = {
     "most": (MAX, "number"),
     "range": (RANGE, "value"),
     "sum": (SUM, "number"),
+    "spread": (STDDEV, "value"),
+    "sample": (SAMPLE_VARIANCE, "value"),
+    "middle": (MEDIAN, "value"),
 }
 
 

@@ -196,6 +196,12 @@ impl Exact {
         }
     }
 
+    /// Whether three floats hold it: then it can be added to quickly, and what was added can be subtracted again.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.more.is_none()
+    }
+
     /// Whether there are infinities, NaNs, or values so large that products of them are out of range.
     pub fn is_extreme(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.special != 0.0 || !more.huge.is_empty())

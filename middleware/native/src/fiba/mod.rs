@@ -10,7 +10,7 @@ pub mod errors;
 mod evict;
 pub mod exact;
 mod insert;
-mod moments;
+pub mod moments;
 mod monoid;
 pub mod numbers;
 mod object;

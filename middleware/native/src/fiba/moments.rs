@@ -146,7 +146,7 @@ impl Growing for Moments {
 }
 
 /// Squares of larger values are not summed: 2^400.
-const LARGEST: f64 = f64::from_bits(0x58F0_0000_0000_0000);
+pub const LARGEST: f64 = f64::from_bits(0x58F0_0000_0000_0000);
 
 /// Count, sum, and sum of squares.
 #[derive(Clone, Default)]

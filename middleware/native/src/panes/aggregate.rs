@@ -1,10 +1,11 @@
-//! Aggregates of a window, calculated from the values it holds. Sums of floats are exact: order never shows.
+//! Aggregates of a window, kept as values enter and leave it. Sums of floats are exact: neither order nor history shows.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::fiba::exact::Exact;
+use crate::fiba::exact::two_product;
+use crate::fiba::moments::{Growing, LARGEST, Moments, Spread};
 use crate::fiba::numbers::Scalar;
 
 /// What is asked of a column.
@@ -12,10 +13,15 @@ use crate::fiba::numbers::Scalar;
 pub enum What {
     Count,
     Sum,
+    /// The sum; of no values, none.
+    Total,
     Mean,
     Min,
     Max,
     Range,
+    /// By how much the number of values is lessened in the divisor, and whether the root is wanted.
+    Variance(i64, bool),
+    Median,
 }
 
 impl What {
@@ -23,10 +29,16 @@ impl What {
         Ok(match name {
             "count" => Self::Count,
             "sum" => Self::Sum,
+            "total" => Self::Total,
             "mean" => Self::Mean,
             "min" => Self::Min,
             "max" => Self::Max,
             "range" => Self::Range,
+            "variance" => Self::Variance(0, false),
+            "stddev" => Self::Variance(0, true),
+            "sample_variance" => Self::Variance(1, false),
+            "sample_stddev" => Self::Variance(1, true),
+            "median" => Self::Median,
             _ => return Err(PyValueError::new_err(format!("windows in the native core know no aggregate {name}"))),
         })
     }
@@ -69,51 +81,140 @@ impl Value {
     }
 }
 
-/// Over floats, as bits; those that are there.
-pub fn of_floats(what: What, bits: impl Iterator<Item = u64>) -> Value {
-    let values = bits.map(f64::from_bits);
-    match what {
-        What::Count => Value::Int(values.count() as i128),
-        What::Sum | What::Mean => {
-            let (mut sum, mut count) = (Exact::default(), 0_u32);
-            for value in values {
-                sum.add(value);
-                count += 1;
+/// An aggregate of the values that are in a window.
+pub enum State {
+    /// How many entries or values there are.
+    Count(i64),
+    Sum(What, Moments),
+    Spread(i64, bool, Spread),
+    /// Of integers: the sum, and how many.
+    Whole(What, i128, i64),
+    /// The least and the largest.
+    Floats(What, Option<(f64, f64)>),
+    Integers(What, Option<(i64, i64)>),
+    /// How many NaNs there are, and the other values in order.
+    Ranks(usize, Vec<f64>),
+}
+
+impl State {
+    /// Over no values, of a column of floats or of integers.
+    pub fn new(what: What, is_float: bool) -> Self {
+        match what {
+            What::Count => Self::Count(0),
+            What::Variance(free, root) => Self::Spread(free, root, Spread::default()),
+            What::Median => Self::Ranks(0, Vec::new()),
+            What::Sum | What::Total | What::Mean if is_float => Self::Sum(what, Moments::default()),
+            What::Sum | What::Total | What::Mean => Self::Whole(what, 0, 0),
+            What::Min | What::Max | What::Range if is_float => Self::Floats(what, None),
+            What::Min | What::Max | What::Range => Self::Integers(what, None),
+        }
+    }
+
+    /// A value comes, as bits.
+    #[inline]
+    pub fn add(&mut self, bits: u64) {
+        match self {
+            Self::Count(count) => *count += 1,
+            Self::Sum(_, moments) => moments.add(f64::from_bits(bits)),
+            Self::Spread(_, _, spread) => spread.add(f64::from_bits(bits)),
+            Self::Whole(_, sum, count) => {
+                *sum += i128::from(bits.cast_signed());
+                *count += 1;
             }
-            match (what, count) {
-                (What::Sum, _) => Value::Float(sum.value()),
-                (_, 0) => Value::Nothing,
-                _ => Value::Float(sum.value() / f64::from(count)),
+            Self::Floats(_, ends) => *ends = Some(widened(*ends, f64::from_bits(bits))),
+            Self::Integers(_, ends) => *ends = Some(widened(*ends, bits.cast_signed())),
+            Self::Ranks(nans, values) => {
+                let value = f64::from_bits(bits) + 0.0;
+                if value.is_nan() {
+                    *nans += 1;
+                } else {
+                    values.insert(values.partition_point(|&each| each <= value), value);
+                }
             }
         }
-        What::Min => values.reduce(Scalar::least).map_or(Value::Nothing, Value::Float),
-        What::Max => values.reduce(Scalar::most).map_or(Value::Nothing, Value::Float),
-        What::Range => match values.map(|value| (value, value)).reduce(|a, b| (a.0.least(b.0), a.1.most(b.1))) {
-            Some((least, most)) => Value::Float(most - least),
-            None => Value::Nothing,
-        },
+    }
+
+    /// A value goes; false if what is left must be calculated anew.
+    #[inline]
+    pub fn take(&mut self, bits: u64) -> bool {
+        let value = f64::from_bits(bits);
+        match self {
+            Self::Count(count) => *count -= 1,
+            Self::Sum(_, moments) => {
+                if !moments.sum.is_short() || !value.is_finite() {
+                    return false;
+                }
+                moments.count -= 1;
+                moments.sum.add(-value);
+            }
+            Self::Spread(_, _, spread) => {
+                if !spread.sum.is_short() || !spread.squares.is_short() || value.is_nan() || value.abs() > LARGEST {
+                    return false;
+                }
+                let (square, rest) = two_product(value, value);
+                spread.count -= 1;
+                spread.sum.add(-value);
+                spread.squares.add(-square);
+                spread.squares.add(-rest);
+            }
+            Self::Whole(_, sum, count) => {
+                *sum -= i128::from(bits.cast_signed());
+                *count -= 1;
+            }
+            Self::Floats(_, ends) => return ends.is_some_and(|(least, most)| !least.same(value) && !most.same(value)),
+            Self::Integers(_, ends) => {
+                let value = bits.cast_signed();
+                return ends.is_some_and(|(least, most)| least != value && most != value);
+            }
+            Self::Ranks(nans, values) => {
+                if value.is_nan() {
+                    *nans -= 1;
+                } else {
+                    values.remove(values.partition_point(|&each| each < value));
+                }
+            }
+        }
+        true
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a mean is a float")]
+    pub fn value(&self) -> Value {
+        match self {
+            Self::Count(count) => Value::Int(i128::from(*count)),
+            Self::Sum(What::Mean | What::Total, Moments { count: 0, .. }) | Self::Whole(What::Mean | What::Total, _, 0) => {
+                Value::Nothing
+            }
+            Self::Sum(What::Mean, moments) => Value::Float(moments.sum.value() / moments.count as f64),
+            Self::Sum(_, moments) => Value::Float(moments.sum.value()),
+            Self::Whole(What::Mean, sum, count) => Value::Float(*sum as f64 / *count as f64),
+            Self::Whole(_, sum, _) => Value::Int(*sum),
+            Self::Spread(free, _, spread) if spread.count <= *free => Value::Nothing,
+            Self::Spread(free, false, spread) => Value::Float(spread.variance(*free)),
+            Self::Spread(free, true, spread) => Value::Float(spread.variance(*free).sqrt()),
+            Self::Floats(_, None) | Self::Integers(_, None) => Value::Nothing,
+            Self::Floats(What::Min, Some((least, _))) => Value::Float(*least),
+            Self::Floats(What::Max, Some((_, most))) => Value::Float(*most),
+            Self::Floats(_, Some((least, most))) => Value::Float(most - least),
+            Self::Integers(What::Min, Some((least, _))) => Value::Int(i128::from(*least)),
+            Self::Integers(What::Max, Some((_, most))) => Value::Int(i128::from(*most)),
+            Self::Integers(_, Some((least, most))) => Value::Int(i128::from(*most) - i128::from(*least)),
+            Self::Ranks(nans, values) => median(*nans, values),
+        }
     }
 }
 
-/// Over integers, as bits.
-pub fn of_integers(what: What, bits: impl Iterator<Item = u64>) -> Value {
-    let values = bits.map(u64::cast_signed).map(i128::from);
-    match what {
-        What::Count => Value::Int(values.count() as i128),
-        What::Sum => Value::Int(values.sum()),
-        What::Mean => {
-            let (mut sum, mut count) = (0, 0);
-            for value in values {
-                sum += value;
-                count += 1;
-            }
-            if count == 0 { Value::Nothing } else { Value::Float(sum as f64 / f64::from(count)) }
-        }
-        What::Min => values.min().map_or(Value::Nothing, Value::Int),
-        What::Max => values.max().map_or(Value::Nothing, Value::Int),
-        What::Range => match values.map(|value| (value, value)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
-            Some((least, most)) => Value::Int(most - least),
-            None => Value::Nothing,
-        },
+#[inline]
+fn widened<T: Scalar>(ends: Option<(T, T)>, value: T) -> (T, T) {
+    ends.map_or((value, value), |(least, most)| (least.least(value), most.most(value)))
+}
+
+/// As `detectors.window.ranks.middle`; a NaN wins.
+fn median(nans: usize, values: &[f64]) -> Value {
+    if nans > 0 {
+        return Value::Float(f64::NAN);
     }
+    let Some(last) = values.len().checked_sub(1) else { return Value::Nothing };
+    let (low, high) = (values[last / 2], values[values.len() / 2]);
+    let half = (low + high) / 2.0; // infinite where only the sum is too large
+    Value::Float(if half.is_infinite() { low / 2.0 + high / 2.0 } else { half + 0.0 })
 }

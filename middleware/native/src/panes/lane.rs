@@ -4,8 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::aggregate::{Value, of_floats, of_integers};
+use super::aggregate::Value;
+use super::made::whole;
 use super::plan::Plan;
+use super::running::Running;
 use crate::msgpack::encode;
 
 /// No window is due.
@@ -21,6 +23,8 @@ pub struct Lane {
     pub key: Py<PyAny>,
     /// The key's fields, as results show them.
     pub shown: Py<PyTuple>,
+    /// The first of them, if it is a 64-bit integer.
+    pub whole: Option<i64>,
     /// The encoded identity of a window of this key, up to its start.
     pub prefix: Vec<u8>,
     /// The end of the next window that is due.
@@ -29,6 +33,8 @@ pub struct Lane {
     /// Rows before this one were dropped.
     head: usize,
     width: usize,
+    /// The window that was published last, while its rows are the same.
+    running: Option<Running>,
     /// The work that waits for this lane, while changes are taken.
     pub pending: Option<usize>,
     /// It holds nothing, and its number may be given to another key.
@@ -36,8 +42,21 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(key: Py<PyAny>, shown: Py<PyTuple>, prefix: Vec<u8>, width: usize) -> Self {
-        Self { key, shown, prefix, next: NEVER, rows: Vec::new(), head: 0, width, pending: None, is_free: false }
+    pub fn new(key: Py<PyAny>, shown: &Bound<'_, PyTuple>, prefix: Vec<u8>, width: usize) -> Self {
+        let (whole, shown) = (whole(shown), shown.clone().unbind());
+        Self {
+            key,
+            shown,
+            whole,
+            prefix,
+            next: NEVER,
+            rows: Vec::new(),
+            head: 0,
+            width,
+            running: None,
+            pending: None,
+            is_free: false,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -78,16 +97,32 @@ impl Lane {
         low
     }
 
+    /// The same, if no row before `low` is later. O(rows between).
+    #[inline]
+    fn after_from(&self, mut low: usize, ts: i64) -> usize {
+        while low < self.total() && self.ts(low) <= ts {
+            low += 1;
+        }
+        low
+    }
+
     /// The time of the first row later than `ts`.
     pub fn first_after(&self, ts: i64) -> Option<i64> {
-        let row = self.after(ts);
+        let row = match &self.running {
+            Some(running) if running.start <= ts => self.after_from(running.from, ts),
+            _ => self.after(ts),
+        };
         (row < self.total()).then(|| self.ts(row))
     }
 
     /// Add a row behind all of its time: which of them is first never shows.
     #[inline]
     pub fn insert(&mut self, ts: i64, row: &[u64]) {
-        let at = self.after(ts) * self.width;
+        let place = self.after(ts);
+        if self.running.as_ref().is_some_and(|running| running.to > place) {
+            self.running = None;
+        }
+        let at = place * self.width;
         if at == self.rows.len() {
             self.rows.extend_from_slice(row);
         } else {
@@ -102,6 +137,7 @@ impl Lane {
             at -= 1;
             let place = at * self.width;
             if self.rows[place..place + self.width] == *row {
+                self.running = None;
                 self.rows.drain(place..place + self.width);
                 return true;
             }
@@ -116,6 +152,11 @@ impl Lane {
         self.head = head;
         if self.head * 2 > self.total() {
             self.rows.drain(..self.head * self.width);
+            self.running.take_if(|running| running.from < self.head);
+            if let Some(running) = &mut self.running {
+                running.from -= self.head;
+                running.to -= self.head;
+            }
             self.head = 0;
         }
         dropped
@@ -127,31 +168,40 @@ impl Lane {
     }
 
     pub fn refill(&mut self, rows: Vec<u64>) {
-        (self.rows, self.head) = (rows, 0);
+        (self.rows, self.head, self.running) = (rows, 0, None);
     }
 
-    /// The results of the window (start, end]; None if it is empty.
+    /// The results of the window (start, end]; None if it is empty. O(rows in it).
     pub fn results(&self, plan: &Plan, start: i64, end: i64) -> Option<Vec<Value>> {
+        let (from, to) = (self.after(start), self.after(end));
         let mut values = Vec::new();
-        self.calculate(plan, start, end, &mut values).then_some(values)
+        (from < to).then(|| self.over(plan, (start, end), (from, to)).values(&mut values)).map(|()| values)
     }
 
-    /// Calculate the results of the window (start, end]; false if it is empty. O(rows in it).
+    /// The same, for one window after another; false if it is empty. O(rows that enter and leave), mostly.
     #[inline]
-    pub fn calculate(&self, plan: &Plan, start: i64, end: i64, values: &mut Vec<Value>) -> bool {
-        let (from, to) = (self.after(start), self.after(end));
-        values.clear();
+    pub fn next_results(&mut self, plan: &Plan, start: i64, end: i64, values: &mut Vec<Value>) -> bool {
+        let mut running = self.running.take_if(|running| running.start <= start && running.end <= end);
+        let (from, to) = match &running {
+            Some(running) => (self.after_from(running.from, start), self.after_from(running.to, end)),
+            None => (self.after(start), self.after(end)),
+        };
         if from == to {
             return false;
         }
-        let rows = &self.rows[from * self.width..to * self.width];
-        values.extend(plan.aggregates.iter().map(|&(what, column)| {
-            let Some(number) = column else { return Value::Int((to - from) as i128) };
-            let there = rows.chunks_exact(self.width).filter(|row| row[1] >> number & 1 == 1);
-            let bits = there.map(|row| row[2 + number]);
-            if plan.columns[number].is_float { of_floats(what, bits) } else { of_integers(what, bits) }
-        }));
+        let running = match running.take_if(|running| running.go_on(plan, &self.rows, (start, end), (from, to))) {
+            Some(running) => running,
+            None => self.over(plan, (start, end), (from, to)),
+        };
+        running.values(values);
+        self.running = Some(running);
         true
+    }
+
+    fn over(&self, plan: &Plan, window: (i64, i64), (from, to): (usize, usize)) -> Running {
+        let mut running = Running::new(plan, window, from);
+        running.fill(plan, &self.rows, to);
+        running
     }
 
     /// The identity of a window: as `Origin.id(key, start, end)` in Python.

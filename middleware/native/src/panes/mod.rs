@@ -3,5 +3,8 @@
 mod aggregate;
 mod key;
 mod lane;
+mod made;
 mod plan;
+mod running;
+mod taken;
 pub mod windows;

@@ -3,7 +3,7 @@
 //! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
 //! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use pyo3::IntoPyObjectExt;
@@ -14,16 +14,16 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use super::aggregate::{Value, What};
 use super::key::{Key, Keys};
 use super::lane::{Lane, NEVER};
+use super::made::Made;
 use super::plan::{Column, Plan, Row};
-use crate::fiba::columns::numbers;
-use crate::fiba::errors::same_length;
+use super::taken::Given;
 
 /// Watermark of a stream that has promised nothing.
 const NOTHING: i64 = -(1 << 62);
 const END: i64 = 1 << 62;
 
 /// Changes of one key that touch windows which are published.
-struct Late {
+pub(super) struct Late {
     lane: usize,
     come: Vec<(i64, Row)>,
     gone: Vec<(i64, Row)>,
@@ -32,6 +32,8 @@ struct Late {
 /// Changes of results: rows of values in the order of the result's fields.
 struct Out<'py> {
     inserted: Bound<'py, PyList>,
+    /// New results as columns, if they are asked for; `inserted` then has those that do not fit.
+    made: Option<RefCell<Made>>,
     old: Bound<'py, PyList>,
     new: Bound<'py, PyList>,
     withdrawn: Bound<'py, PyList>,
@@ -42,7 +44,20 @@ struct Out<'py> {
 impl<'py> Out<'py> {
     fn new(py: Python<'py>) -> Self {
         let list = || PyList::empty(py);
-        Self { inserted: list(), old: list(), new: list(), withdrawn: list(), beyond: Cell::new(false) }
+        Self { inserted: list(), made: None, old: list(), new: list(), withdrawn: list(), beyond: Cell::new(false) }
+    }
+
+    /// A new result.
+    #[inline]
+    fn insert(&self, windows: &KeyedWindows, number: usize, window: &Window<'py>, values: &[Value]) -> PyResult<()> {
+        if let Some(made) = &self.made {
+            let lane = &windows.lanes[number];
+            if made.borrow_mut().push(number, lane, (window.start, window.end), values, windows.seed) {
+                return Ok(());
+            }
+        }
+        self.note(values);
+        self.inserted.append(windows.row(number, window, values)?)
     }
 
     #[inline]
@@ -68,8 +83,8 @@ impl<'py> Window<'py> {
 
 #[pyclass(module = "middleware.native")]
 pub struct KeyedWindows {
-    plan: Plan,
-    keys: Keys,
+    pub(super) plan: Plan,
+    pub(super) keys: Keys,
     lanes: Vec<Lane>,
     free: Vec<usize>,
     /// Lanes by the end of the window that is next in them. Ends are few, since windows are in step.
@@ -87,7 +102,7 @@ pub struct KeyedWindows {
     layout: Vec<usize>,
     /// Whether the fields are in just that order.
     is_plain: bool,
-    key_fields: usize,
+    pub(super) key_fields: usize,
 }
 
 #[pymethods]
@@ -158,17 +173,29 @@ impl KeyedWindows {
     }
 
     /// As `apply`, with columns of what comes: times, keys, and one for each that is read. No object an event.
+    ///
+    /// `keys`: one column, or a pair of codes and what they stand for. `columns`: values, and which of them are there (None:
+    /// all). `as_columns`: give new results as columns, too (`Made::columns`); rows only for those that do not fit. Raises, with
+    /// nothing taken, for a key of which no result can be made.
+    #[pyo3(signature = (times, keys, columns, upto, r#final, retracts=None, as_columns=false))]
+    #[expect(clippy::too_many_arguments, reason = "all that comes in one step")]
     fn feed<'py>(
         &mut self,
         times: Bound<'py, PyAny>,
         keys: Bound<'py, PyAny>,
-        columns: Vec<Bound<'py, PyAny>>,
+        columns: Vec<Given<'py>>,
         upto: i64,
         r#final: i64,
+        retracts: Option<Bound<'py, PyList>>,
+        as_columns: bool,
     ) -> PyResult<Bound<'py, PyTuple>> {
+        let py = times.py();
         let mut late = Vec::new();
-        let outcome = self.take_columns(&times, &keys, &columns, &mut late);
-        self.settle(times.py(), late, outcome, (upto, r#final))
+        let outcome = self.take_columns(&times, &keys, &columns, retracts.as_ref(), &mut late);
+        let out = self.changed(py, late, outcome, upto, as_columns)?;
+        let made = out.made.as_ref().map(|made| made.borrow().columns(py, &self.lanes)).transpose()?;
+        self.purge(py, r#final)?;
+        (out.inserted, out.old, out.new, out.withdrawn, out.beyond.get(), made).into_pyobject(py)
     }
 
     #[getter]
@@ -221,15 +248,8 @@ impl KeyedWindows {
         fail: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let py = inserts.py();
+        self.take_back(retracts, late)?;
         let mut row = Row::new();
-        for event in retracts {
-            let (lane, ts) = self.read(&event, &mut row)?;
-            if ts > self.upto {
-                self.held -= usize::from(self.lanes[lane].remove(ts, &row));
-            } else {
-                self.pending(lane, late).gone.push((ts, row.clone()));
-            }
-        }
         for event in inserts {
             let (lane, ts) = match self.read(&event, &mut row) {
                 Ok(found) => found,
@@ -244,68 +264,23 @@ impl KeyedWindows {
         Ok(())
     }
 
-    /// Take what comes as columns, all of one length.
-    fn take_columns(
-        &mut self,
-        times: &Bound<'_, PyAny>,
-        keys: &Bound<'_, PyAny>,
-        columns: &[Bound<'_, PyAny>],
-        late: &mut Vec<Late>,
-    ) -> PyResult<()> {
-        let times = numbers::<i64>(times)?;
-        let lanes = self.lanes_of(keys, times.len())?;
-        let mut bits = Vec::new();
-        for (column, given) in self.plan.columns.iter().zip(columns) {
-            bits.push(if column.is_float {
-                numbers::<f64>(given)?.into_iter().map(f64::to_bits).collect::<Vec<_>>()
-            } else {
-                numbers::<i64>(given)?.into_iter().map(i64::cast_unsigned).collect()
-            });
-        }
-        for column in &bits {
-            same_length(times.len(), column.len())?;
-        }
-        let there = (1 << bits.len()) - 1;
+    /// Withdraw events.
+    pub(super) fn take_back(&mut self, retracts: &Bound<'_, PyList>, late: &mut Vec<Late>) -> PyResult<()> {
         let mut row = Row::new();
-        for (number, (&ts, lane)) in times.iter().zip(lanes).enumerate() {
-            row.clear();
-            row.extend([ts.cast_unsigned(), there]);
-            row.extend(bits.iter().map(|column| column[number]));
-            self.put(lane, ts, &row, late);
+        for event in retracts {
+            let (lane, ts) = self.read(&event, &mut row)?;
+            if ts > self.upto {
+                self.held -= usize::from(self.lanes[lane].remove(ts, &row));
+            } else {
+                self.pending(lane, late).gone.push((ts, row.clone()));
+            }
         }
         Ok(())
     }
 
-    /// The lanes of a column of keys: integers, or any objects.
-    fn lanes_of(&mut self, keys: &Bound<'_, PyAny>, length: usize) -> PyResult<Vec<usize>> {
-        let py = keys.py();
-        if self.key_fields == 0 {
-            let lane = self.lane_of(&self.keys.key(PyTuple::empty(py).into_any())?)?;
-            return Ok(vec![lane; length]);
-        }
-        let lanes = match numbers::<i64>(keys) {
-            Ok(keys) => keys
-                .into_iter()
-                .map(|key| match self.keys.of_integer(key) {
-                    Some(lane) => Ok(lane as usize),
-                    None => self.lane_of(&self.keys.key(key.into_bound_py_any(py)?)?),
-                })
-                .collect::<PyResult<Vec<_>>>()?,
-            Err(_) => keys
-                .try_iter()?
-                .map(|key| {
-                    let key = self.keys.key(key?)?;
-                    self.lane_of(&key)
-                })
-                .collect::<PyResult<Vec<_>>>()?,
-        };
-        same_length(length, lanes.len())?;
-        Ok(lanes)
-    }
-
     /// A row for a lane: at once, or, if it touches published windows, when all has been taken.
     #[inline]
-    fn put(&mut self, lane: usize, ts: i64, row: &[u64], late: &mut Vec<Late>) {
+    pub(super) fn put(&mut self, lane: usize, ts: i64, row: &[u64], late: &mut Vec<Late>) {
         if ts > self.upto {
             self.lanes[lane].insert(ts, row);
             self.held += 1;
@@ -323,17 +298,31 @@ impl KeyedWindows {
         outcome: PyResult<()>,
         (upto, r#final): (i64, i64),
     ) -> PyResult<Bound<'py, PyTuple>> {
+        let out = self.changed(py, late, outcome, upto, false)?;
+        self.purge(py, r#final)?;
+        (out.inserted, out.old, out.new, out.withdrawn, out.beyond.get()).into_pyobject(py)
+    }
+
+    /// Correct results, and publish new ones.
+    fn changed<'py>(
+        &mut self,
+        py: Python<'py>,
+        late: Vec<Late>,
+        outcome: PyResult<()>,
+        upto: i64,
+        as_columns: bool,
+    ) -> PyResult<Out<'py>> {
         for work in &late {
             self.lanes[work.lane].pending = None;
         }
         outcome?;
-        let out = Out::new(py);
+        let mut out = Out::new(py);
+        out.made = as_columns.then(|| RefCell::new(Made::new(&self.plan)));
         for work in late {
             self.correct(py, work, &out)?;
         }
         self.pass(py, upto, &out)?;
-        self.purge(py, r#final)?;
-        (out.inserted, out.old, out.new, out.withdrawn, out.beyond.get()).into_pyobject(py)
+        Ok(out)
     }
 
     /// The lane of an event, and its time; the rest of it in `row`.
@@ -345,7 +334,7 @@ impl KeyedWindows {
     }
 
     #[inline]
-    fn lane_of(&mut self, key: &Key<'_>) -> PyResult<usize> {
+    pub(super) fn lane_of(&mut self, key: &Key<'_>) -> PyResult<usize> {
         match self.keys.get(&key.known)? {
             Some(number) => Ok(number as usize),
             None => self.new_lane(&key.known, self.keys.shown(key)?),
@@ -356,7 +345,7 @@ impl KeyedWindows {
     fn new_lane(&mut self, key: &Bound<'_, PyAny>, shown: Py<PyTuple>) -> PyResult<usize> {
         let mut prefix: Vec<u8> = self.encode.bind(key.py()).call1(((key, 0, 0),))?.extract()?;
         prefix.truncate(prefix.len() - 2);
-        let lane = Lane::new(key.clone().unbind(), shown, prefix, self.plan.width());
+        let lane = Lane::new(key.clone().unbind(), shown.bind(key.py()), prefix, self.plan.width());
         let number = self.free.pop().unwrap_or(self.lanes.len());
         self.keys.add(key, u32::try_from(number).expect("fewer than 2^32 keys"))?;
         if number == self.lanes.len() {
@@ -438,7 +427,7 @@ impl KeyedWindows {
                 self.row(work.lane, &window, values)
             };
             match (old, new) {
-                (None, Some(new)) => out.inserted.append(row(new)?)?,
+                (None, Some(new)) => out.insert(self, work.lane, &window, new)?,
                 (Some(old), None) => out.withdrawn.append(row(old)?)?,
                 (Some(old), Some(new)) if !old.iter().zip(new).all(|(old, new)| old.same(*new)) => {
                     out.old.append(row(old)?)?;
@@ -470,9 +459,8 @@ impl KeyedWindows {
                     continue; // listed elsewhere since
                 }
                 for window in &windows {
-                    if self.lanes[number].calculate(&self.plan, window.start, end, &mut values) {
-                        out.note(&values);
-                        out.inserted.append(self.row(number, window, &values)?)?;
+                    if self.lanes[number].next_results(&self.plan, window.start, end, &mut values) {
+                        out.insert(self, number, window, &values)?;
                     }
                 }
                 let next = self.next(number, end);

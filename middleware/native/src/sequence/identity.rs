@@ -1,11 +1,11 @@
 //! The identity of a match: the hash of the identities of its events, as `middleware.model.operator.Origin.id` computes it.
 
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::block::Held;
 use crate::msgpack::encode;
 
 /// The msgpack encoding of the parts of an identity.
@@ -30,11 +30,10 @@ impl Encoder {
     }
 
     /// The source and id of an event.
-    pub fn event(&mut self, event: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = event.py();
+    pub fn event(&mut self, py: Python<'_>, event: &Held) -> PyResult<()> {
         self.array(2);
-        self.text(event.getattr(intern!(py, "source"))?.cast::<PyString>()?.to_str()?);
-        let id = event.getattr(intern!(py, "id"))?;
+        self.text(event.source(py)?.cast::<PyString>()?.to_str()?);
+        let id = event.id(py)?;
         if let Ok(id) = id.extract::<i64>() {
             self.int(id);
         } else if let Ok(id) = id.extract::<u64>() {

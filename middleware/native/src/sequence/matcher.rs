@@ -7,11 +7,13 @@ use std::sync::Arc;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple, PyType};
 
+use super::block::{Block, Held};
 use super::identity::Encoder;
-use super::partitions::{Key, Partitions, Scattered};
+use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
+use super::rows::Rows;
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
 use super::value::Value;
@@ -80,33 +82,32 @@ impl SequenceMatcher {
         r#final: i64,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let plan = Arc::clone(&self.plan);
-        self.changes.clear();
-        for (ts, event) in in_time(retracts)? {
-            for role in self.roles(&plan, &event)? {
-                self.retract(py, &plan, ts, &event, role)?;
-            }
-        }
+        self.take_back(py, &plan, retracts)?;
         for (ts, event) in in_time(inserts)? {
-            if let [slot] = plan.roles_of(&event.get_type()) {
-                if let Some(role) = self.role_or_fail(&plan, &plan.components[*slot], &event)?.flatten() {
-                    self.insert(py, &plan, ts, &event, role)?;
-                }
-                continue;
-            }
-            for role in self.roles(&plan, &event)? {
-                self.insert(py, &plan, ts, &event, role)?;
-            }
+            let slots = plan.roles_of(&event.get_type());
+            self.insert_as(py, &plan, slots, ts, Held::Event(event.unbind()))?;
         }
-        if plan.trails {
-            self.complete(py, &plan, emitted)?;
+        self.pass(py, &plan, emitted, r#final)
+    }
+
+    /// As `apply`, with events of one type as columns (`Block::parse`).
+    fn feed<'py>(
+        &mut self,
+        py: Python<'py>,
+        event_type: &Bound<'py, PyType>,
+        block: &Bound<'py, PyAny>,
+        retracts: &Bound<'py, PyList>,
+        emitted: i64,
+        r#final: i64,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let plan = Arc::clone(&self.plan);
+        let block = Arc::new(Block::parse(block)?);
+        self.take_back(py, &plan, retracts)?;
+        let slots = plan.roles_of(event_type);
+        for row in block.in_time() {
+            self.insert_as(py, &plan, slots, block.times[row], Held::Row(Arc::clone(&block), row))?;
         }
-        self.emitted = emitted;
-        self.purged = r#final.saturating_sub(plan.reach);
-        if self.purged > self.swept {
-            self.purge(py, self.purged)?;
-            self.swept = self.purged.saturating_add(plan.within);
-        }
-        self.changes.rows(py)
+        self.pass(py, &plan, emitted, r#final)
     }
 
     /// Events on stacks, one for each role of theirs.
@@ -123,7 +124,7 @@ impl SequenceMatcher {
     /// Every event held; one of several roles several times.
     fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let stacks = self.partitions.iter().flat_map(|each| each.stacks()).chain(&self.common);
-        let held: Vec<_> = stacks.flat_map(|stack| &stack.items).map(|each| each.event.bind(py)).collect();
+        let held = stacks.flat_map(|stack| &stack.items).map(|each| each.event.event(py)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, held)
     }
 
@@ -146,13 +147,59 @@ fn in_time<'py>(events: &Bound<'py, PyList>) -> PyResult<Vec<(i64, Bound<'py, Py
 }
 
 impl SequenceMatcher {
+    /// Begin a step: withdraw events.
+    fn take_back(&mut self, py: Python<'_>, plan: &Plan, retracts: &Bound<'_, PyList>) -> PyResult<()> {
+        self.changes.clear();
+        for (ts, event) in in_time(retracts)? {
+            let held = Held::Event(event.clone().unbind());
+            for role in self.roles(py, plan, plan.roles_of(&event.get_type()), &held)? {
+                self.retract(py, plan, ts, &event, role)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Insert an event in each of its roles.
+    #[inline]
+    fn insert_as(&mut self, py: Python<'_>, plan: &Plan, slots: &[usize], ts: i64, event: Held) -> PyResult<()> {
+        if let [slot] = slots {
+            if let Some(role) = self.role_or_fail(py, plan, &plan.components[*slot], &event)?.flatten() {
+                self.insert(py, plan, ts, event, role)?;
+            }
+            return Ok(());
+        }
+        for role in self.roles(py, plan, slots, &event)? {
+            self.insert(py, plan, ts, event.clone_ref(py), role)?;
+        }
+        Ok(())
+    }
+
+    /// End a step: let time pass; the rows of matches that stand now, and of those that stood before.
+    fn pass<'py>(
+        &mut self,
+        py: Python<'py>,
+        plan: &Plan,
+        emitted: i64,
+        r#final: i64,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        if plan.trails {
+            self.complete(py, plan, emitted)?;
+        }
+        self.emitted = emitted;
+        self.purged = r#final.saturating_sub(plan.reach);
+        if self.purged > self.swept {
+            self.purge(py, self.purged)?;
+            self.swept = self.purged.saturating_add(plan.within);
+        }
+        self.changes.rows(py)
+    }
+
     /// The components that an event may be, by its type, its key and its own conditions; negated ones first.
     #[inline]
-    fn roles<'py>(&self, plan: &Plan, event: &Bound<'py, PyAny>) -> PyResult<Vec<Role<'py>>> {
-        let slots = plan.roles_of(&event.get_type());
+    fn roles<'py>(&self, py: Python<'py>, plan: &Plan, slots: &[usize], event: &Held) -> PyResult<Vec<Role<'py>>> {
         let mut roles = Vec::with_capacity(slots.len());
         for slot in slots {
-            match self.role_or_fail(plan, &plan.components[*slot], event)? {
+            match self.role_or_fail(py, plan, &plan.components[*slot], event)? {
                 Some(Some(role)) => roles.push(role),
                 Some(None) => {}
                 None => return Ok(Vec::new()),
@@ -165,15 +212,16 @@ impl SequenceMatcher {
     #[inline]
     fn role_or_fail<'py>(
         &self,
+        py: Python<'py>,
         plan: &Plan,
         component: &Component,
-        event: &Bound<'py, PyAny>,
+        event: &Held,
     ) -> PyResult<Option<Option<Role<'py>>>> {
-        match self.role(plan, component, event) {
+        match self.role(py, plan, component, event) {
             Ok(role) => Ok(Some(role)),
-            Err(error) if error.is_instance_of::<PyTypeError>(event.py()) => {
-                let reason = format!("no key can be made of it: {}", error.value(event.py()));
-                self.fail.bind(event.py()).call1((event, reason))?;
+            Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+                let reason = format!("no key can be made of it: {}", error.value(py));
+                self.fail.bind(py).call1((event.event(py)?, reason))?;
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -181,19 +229,20 @@ impl SequenceMatcher {
     }
 
     #[inline]
-    fn role<'py>(&self, plan: &Plan, component: &Component, event: &Bound<'py, PyAny>) -> PyResult<Option<Role<'py>>> {
-        let py = event.py();
+    fn role<'py>(&self, py: Python<'py>, plan: &Plan, component: &Component, event: &Held) -> PyResult<Option<Role<'py>>> {
         let (mut key, mut partition) = (None, None);
         if let Some(fields) = &component.key {
             let lenient = plan.steps.len() == 1 && component.negation.is_none();
-            key = Key::of(event, fields, lenient)?;
+            key = Key::of(py, event, fields, lenient)?;
             let Some(found) = &key else { return Ok(None) };
             partition = self.partitions.find(found)?; // raises if it cannot be hashed
         }
-        let take = |field: &Py<_>| Ok::<_, PyErr>(Value::of(&event.getattr(field.bind(py))?));
-        let values = component.fields.iter().map(take).collect::<PyResult<Box<[Value]>>>()?;
+        let values = component.fields.iter().map(|field| event.value(py, field)).collect::<PyResult<Box<[Value]>>>()?;
         for number in &component.filters {
-            let alone = |_| if component.kleene { Ok(PyTuple::new(py, [event])?.into_any()) } else { Ok(event.clone()) };
+            let alone = |_| {
+                let event = event.event(py)?;
+                if component.kleene { Ok(PyTuple::new(py, [event])?.into_any()) } else { Ok(event) }
+            };
             if !plan.conditions[*number].holds(py, |_| 1, |_, at, _| values[at].clone(), alone)? {
                 return Ok(None);
             }
@@ -202,16 +251,9 @@ impl SequenceMatcher {
     }
 
     #[inline]
-    fn insert<'py>(
-        &mut self,
-        py: Python<'py>,
-        plan: &Plan,
-        ts: i64,
-        event: &Bound<'py, PyAny>,
-        role: Role<'py>,
-    ) -> PyResult<()> {
+    fn insert<'py>(&mut self, py: Python<'py>, plan: &Plan, ts: i64, event: Held, role: Role<'py>) -> PyResult<()> {
         let component = &plan.components[role.slot];
-        let instance = Instance { ts, rip: 0, event: event.clone().unbind(), values: role.values };
+        let instance = Instance { ts, rip: 0, event, values: role.values };
         self.held += 1;
         let Some(key) = role.key else {
             for reached in self.partitions.numbers() {
@@ -235,8 +277,8 @@ impl SequenceMatcher {
             return Ok(());
         }
         let (place, is_last) = (component.place, component.place + 1 == plan.steps.len());
-        // AIS-CLOCK: what is not late completes matches only as their last event
-        let searches = is_last || (!self.in_order && ts < partition.clock);
+        // AIS-CLOCK: what is not late completes matches only as their last event; here by the clock of last events
+        let searches = is_last || (!self.in_order && ts < partition.newest_end());
         self.held -= partition.positive_mut(place).purge(self.purged);
         let at = if self.in_order { partition.append(place, instance) } else { partition.add(place, instance) };
         if plan.trails && place == 0 {
@@ -320,8 +362,8 @@ impl SequenceMatcher {
         let Some(partition) = self.partitions.get(number) else { return Ok(()) };
         let view = View { py, plan, partition, common: &self.common };
         let (ts, last) = (negative.ts, plan.steps.len() - 1);
-        if component.place <= last && ts >= partition.clock {
-            return Ok(()); // nothing is later, so no match reaches across it
+        if component.place <= last && ts >= partition.newest_end() {
+            return Ok(()); // no last event is later, so no match reaches across it
         }
         let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
         for place in 0..=last {
@@ -448,7 +490,7 @@ impl<'a, 'py> View<'a, 'py> {
             };
             let part = |slot: usize| {
                 if slot == component.slot {
-                    return Ok(negative.event.bind(self.py).clone());
+                    return negative.event.event(self.py);
                 }
                 found.part(self.py, plan, partition, plan.components[slot].place)
             };
@@ -468,10 +510,10 @@ impl<'a, 'py> View<'a, 'py> {
             if self.plan.step(place).kleene {
                 encoder.array(found.groups[place].len());
                 for at in &found.groups[place] {
-                    encoder.event(items[*at].event.bind(self.py))?;
+                    encoder.event(self.py, &items[*at].event)?;
                 }
             } else {
-                encoder.event(items[found.bound[place]].event.bind(self.py))?;
+                encoder.event(self.py, &items[found.bound[place]].event)?;
             }
         }
         Ok(encoder.hash(self.plan.seed))
@@ -484,7 +526,7 @@ impl<'a, 'py> View<'a, 'py> {
             let mut values = Vec::with_capacity(fields.len() + STAMPS);
             for (place, name) in fields {
                 let instance = &self.partition.positive(*place).items[found.bound[*place]];
-                values.push(instance.event.bind(py).getattr(name.bind(py))?);
+                values.push(instance.event.attribute(py, name)?);
             }
             return Ok(values);
         }
@@ -537,37 +579,5 @@ impl Changes {
 
     fn rows<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         Ok((self.made.list(py)?, self.withdrawn.list(py)?))
-    }
-}
-
-/// Rows in the order in which they came, found by identity.
-#[derive(Default)]
-struct Rows {
-    places: Scattered<i64, usize>,
-    rows: Vec<Option<Py<PyTuple>>>,
-}
-
-impl Rows {
-    fn clear(&mut self) {
-        self.places.clear();
-        self.rows.clear();
-    }
-
-    fn set(&mut self, identity: i64, row: Py<PyTuple>) {
-        let at = *self.places.entry(identity).or_insert(self.rows.len());
-        if at == self.rows.len() {
-            self.rows.push(Some(row));
-        } else {
-            self.rows[at] = Some(row);
-        }
-    }
-
-    /// Whether it was there.
-    fn remove(&mut self, identity: i64) -> bool {
-        self.places.remove(&identity).is_some_and(|at| self.rows[at].take().is_some())
-    }
-
-    fn list<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.rows.drain(..).flatten().collect::<Vec<_>>())
     }
 }

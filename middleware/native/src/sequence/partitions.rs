@@ -6,6 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 
+use super::block::Held;
 use super::stack::Partition;
 
 /// 2^63: whole numbers from -LIMIT to just below LIMIT fit.
@@ -46,10 +47,12 @@ impl<'py> Key<'py> {
     /// The key that an event has by these fields; None if it has none, as NULL and NaN equal nothing.
     ///
     /// `lenient`: NULL and NaN are a key too, that of what matches alone.
-    pub fn of(event: &Bound<'py, PyAny>, fields: &[Py<PyString>], lenient: bool) -> PyResult<Option<Self>> {
-        let py = event.py();
+    pub fn of(py: Python<'py>, event: &Held, fields: &[Py<PyString>], lenient: bool) -> PyResult<Option<Self>> {
         if let [field] = fields {
-            let value = event.getattr(field.bind(py))?;
+            if let Some(number) = event.whole(py, field)? {
+                return Ok(Some(Self::Whole(number)));
+            }
+            let value = event.attribute(py, field)?;
             if let Ok(number) = value.cast_exact::<PyInt>()
                 && let Ok(number) = number.extract()
             {
@@ -62,7 +65,7 @@ impl<'py> Key<'py> {
         }
         let mut values = Vec::with_capacity(fields.len());
         for field in fields {
-            match Self::plain(event.getattr(field.bind(py))?, lenient)? {
+            match Self::plain(event.attribute(py, field)?, lenient)? {
                 Some(value) => values.push(value),
                 None => return Ok(None),
             }

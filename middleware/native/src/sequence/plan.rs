@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
+use super::block::interned;
 use super::expression::Condition;
 
 /// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
@@ -94,6 +95,10 @@ impl Plan {
     }
 }
 
+fn all_interned(names: Vec<Bound<'_, PyString>>) -> Vec<Py<PyString>> {
+    names.iter().map(interned).collect()
+}
+
 impl Component {
     fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let of = |name: &str| spec.get_item(name);
@@ -102,8 +107,8 @@ impl Component {
             place: of("place")?.extract()?,
             kleene: of("kleene")?.extract()?,
             negation: of("negation")?.extract()?,
-            key: of("key")?.extract()?,
-            fields: of("fields")?.extract()?,
+            key: of("key")?.extract::<Option<Vec<_>>>()?.map(all_interned),
+            fields: all_interned(of("fields")?.extract()?),
             filters: of("filters")?.extract()?,
             conditions: of("conditions")?.extract()?,
         })

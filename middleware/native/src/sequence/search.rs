@@ -38,9 +38,10 @@ impl Found {
     pub fn part<'py>(&self, py: Python<'py>, plan: &Plan, partition: &Partition, place: usize) -> PyResult<Bound<'py, PyAny>> {
         let items = &partition.positive(place).items;
         if !plan.step(place).kleene {
-            return Ok(items[self.bound[place]].event.bind(py).clone());
+            return items[self.bound[place]].event.event(py);
         }
-        Ok(PyTuple::new(py, self.groups[place].iter().map(|at| items[*at].event.bind(py)))?.into_any())
+        let group = self.groups[place].iter().map(|at| items[*at].event.event(py)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyTuple::new(py, group)?.into_any())
     }
 
     /// An instance of a positive component: of a Kleene step the one of that number, from 0, oldest first.

@@ -2,30 +2,18 @@
 
 use std::collections::VecDeque;
 
-use pyo3::intern;
 use pyo3::prelude::*;
 
+use super::block::Held;
 use super::value::Value;
 
 pub struct Instance {
     pub ts: i64,
     /// How many of the previous stack are earlier (purged ones counted): the one below that place is the RIP.
     pub rip: usize,
-    pub event: Py<PyAny>,
+    pub event: Held,
     /// What conditions read of it.
     pub values: Box<[Value]>,
-}
-
-impl Instance {
-    /// Whether this is the event with that identity.
-    fn is(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let py = event.py();
-        if self.event.is(event) {
-            return Ok(true);
-        }
-        let same = |name| self.event.bind(py).getattr(name)?.eq(event.getattr(name)?);
-        Ok(same(intern!(py, "id"))? && same(intern!(py, "source"))?)
-    }
 }
 
 #[derive(Default)]
@@ -75,7 +63,7 @@ impl Stack {
     /// Where an event lies. O(log n).
     pub fn place(&self, ts: i64, event: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
         for at in self.below(ts)..self.up_to(ts) {
-            if self.items[at].is(event)? {
+            if self.items[at].event.is(event)? {
                 return Ok(Some(at));
             }
         }
@@ -122,6 +110,12 @@ impl Partition {
     #[inline]
     pub fn negated_mut(&mut self, negation: usize) -> &mut Stack {
         &mut self.stacks[self.steps + negation]
+    }
+
+    /// The largest time on the stack of the last step: what is not earlier completes no match.
+    #[inline]
+    pub fn newest_end(&self) -> i64 {
+        self.stacks[self.steps - 1].items.back().map_or(i64::MIN, |top| top.ts)
     }
 
     pub fn stacks(&self) -> &[Stack] {
@@ -197,11 +191,11 @@ impl Partition {
 
 #[cfg(test)]
 mod tests {
-    use super::{Instance, Partition};
+    use super::{Held, Instance, Partition};
     use pyo3::prelude::*;
 
     fn instance(py: Python<'_>, ts: i64) -> Instance {
-        Instance { ts, rip: 0, event: py.None(), values: Box::default() }
+        Instance { ts, rip: 0, event: Held::Event(py.None()), values: Box::default() }
     }
 
     #[test]

@@ -1,0 +1,125 @@
+"""Operators on columns (design section 12): what they read of columns that come, and results as columns that go out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args
+
+from middleware.model.event import Event, EventType
+from middleware.model.schema import arrow_schema, fields_of, is_optional
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from middleware.model.columns import EventColumns
+
+Given = tuple[Any, Any]
+"""A column: an array of values (or a list), and a byte for each that says whether it is there; None if all are."""
+
+_PLAIN = (int, float, str, bool)
+_MOST = 4_096
+"""Rows for which constant columns are kept ready at first."""
+
+
+@cache
+def plain_kinds(event_type: EventType) -> dict[str, type | None]:
+    """The plain types of a class's fields, by name: None for one whose column does not say all that its type says."""
+    return {name: _plain(hint) for name, hint in fields_of(event_type).items()}
+
+
+def _plain(hint: Any) -> type | None:
+    kinds = [each for each in get_args(hint) if each is not NoneType] if is_optional(hint) else [hint]
+    return kinds[0] if len(kinds) == 1 and kinds[0] in _PLAIN else None
+
+
+def numbers(columns: EventColumns, field: str) -> Given:
+    """A column of numbers, zero where there is none. No copy where all are there."""
+    column = columns.batch.column(field)
+    if not column.null_count:
+        return column.to_numpy(), None
+    return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False).view("uint8")
+
+
+def keys(columns: EventColumns, fields: Sequence[str]) -> Any:
+    """Keys for the native core: (), an array of integers, codes and the list of what they stand for, or a list of tuples."""
+    from middleware.model.columns import values
+
+    batch = columns.batch
+    if not fields:
+        return ()
+    if len(fields) > 1:
+        return list(zip(*(values(batch.column(field)) for field in fields), strict=True))
+    column = batch.column(fields[0])
+    if not column.null_count and column.type in ("int64",):
+        return column.to_numpy()
+    encoded = column.dictionary_encode("encode")
+    return encoded.indices.to_numpy().astype("int64"), encoded.dictionary.to_pylist()
+
+
+class ResultColumns:
+    """Makes columns of results of one operation, which are stamped with its name and level."""
+
+    def __init__(self, event_type: EventType, source: str, level: int) -> None:
+        import pyarrow as pa
+
+        from middleware.model.columns import EventColumns
+
+        self._pa, self._columns, self._event_type = pa, EventColumns, event_type
+        self._source, self._level = pa.array([source], pa.string()), level
+        fields = list(arrow_schema(event_type))
+        stamp = [pa.field("ts", pa.int64(), False), pa.field("id", pa.int64(), False)]
+        stamp += [pa.field("source", pa.dictionary(pa.int32(), pa.string()), False), pa.field("level", pa.int64(), False)]
+        self._fields = fields[:-3]
+        self._schema = pa.schema([*self._fields, *stamp])
+        self._stamps: tuple[Any, Any] = self._constant(_MOST)
+
+    def _constant(self, count: int) -> tuple[Any, Any]:
+        """Columns of the source and of the level, of so many rows."""
+        import numpy as np
+
+        pa = self._pa
+        sources = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), self._source)
+        return sources, pa.array(np.full(count, self._level, np.int64))
+
+    def made(self, columns: Sequence[Given | pa.Array], times: Any, ids: Any) -> EventColumns:
+        """Results from their fields' columns, in order, times and ids. O(values)."""
+        pa, count = self._pa, len(times)
+        given = zip(self._fields, columns, strict=True)
+        arrays = [each if isinstance(each, pa.Array) else _array(field.type, each, count) for field, each in given]
+        stamps = [_array(pa.int64(), (each, None), count) for each in (times, ids)]
+        if count > len(self._stamps[0]):
+            self._stamps = self._constant(2 * count)
+        source, level = (stamp.slice(0, count) for stamp in self._stamps)
+        batch = pa.RecordBatch.from_arrays([*arrays, *stamps, source, level], schema=self._schema)
+        return self._columns(self._event_type, batch)
+
+
+def _array(kind: pa.DataType, given: Given, count: int) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+
+    values, there = given
+    if values is None:
+        return pa.nulls(count, kind)
+    if isinstance(values, list):
+        return pa.array(values, kind)
+    if there is not None:
+        return pa.array(values, mask=~np.frombuffer(there, np.bool_)).cast(kind)
+    if values.dtype == np.bool_:
+        return pa.array(values)
+    if values.dtype.kind == "i" and pa.types.is_floating(kind):
+        values = values.astype(np.float64)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(np.ascontiguousarray(values))])  # faster than pa.array
+
+
+@cache
+def has_plain_columns(event_type: EventType) -> bool:
+    """Whether columns say all that the type says of its fields."""
+    return all(kind is not None for kind in plain_kinds(event_type).values())
+
+
+def joined(columns: EventColumns | None, events: list[Event]) -> list[Event]:
+    """Results as events, where some have no place in columns."""
+    return events if columns is None else [*columns.events(), *events]

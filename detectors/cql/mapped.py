@@ -1,0 +1,103 @@
+"""Projection and selection of columns: the code of ``mapping``, run on arrays where they can do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Names
+from typing import TYPE_CHECKING, Any
+
+from detectors.columnar import Given, ResultColumns, has_plain_columns, plain_kinds
+from detectors.cql.plan import Mapping
+from detectors.language.vectors import Columns, Vector
+from middleware.model.event import EventType
+from middleware.model.schema import fields_of, is_optional
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from middleware.model.columns import EventColumns
+
+
+class MappedColumns:
+    """Maps columns to columns; ``hashes`` turns ids of tuples into ids of results, by source."""
+
+    def __init__(self, plan: Mapping, hashes: Names[str, int], name: str, level: int) -> None:
+        self._plan, self._hashes, self._stamp = plan, hashes, (name, level)
+        self._streams: dict[EventType, _Stream | None] = {}
+
+    def of(self, columns: EventColumns) -> EventColumns | None:
+        """The results of tuples; None if arrays cannot give them."""
+        kind = columns.event_type
+        if kind not in self._streams:
+            self._streams[kind] = self._stream(kind)
+        stream = self._streams[kind]
+        return None if stream is None else stream.mapped(columns)
+
+    def _stream(self, kind: EventType) -> _Stream | None:
+        plan = self._plan
+        found = [each for each in zip(plan.sources, (plan.columns, *plan.others), strict=True) if each[0].event_type is kind]
+        if len(found) != 1 or plan.time is not None or not has_plain_columns(plan.target.event_type):
+            return None
+        one = Mapping(plan.name, plan.target, found[0][1], plan.frame, (found[0][0],), plan.where)
+        return _Stream(one, self._hashes, ResultColumns(plan.target.event_type, *self._stamp))
+
+
+class _Stream:
+    """The tuples of one stream."""
+
+    def __init__(self, plan: Mapping, hashes: Names[str, int], results: ResultColumns) -> None:
+        names = plan.frame.globals
+        wanted = fields_of(plan.target.event_type)
+        self._test = Vector(plan.where.holds, names) if plan.where is not None else None
+        self._fields = [Vector(code.value, names) for code in plan.ordered]
+        self._kinds = list(plain_kinds(plan.target.event_type).values())
+        self._optional = list(map(is_optional, wanted.values()))
+        self._hashes, self._results = hashes, results
+
+    def mapped(self, given: EventColumns) -> EventColumns | None:
+        columns = Columns(given)
+        if self._test is not None:
+            holds = self._test.holds(columns)
+            if holds is None:
+                return None
+            columns = columns.choose(holds.nonzero()[0])
+        fields = []
+        for vector, kind, may_miss in zip(self._fields, self._kinds, self._optional, strict=True):
+            found = _field(columns, vector, kind, may_miss)
+            if found is None:
+                return None
+            fields.append(found)
+        return self._results.made(fields, columns.field("ts").values, self._ids(columns))
+
+    def _ids(self, columns: Columns) -> Any:
+        import numpy as np
+
+        source, ids = columns.given.batch.column("source"), columns.field("id").values
+        encoded = source if hasattr(source, "dictionary") else source.dictionary_encode()
+        known = [self._hashes[each] for each in encoded.dictionary.to_pylist()]
+        if len(known) == 1:
+            return ids ^ known[0]
+        places = encoded.indices.to_numpy()
+        return ids ^ np.array(known, np.int64)[places if columns.chosen is None else places[columns.chosen]]
+
+
+_DTYPES: dict[type | None, str] = {float: "f", int: "i", bool: "b"}
+
+
+def _field(columns: Columns, vector: Vector, kind: type | None, may_miss: bool) -> Given | pa.Array | None:
+    """A field of all results, as it comes or calculated; None if its type does not take it as it is."""
+    import numpy as np
+
+    found = vector.values(columns)
+    if found is None:
+        return None
+    values, there = found
+    if kind is str and hasattr(values, "null_count"):
+        return values if may_miss or not values.null_count else None
+    if not isinstance(values, np.ndarray):
+        values = np.full(len(columns), values)
+    if values.dtype.kind != _DTYPES.get(kind):
+        return None
+    if there is True:
+        return values, None
+    there = np.broadcast_to(there, len(columns))
+    return (values, there) if may_miss or there.all() else None
