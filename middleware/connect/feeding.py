@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from middleware.broker.ingress.receipts import LISTED
-from middleware.connect.reading import MessageReader, Unread
+from middleware.connect.reading import Reader, Unread
 from middleware.connect.source import Message, Source
 from middleware.model.errors import SourceError
 from middleware.model.event import Event
@@ -32,7 +32,7 @@ class Feed:
     ``is_over``: asked often; once it says True, what is held is acknowledged, and ``run`` returns.
     """
 
-    def __init__(self, publisher: Publisher, reader: MessageReader, ledger: Ledger, is_over: Callable[[], bool]) -> None:
+    def __init__(self, publisher: Publisher, reader: Reader, ledger: Ledger, is_over: Callable[[], bool]) -> None:
         self.taken = self.unread = 0
         self._publisher, self._reader, self._ledger, self._is_over = publisher, reader, ledger, is_over
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -41,6 +41,14 @@ class Unread(NamedTuple):
     message: Message
     type: str
     reason: str
+
+
+class Reader(Protocol):
+    """Makes events of messages."""
+
+    def read(self, messages: Iterable[Message]) -> tuple[list[Event], list[Unread]]:
+        """The events in order, and the messages that are none."""
+        ...
 
 
 class MessageReader:
