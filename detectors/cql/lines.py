@@ -32,9 +32,9 @@ class LineReader:
     """Reads lines of one stream.
 
     The first line may be a header that names attributes; else fields are in the order of the schema. An empty field is
-    NULL. ``ts`` of a tuple is its attribute ``ts`` (nanoseconds), or its TIMESTAMP (seconds), or else the system's time when it
-    arrives: ``now``. So is its SYSTEM TIME, unless the line has it already, as a recording does. A tuple's identity is the
-    source and the line number.
+    NULL. ``ts`` of a tuple is its attribute ``ts`` (nanoseconds), or its TIMESTAMP (seconds, or as FORMAT says), or else the
+    system's time when it arrives: ``now``. So is its SYSTEM TIME, unless the line has it already, as a recording does. A
+    tuple's identity is the source and the line number.
 
     ``bad``
         how many lines were not taken, by reason; ``examples`` holds the first few.
@@ -126,6 +126,10 @@ class LineReader:
     def _time(self, row: dict[str, Value]) -> int | None:
         if TS in row:
             return row[TS]  # type: ignore[no-any-return]
+        if self.stream.written is not None:
+            attribute, read = self.stream.written
+            written = row.get(attribute.name)
+            return None if written is None else read(written)
         if self.stream.timestamp is not None:
             seconds: int | None = row.get(self.stream.timestamp.name)
             return None if seconds is None else seconds * SECOND
