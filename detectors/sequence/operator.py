@@ -79,7 +79,7 @@ Row = tuple[Value, ...]
 
 
 class Core(Protocol):
-    """Keeps the state of a query, with one class for each strategy; the native one is the twin of ``Matcher``."""
+    """Keeps the state of a query, with a class for each kind of strategy, each with a native twin."""
 
     def events(self) -> list[Event]: ...
     @property
@@ -106,7 +106,7 @@ class SequenceOperation(Operation):
         self._algorithm, self._work = algorithm or Algorithm.PARTITION, work
         self._plan = plan
         self._origin = origin
-        self._use_native = use_native and algorithm is None and plan.strategy is Strategy.ANY
+        self._use_native = use_native and algorithm is None
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
         self._start()
@@ -114,7 +114,8 @@ class SequenceOperation(Operation):
     def _start(self) -> None:
         """Make an empty core and ``_apply``, which gives it changes and returns rows of new and of withdrawn matches."""
         if self._use_native:
-            core = native.SequenceMatcher(specification(self._plan, self._origin.source, self._origin.level), self.fail)
+            make = native.SequenceMatcher if self._plan.strategy is Strategy.ANY else native.SequenceRuns
+            core = make(specification(self._plan, self._origin.source, self._origin.level), self.fail)
             self._core: Core = core
             self._apply = core.apply
             return

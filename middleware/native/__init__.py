@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 5
+_VERSION = 6
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -30,6 +30,7 @@ try:
         KeyedWindows,
         Pairs,
         SequenceMatcher,
+        SequenceRuns,
         merge,
         split,
         take_new,
@@ -53,6 +54,7 @@ else:
         "KeyedWindows",
         "Pairs",
         "SequenceMatcher",
+        "SequenceRuns",
         "merge",
         "split",
         "take_new",

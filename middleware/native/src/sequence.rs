@@ -1,12 +1,15 @@
 //! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.matcher`.
 
+mod aggregate;
 mod expression;
 mod identity;
 mod matcher;
 mod partitions;
 mod plan;
+mod runs;
 mod search;
 mod stack;
 mod value;
 
 pub use matcher::SequenceMatcher;
+pub use runs::SequenceRuns;
