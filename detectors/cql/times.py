@@ -74,7 +74,7 @@ def _pattern(form: str) -> Read:
             return None
         numbers = {name: int(text) for name, text in found.groupdict().items() if name != "fraction"}
         try:
-            since = datetime(**numbers, tzinfo=UTC) - _EPOCH  # type: ignore[arg-type]
+            since = datetime(**numbers, tzinfo=UTC) - _EPOCH
         except ValueError:
             return None
         fraction = found.groupdict().get("fraction") or "0"

@@ -83,7 +83,7 @@ class Server:
 
     def __init__(self, port: int = 0) -> None:
         self._socket = socket.create_server(("127.0.0.1", port))
-        self._socket.settimeout(60)
+        self._socket.settimeout(120)
         self.port = self._socket.getsockname()[1]
 
     def send(self, text: bytes) -> socket.socket:
@@ -104,7 +104,7 @@ def inserted(subscriber: Subscriber, found: list[tuple[object, ...]], count: int
             found.extend(tuple(getattr(event, name) for name in event.__struct_fields__[:-4]) for event in delta.inserts)
         return len(found) >= count
 
-    until(enough, f"{count} results, not {found}")
+    until(enough, f"{count} results", 120)
     return sorted(found, key=repr)
 
 
@@ -113,10 +113,12 @@ def test_files_and_servers_come_and_go_and_nothing_counts_twice(tmp_path: Path) 
     port = folder_of(tmp_path, server.port)
     types = load_scenario(tmp_path).types
     state = tmp_path / ".slackline" / "market" / "desk"
-    with Subscriber(f"tcp://127.0.0.1:{port}", ["Dear", "Factor"], event_types=types, resume="here") as subscriber:
+    with Subscriber(
+        f"tcp://127.0.0.1:{port}", ["Dear", "Factor"], event_types=types, resume="here", patience=120
+    ) as subscriber:
         found: list[tuple[object, ...]] = []
         with desk(tmp_path) as process:
-            subscriber.wait_ready(60)
+            subscriber.wait_ready(120)
             append(tmp_path, "10,IBM,4.5\n11,GE,oops\n12,GE,2\n")
             with closing(server.send(b"10,1.5\n11,-1\n12,2")) as connection:
                 assert inserted(subscriber, found, 2) == [("IBM", 4.5), (1.5,)]
@@ -164,9 +166,9 @@ def test_a_node_with_keys_reads_its_own_sources_and_ends_where_no_other_attempt_
     assert load_keys(tmp_path / "desk.key") == desk_key
     with (
         desk(tmp_path, "--keys", str(tmp_path / "desk.key"), "--allow-list", str(allow_list)) as process,
-        Subscriber(f"tcp://127.0.0.1:{port}", ["Dear"], event_types=types, keys=keys) as subscriber,
+        Subscriber(f"tcp://127.0.0.1:{port}", ["Dear"], event_types=types, keys=keys, patience=120) as subscriber,
     ):
-        subscriber.wait_ready(60)
+        subscriber.wait_ready(120)
         append(tmp_path, "10,IBM,4.5\n")
         assert inserted(subscriber, [], 1) == [("IBM", 4.5)]
         (tmp_path / "trades.csv").write_text("at\n")
